@@ -14,6 +14,9 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 
+CPU = 0
+"""The place of cpu in the matrices of a node table."""
+
 
 def a_pod(
     name: str = "pod",

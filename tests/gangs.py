@@ -103,8 +103,8 @@ class GangWorld:
     def held_milli(self) -> dict[str, int]:
         """What all pods together hold on each node, seen or assumed."""
         nodes = self.core.cluster.nodes
-        index = nodes.resource_book["cpu"]
-        return {name: int(nodes.requested[index, row]) for name, row in nodes.row_book.items()}
+        index = nodes.amounts.resource_book["cpu"]
+        return {name: int(nodes.amounts.requested[index, row]) for name, row in nodes.row_book.items()}
 
     def said(self, name: str) -> str:
         """Why the pod is not scheduled, as its status says."""

@@ -6,12 +6,12 @@ from unittest import mock
 
 import pytest
 
-from build import a_node, a_pod
+from build import CPU, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.labels import LabelColumns
 from mooring.cluster.nodes.ports import PortUse
-from mooring.cluster.nodes.table import CPU, NodeTable
+from mooring.cluster.nodes.resource_amounts import ResourceAmounts
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
@@ -83,8 +83,8 @@ def seen(cluster: Cluster, cache: Cache) -> dict[str, Any]:
         "pods": {pod.id: (pod, nodes.names[row]) for row, pods in enumerate(nodes.pods_on) for pod in pods},
         "cache": dict(cache._pods),
         "assumed": set(cache._assumed),
-        "requested": {name: nodes.requested[:3, row].tolist() for name, row in nodes.row_book.items()},
-        "allocatable": {name: nodes.allocatable[:3, row].tolist() for name, row in nodes.row_book.items()},
+        "requested": {name: nodes.amounts.requested[:3, row].tolist() for name, row in nodes.row_book.items()},
+        "allocatable": {name: nodes.amounts.allocatable[:3, row].tolist() for name, row in nodes.row_book.items()},
         "zones": {name: column.values[column.codes[row]] for name, row in nodes.row_book.items()},
         "nodes": {node.name: node for node in nodes.nodes if node is not None},
         "tally": {name: int(tally.counts[row]) for name, row in nodes.row_book.items()},
@@ -108,8 +108,8 @@ COUNTING = [
     (PodTallies, "add", 0),
     (PodTallies, "add", -1),
     (PodTallies, "_count_terms", 0),
-    (NodeTable, "_count_sums", 0),
-    (NodeTable, "_count_sums", -1),
+    (ResourceAmounts, "add", 0),
+    (ResourceAmounts, "add", -1),
 ]
 ARRIVING = [*COUNTING, (PortUse, "occupy", 0), (PortUse, "occupy", -1)]
 LEAVING = [*COUNTING, (PortUse, "release", 0), (PortUse, "release", -1)]
@@ -199,7 +199,7 @@ def test_a_fault_while_a_node_goes_does_not_keep_it(fault: Any) -> None:
     assert not cluster.nodes.alive[cluster.nodes.row_book["n1"]] and cluster.nodes.alive_count == 1
     cluster.nodes.put_node(a_node("n1", labels={"zone": "n1"}, images={"x:1": 5}))
     assert cache.check() == []
-    assert cluster.nodes.requested[CPU, cluster.nodes.row_book["n1"]] == 1000
+    assert cluster.nodes.amounts.requested[CPU, cluster.nodes.row_book["n1"]] == 1000
 
 
 @pytest.mark.parametrize("call", [0, 1, -1])

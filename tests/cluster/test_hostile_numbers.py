@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import a_node, a_pod
+from build import CPU, a_node, a_pod
 from mooring.cluster.nodes.check import check_table
-from mooring.cluster.nodes.sums import MAX_SUM, add_exactly
-from mooring.cluster.nodes.table import CPU, NodeTable
+from mooring.cluster.nodes.resource_amounts import MAX_SUM, add_exactly
+from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -49,13 +49,13 @@ def test_thousands_of_the_largest_pods_do_not_wrap_around_and_leave_nothing_behi
     row = table.put_node(a_node("n", cpu="4"))
     for i in range(1500):
         table.place(a_placed(i, memory="1e40"), "n")
-        assert table.requested[CPU, row] == min((i + 1) * MAX_AMOUNT, MAX_SUM)
+        assert table.amounts.requested[CPU, row] == min((i + 1) * MAX_AMOUNT, MAX_SUM)
     assert check_table(table) == []
     fork = table.fork()
     for i in range(1500):
         table.displace(f"u{i * 7 % 1500}")
-    assert check_table(table) == [] and not table.requested.any() and not table.scored.any()
-    assert check_table(fork) == [] and fork.requested[CPU, row] == MAX_SUM
+    assert check_table(table) == [] and not table.amounts.requested.any() and not table.amounts.scored.any()
+    assert check_table(fork) == [] and fork.amounts.requested[CPU, row] == MAX_SUM
     fork.displace("u0")
     assert check_table(fork) == []
 
@@ -69,10 +69,10 @@ def test_a_sketch_takes_off_what_it_laid_on() -> None:
     sketch = table.sketch()
     for pod in pods:
         sketch.release(pod, row)
-    assert sketch.requested[CPU, row] == 0
+    assert sketch.amounts.requested[CPU, row] == 0
     sketch.hold(pods[0], row)
-    assert sketch.requested[CPU, row] == MAX_AMOUNT
-    assert table.requested[CPU, row] == MAX_SUM and check_table(table) == []
+    assert sketch.amounts.requested[CPU, row] == MAX_AMOUNT
+    assert table.amounts.requested[CPU, row] == MAX_SUM and check_table(table) == []
 
 
 def test_nominated_pods_of_any_size_and_number_do_not_wrap_around() -> None:
@@ -99,9 +99,9 @@ def test_a_pod_with_a_huge_request_takes_away_all_that_it_added(cpu: Any) -> Non
     row = table.put_node(a_node("n", cpu="4"))
     more = {"example.com/gpu": cpu, "ephemeral-storage": cpu}
     table.place(a_pod(cpu="1", memory=cpu, requests=more, metadata={"uid": "u"}), "n")
-    assert table.requested[CPU, row] == 1000 and check_table(table) == []
+    assert table.amounts.requested[CPU, row] == 1000 and check_table(table) == []
     table.displace("u")
-    assert not table.requested.any() and not table.scored.any() and not table.pod_count.any()
+    assert not table.amounts.requested.any() and not table.amounts.scored.any() and not table.pod_count.any()
 
 
 def test_a_request_that_is_no_quantity_asks_for_more_than_any_node_has() -> None:
@@ -113,7 +113,7 @@ def test_a_request_below_zero_gives_no_room() -> None:
     table = NodeTable()
     row = table.put_node(a_node("n"))
     table.place(a_pod(cpu="-1e400", memory=str(-(1 << 80))), "n")
-    assert not table.requested[:, row].any() and check_table(table) == []
+    assert not table.amounts.requested[:, row].any() and check_table(table) == []
 
 
 # ---- nodes
@@ -124,10 +124,10 @@ def test_one_bad_quantity_costs_a_node_neither_its_room_nor_its_labels(text: Any
     table = NodeTable()
     row = table.put_node(a_node("n", cpu="4", labels={"zone": "a"}, allocatable={"example.com/gpu": text}))
     column = table.labels.column("zone")
-    assert table.allocatable[CPU, row] == 4000 and table.allowed_pods[row] == 110
+    assert table.amounts.allocatable[CPU, row] == 4000 and table.allowed_pods[row] == 110
     assert column.values[column.codes[row]] == "a" and table.alive[row]
-    index = table.resource("example.com/gpu")
-    assert table.allocatable[index, row] in (0, MAX_AMOUNT)
+    index = table.amounts.resource("example.com/gpu")
+    assert table.amounts.allocatable[index, row] in (0, MAX_AMOUNT)
     assert check_table(table) == []
 
 
@@ -213,7 +213,7 @@ def test_a_pod_with_huge_integers_is_decided_on_and_harms_no_other(case: str) ->
     for pod in list(core.pods.values()):
         scheduler.handle(ObjectRemoved(pod))
         assert scheduler.check() == []
-    assert not core.cluster.nodes.requested.any()
+    assert not core.cluster.nodes.amounts.requested.any()
 
 
 def test_a_node_that_is_repaired_gives_back_its_room_and_wakes_the_pods_that_wait() -> None:
@@ -244,4 +244,4 @@ def test_a_pod_that_was_put_on_a_node_with_a_huge_request_frees_it_when_it_is_de
     scheduler.handle(ObjectRemoved(placed))
     assert scheduler.attempt() is pod
     nodes = scheduler.core.cluster.nodes
-    assert nodes.requested[CPU, nodes.row_book["n"]] == 2000 and scheduler.check() == []
+    assert nodes.amounts.requested[CPU, nodes.row_book["n"]] == 2000 and scheduler.check() == []

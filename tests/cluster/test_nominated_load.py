@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import a_node, a_pod
-from mooring.cluster.nodes.table import CPU, NodeTable
+from build import CPU, a_node, a_pod
+from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.model.pod import Pod
 
@@ -46,7 +46,7 @@ def nominee(name: str, priority: int, cpus: int, gpus: int) -> Pod:
 
 def as_recount(load: Load, nodes: NodeTable) -> Recount:
     found = {}
-    gpu = nodes.resource_book.get(GPU)
+    gpu = nodes.amounts.resource_book.get(GPU)
     for name, row in nodes.row_book.items():
         gpus = int(load.requested[gpu, row]) if gpu is not None else 0
         if load.pod_count[row]:
@@ -92,7 +92,7 @@ class Promises:
                 for i in range(count):
                     self.nodes.put_node(a_node(f"crowd{i}"))
             case ("ask",):  # from now on the resource is counted, as long as a node has it
-                self.nodes.resource(GPU)
+                self.nodes.amounts.resource(GPU)
 
 
 @given(st.lists(STEP, max_size=25))
@@ -106,7 +106,7 @@ def test_the_load_is_the_sum_over_the_others_of_no_lower_priority(steps: list[tu
             for priority in (*PRIORITIES, 1000):
                 load = nominated.load_beside(asker(name, priority))
                 expected = recount(promised, known, name, priority)
-                if GPU not in nodes.resource_book:
+                if GPU not in nodes.amounts.resource_book:
                     expected = {node: (cpus, 0, pods) for node, (cpus, _, pods) in expected.items()}
                 assert as_recount(load, nodes) == expected
         for node in NODES:

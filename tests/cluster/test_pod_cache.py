@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from build import a_node, a_pod
+from build import CPU, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.table import CPU, ClusterError
+from mooring.cluster.nodes.table import ClusterError
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model.pod import Pod
@@ -35,7 +35,11 @@ def a_world(state: str) -> World:
 def cpu_by_node(cluster: Cluster) -> dict[str, int]:
     """Milli-CPU requested, where it is any; rows without a node count too."""
     nodes = cluster.nodes
-    return {name: int(nodes.requested[CPU, row]) for name, row in nodes.row_book.items() if nodes.requested[CPU, row]}
+    return {
+        name: int(nodes.amounts.requested[CPU, row])
+        for name, row in nodes.row_book.items()
+        if nodes.amounts.requested[CPU, row]
+    }
 
 
 CALLS: dict[str, Callable[[Cache, str, str], Any]] = {
@@ -221,7 +225,7 @@ def test_a_node_that_returns_has_its_pods_again() -> None:
     cluster, cache = a_world("added")
     cluster.nodes.remove_node("n1")
     row = cluster.nodes.put_node(a_node("n1"))
-    assert (cluster.nodes.alive_count, int(cluster.nodes.requested[CPU, row])) == (2, 1000)
+    assert (cluster.nodes.alive_count, int(cluster.nodes.amounts.requested[CPU, row])) == (2, 1000)
     assert cache.check() == []
 
 
@@ -230,7 +234,7 @@ def test_a_pod_seen_before_its_node_counts_when_the_node_comes() -> None:
     cache.confirm(the_pod("n9"))
     assert (cluster.nodes.alive_count, cpu_by_node(cluster)) == (2, {"n9": 1000})
     row = cluster.nodes.put_node(a_node("n9"))
-    assert (cluster.nodes.alive_count, int(cluster.nodes.requested[CPU, row])) == (3, 1000)
+    assert (cluster.nodes.alive_count, int(cluster.nodes.amounts.requested[CPU, row])) == (3, 1000)
     assert cache.check() == []
 
 

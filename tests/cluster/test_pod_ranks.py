@@ -126,7 +126,7 @@ def compare_with_table(ranks: PodRanks) -> None:
         assert ranks.pods(row) == expected
         assert ranks.priority[:, row].tolist() == [pod.priority for pod in expected] + [NO_POD] * empty
         assert ranks.start_ns[:, row].tolist() == [start_ns(pod) for pod in expected] + [0] * empty
-        for resource, index in nodes.resource_book.items():
+        for resource, index in nodes.amounts.resource_book.items():
             held = [pod.shape.held.get(resource, (0, 0))[0] for pod in expected]
             assert ranks.request[index, :, row].tolist() == held + [0] * empty
 

@@ -18,7 +18,8 @@ from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.labels import ABSENT
 from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
-from mooring.cluster.nodes.table import NOWHERE, ClusterError, NodeTable, cells
+from mooring.cluster.nodes.resource_amounts import NOWHERE, cells
+from mooring.cluster.nodes.table import ClusterError, NodeTable
 from mooring.model.affinity import PodPredicate
 from mooring.model.label_set import label_set_of
 from mooring.model.meta import LabelSelector
@@ -263,16 +264,20 @@ def assert_rows(table: NodeTable, model: Model) -> None:
 def assert_facts(table: NodeTable, model: Model) -> None:
     for name, row in table.row_book.items():
         facts = model.nodes.get(name)
-        wanted = dict.fromkeys(table.resource_book, 0)
+        wanted = dict.fromkeys(table.amounts.resource_book, 0)
         if facts is not None:
             wanted["cpu"], wanted["memory"] = CPUS[facts.cpu], 8 * GI
-            wanted |= {key: AMOUNTS[text] for key, text in facts.amounts.items() if key in table.resource_book}
-        assert {key: table.allocatable[index, row] for key, index in table.resource_book.items()} == wanted
+            wanted |= {key: AMOUNTS[text] for key, text in facts.amounts.items() if key in table.amounts.resource_book}
+        assert {
+            key: table.amounts.allocatable[index, row] for key, index in table.amounts.resource_book.items()
+        } == wanted
         assert table.allowed_pods[row] == (facts.pods if facts else 0)
         assert table.unschedulable[row] == (facts.unschedulable if facts else False)
-        taints = [f"{t.key}={t.value}".rstrip("=") + f":{t.effect}" for t in table.taint_sets[table.taint_set[row]]]
+        taints = [
+            f"{t.key}={t.value}".rstrip("=") + f":{t.effect}" for t in table.taints.values[table.taints.codes[row]]
+        ]
         assert taints == (facts.taints if facts else [])
-        assert table.feature_sets[table.feature_set[row]] == frozenset(facts.features if facts else ())
+        assert table.features.values[table.features.codes[row]] == frozenset(facts.features if facts else ())
 
 
 def assert_sums(table: NodeTable, model: Model) -> None:
@@ -281,8 +286,9 @@ def assert_sums(table: NodeTable, model: Model) -> None:
         for placed in model.on(name):
             held.update({"cpu": placed.kind.cpu[0], "memory": placed.kind.memory[0], **placed.kind.others})
             scored.update({"cpu": placed.kind.cpu[1], "memory": placed.kind.memory[1], **placed.kind.others})
-        for key, index in table.resource_book.items():
-            assert (key, table.requested[index, row], table.scored[index, row]) == (key, held[key], scored[key])
+        for key, index in table.amounts.resource_book.items():
+            found = table.amounts.requested[index, row], table.amounts.scored[index, row]
+            assert (key, *found) == (key, held[key], scored[key])
         assert table.pod_count[row] == len(model.on(name))
 
 
@@ -453,7 +459,7 @@ class TableMachine(RuleBasedStateMachine):
     def ask_for_a_resource(self, name: str) -> None:
         """As a scoring strategy does that lists it, or a pod that requests it."""
         is_there = name not in IGNORED and any(name in facts.amounts for facts in self.model.nodes.values())
-        assert self.table.resource(name) == (self.table.resource_book[name] if is_there else NOWHERE)
+        assert self.table.amounts.resource(name) == (self.table.amounts.resource_book[name] if is_there else NOWHERE)
 
     @rule(
         app=st.sampled_from(APPS),
@@ -499,7 +505,8 @@ class TableMachine(RuleBasedStateMachine):
         sketch, model, row = self.table.sketch(), self.model.copy(), self.table.row_book[name]
         asked = SCALARS if data.draw(st.booleans(), "ask") else ()
         for key in asked:
-            self.table.resource(key)  # or else the sketch would ask for it, and the table gets a place for it as well
+            # or else the sketch would ask for it, and the table gets a place for it as well
+            self.table.amounts.resource(key)
         before = observe(self.table)
         for _ in range(data.draw(st.integers(1, 4), "changes")):
             there = [placed.pod for placed in model.on(name)]
@@ -515,9 +522,9 @@ class TableMachine(RuleBasedStateMachine):
         for placed in model.on(name):
             held.update({"cpu": placed.kind.cpu[0], "memory": placed.kind.memory[0], **placed.kind.others})
         for key in asked:
-            sketch.resource(key)
-        assert {key: sketch.requested[i, row] for key, i in sketch.resource_book.items()} == {
-            key: held[key] for key in sketch.resource_book
+            sketch.amounts.resource(key)
+        assert {key: sketch.amounts.requested[i, row] for key, i in sketch.amounts.resource_book.items()} == {
+            key: held[key] for key in sketch.amounts.resource_book
         }
         assert sketch.pod_count[row] == len(model.on(name))
         assert {pod.id for pod in sketch.pods_on[row]} == {placed.pod.id for placed in model.on(name)}
@@ -543,11 +550,11 @@ def observe(table: NodeTable) -> dict[str, Any]:
     """All that a fork could spoil."""
     return {
         "pods": [list(pods) for pods in table.pods_on],
-        "requested": table.requested.tolist(),
-        "scored": table.scored.tolist(),
-        "allocatable": table.allocatable.tolist(),
+        "requested": table.amounts.requested.tolist(),
+        "scored": table.amounts.scored.tolist(),
+        "allocatable": table.amounts.allocatable.tolist(),
         "pod count": table.pod_count.tolist(),
-        "resources": dict(table.resource_book),
+        "resources": dict(table.amounts.resource_book),
         "ports": [sorted(table.ports.conflicts(probe)) for probe in PROBES],
         "tallies": [tally.counts.tolist() for tally in table.tallies._predicates.values()],
         "terms": {terms: carriers.tally.counts.tolist() for terms, carriers in table.tallies._carried.items()},
@@ -569,14 +576,10 @@ def test_a_node_that_goes_leaves_its_pods_counted_on_a_row_that_is_no_candidate(
     row = table.put_node(a_node("n", cpu="4"))
     table.place(a_pod(cpu="1"), "n")
     table.remove_node("n")
-    assert (table.alive[row], table.alive_count, table.allocatable[0, row], table.requested[0, row]) == (
-        False,
-        0,
-        0,
-        1000,
-    )
+    assert (table.alive[row], table.alive_count) == (False, 0)
+    assert (table.amounts.allocatable[0, row], table.amounts.requested[0, row]) == (0, 1000)
     assert table.put_node(a_node("n", cpu="4")) == row
-    assert (table.alive[row], table.allocatable[0, row], table.requested[0, row]) == (True, 4000, 1000)
+    assert (table.alive[row], table.amounts.allocatable[0, row], table.amounts.requested[0, row]) == (True, 4000, 1000)
 
 
 def test_pods_of_a_node_not_seen_yet_count_once_it_is_seen() -> None:
@@ -584,7 +587,7 @@ def test_pods_of_a_node_not_seen_yet_count_once_it_is_seen() -> None:
     row = table.place(a_pod(cpu="1"), "n9")
     assert not table.alive[row]
     assert table.put_node(a_node("n9")) == row
-    assert (table.alive[row], table.requested[0, row]) == (True, 1000)
+    assert (table.alive[row], table.amounts.requested[0, row]) == (True, 1000)
 
 
 def test_a_row_is_free_again_when_node_and_pods_are_gone() -> None:
@@ -596,8 +599,8 @@ def test_a_row_is_free_again_when_node_and_pods_are_gone() -> None:
     table.displace("u")
     assert table.put_node(a_node("m")) == row
     assert table.labels.column(ZONE).codes[row] == ABSENT
-    assert table.taint_sets[table.taint_set[row]] == ()
-    assert table.requested[0, row] == 0
+    assert table.taints.values[table.taints.codes[row]] == ()
+    assert table.amounts.requested[0, row] == 0
 
 
 def test_taints_and_features_of_the_past_are_forgotten() -> None:
@@ -605,11 +608,11 @@ def test_taints_and_features_of_the_past_are_forgotten() -> None:
     other = table.put_node(a_node("other", taints=["kept:NoSchedule"], features=["Kept"]))
     for i in range(500):
         row = table.put_node(a_node("n", taints=[f"k{i}:NoSchedule"], features=[f"F{i}"]))
-        assert [taint.key for taint in table.taint_sets[table.taint_set[row]]] == [f"k{i}"]
-        assert table.feature_sets[table.feature_set[row]] == {f"F{i}"}
-        assert [taint.key for taint in table.taint_sets[table.taint_set[other]]] == ["kept"]
-        assert table.feature_sets[table.feature_set[other]] == {"Kept"}
-    assert max(len(table.taint_sets), len(table.feature_sets)) < 100
+        assert [taint.key for taint in table.taints.values[table.taints.codes[row]]] == [f"k{i}"]
+        assert table.features.values[table.features.codes[row]] == {f"F{i}"}
+        assert [taint.key for taint in table.taints.values[table.taints.codes[other]]] == ["kept"]
+        assert table.features.values[table.features.codes[other]] == {"Kept"}
+    assert max(len(table.taints.values), len(table.features.values)) < 100
 
 
 def test_columns_grow_with_the_number_of_nodes() -> None:
@@ -617,7 +620,7 @@ def test_columns_grow_with_the_number_of_nodes() -> None:
     for i in range(200):
         table.put_node(a_node(f"n{i}", cpu=str(i), labels={ZONE: f"z{i % 3}"}))
     assert table.height == 200 <= table.capacity
-    assert table.allocatable[0, :200].tolist() == [1000 * i for i in range(200)]
+    assert table.amounts.allocatable[0, :200].tolist() == [1000 * i for i in range(200)]
     assert check_table(table) == []
 
 
@@ -634,9 +637,9 @@ def test_a_resource_that_only_a_strategy_names_is_not_counted_on_nodes() -> None
     table = NodeTable()
     node = a_node("n", allocatable={"foo": 5})
     row = table.put_node(node)
-    index = table.resource("foo")
+    index = table.amounts.resource("foo")
     table.put_node(a_node("n", allocatable={"foo": 6}))
-    assert table.allocatable[index, row] == 0
+    assert table.amounts.allocatable[index, row] == 0
 
 
 def pods_that_prefer(*weights: int) -> list[Pod]:
@@ -699,7 +702,7 @@ def test_check_finds_what_is_wrong() -> None:
     tally = table.tallies.matching((predicate,), with_terminating=True)
     tally.by_value(column)
     assert check_table(table) == []
-    table.requested[0, row] += 1
+    table.amounts.requested[0, row] += 1
     table.pod_count[row] += 1
     tally.counts[row] += 1
     column.codes[row] = ABSENT

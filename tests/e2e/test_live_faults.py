@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from build import CPU
 from fault_proxy import CALM, FaultProxy, Faults
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
-from mooring.cluster.nodes.table import CPU
 from mooring.framework import config
 from mooring.kit import process
 from mooring.kit.clock import WallClock
@@ -308,10 +308,12 @@ def the_scheduler_knows_what_the_server_knows(outcome: Outcome) -> None:
     cpu_milli: Counter[str] = Counter()
     for pod in outcome.pods:
         cpu_milli[pod["spec"]["nodeName"]] += milli(pod)
-    assert {name: int(nodes.requested[CPU, row]) for name, row in nodes.row_book.items()} == {
+    assert {name: int(nodes.amounts.requested[CPU, row]) for name, row in nodes.row_book.items()} == {
         name: cpu_milli[name] for name in nodes.row_book
     }
-    assert all(nodes.requested[CPU, row] <= nodes.allocatable[CPU, row] for row in nodes.row_book.values())
+    assert all(
+        nodes.amounts.requested[CPU, row] <= nodes.amounts.allocatable[CPU, row] for row in nodes.row_book.values()
+    )
 
 
 def the_scheduler_is_in_order(outcome: Outcome) -> None:

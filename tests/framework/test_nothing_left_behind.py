@@ -38,5 +38,5 @@ def test_a_large_pod_leaves_nothing_behind(name: str) -> None:
     nodes = driver.scheduler.core.cluster.nodes
     assert len(nodes.tallies._predicates) < 10
     assert len(nodes.tallies._carried) + len(nodes.tallies._arrivals) < 10
-    assert len(nodes.requested) == 4
+    assert len(nodes.amounts.requested) == 4
     assert check_table(nodes) == []

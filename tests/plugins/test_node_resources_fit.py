@@ -258,10 +258,10 @@ def test_resources_that_no_node_has_are_all_named_and_take_no_room() -> None:
     cluster = one_node()
     found = asked(fit(), a_pod(requests=many(5000)), cluster)
     assert found == (tuple(f"Insufficient {name}" for name in sorted(many(5000))), FINAL)
-    assert len(cluster.nodes.requested) == 4
+    assert len(cluster.nodes.amounts.requested) == 4
     cluster.nodes.place(a_pod("placed", requests=many(5000)), "n")
     cluster.nodes.displace("default/placed")
-    assert len(cluster.nodes.requested) == 4
+    assert len(cluster.nodes.amounts.requested) == 4
     assert check_table(cluster.nodes) == []
 
 

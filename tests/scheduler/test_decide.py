@@ -210,10 +210,10 @@ def test_nothing_is_recorded_unless_asked_for() -> None:
 
 def test_a_decision_changes_nothing() -> None:
     cluster = a_cluster(*nodes(3), a_pod("other", cpu="1", nodeName="n1"))
-    before = cluster.nodes.requested.tolist(), cluster.nodes.touches.end
+    before = cluster.nodes.amounts.requested.tolist(), cluster.nodes.touches.end
     decisions = [placed(run(a_pod(cpu="1"), cluster)) for _ in range(2)]
     assert decisions[0].node == decisions[1].node
-    assert (cluster.nodes.requested.tolist(), cluster.nodes.touches.end) == before
+    assert (cluster.nodes.amounts.requested.tolist(), cluster.nodes.touches.end) == before
     assert check_table(cluster.nodes) == []
 
 

@@ -19,6 +19,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
 
 NO_LABELS: Mapping[str, str] = {}
+"""The labels of a namespace that is not known."""
 
 
 class Cluster:
@@ -35,6 +36,7 @@ class Cluster:
         """What plugins look up: all that is watched, but for nodes and pods, which are in the table."""
         self.storage = StorageView(self.objects)
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
+        """This and the next follow one node table; in a fork they are made anew when first asked for."""
         self._floats = FloatColumns(self.nodes)
         self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))
         self.serving_classes = ServingClasses()
@@ -42,7 +44,7 @@ class Cluster:
         """The members of pod groups; None: pods are scheduled one by one, whatever group they name."""
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
-        """Grows with each change of a kind: whoever keeps what follows from its objects can tell that it is void."""
+        """Grows with each change of a kind: code that keeps what follows from its objects can tell that it is void."""
 
     def put(self, item: KubeObject) -> None:
         """Add or replace a node or one of the other objects; a pod that has a node is placed there."""
@@ -77,14 +79,17 @@ class Cluster:
                 self._class_changed(item, None)
 
     def _class_changed(self, old: devices.DeviceClass | None, new: devices.DeviceClass | None) -> None:
-        """Which nodes can serve a resource depends on what devices do, so all of them count as changed."""
+        """Which nodes can serve a resource depends on its device class. No single row can be named, so kept answers
+        about all rows become void."""
         if self.serving_classes.changed(old, new):
             self.nodes.touch_all()
 
     def labels_of_namespace(self, name: str) -> Mapping[str, str]:
+        """Empty for a namespace that is not known, as in upstream's GetNamespaceLabelsSnapshot."""
         return self.namespace_labels.get(name, NO_LABELS)
 
     def in_namespace(self, kind: type[KubeObject], namespace: str) -> Iterable[KubeObject]:
+        """All objects of a kind in a namespace. A pass over all objects: for kinds of which there are few."""
         return (item for item in self.objects[kind].values() if item.namespace == namespace)
 
     def volumes_on_nodes(self) -> VolumesOnNodes:
@@ -102,7 +107,8 @@ class Cluster:
         return self._floats
 
     def fork(self) -> "Cluster":
-        """A copy for a what-if about pods."""
+        """A copy for a what-if about pods. Only the node table is copied: the other objects are shared, and must not
+        change."""
         other: Cluster = object.__new__(Cluster)
         other.__dict__.update(self.__dict__)
         other.nodes = self.nodes.fork()

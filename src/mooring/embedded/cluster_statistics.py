@@ -107,9 +107,9 @@ class ClusterStatistics:
         """The usage of all nodes, by name, from the columns of the scheduler's table."""
         table = self._cluster.scheduler.cluster.nodes
         rows = np.flatnonzero(table.alive)
-        cpu, memory = table.resource("cpu"), table.resource("memory")
-        room = np.maximum(table.allocatable[:, rows], 1)
-        shares = table.requested[:, rows] / room
+        cpu, memory = table.amounts.resource("cpu"), table.amounts.resource("memory")
+        room = np.maximum(table.amounts.allocatable[:, rows], 1)
+        shares = table.amounts.requested[:, rows] / room
         return sorted(
             (
                 NodeUsage(table.names[row], float(shares[cpu, i]), float(shares[memory, i]), int(table.pod_count[row]))

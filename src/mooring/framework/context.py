@@ -1,4 +1,4 @@
-"""One attempt to place one pod: what the plugins that take part in it are handed."""
+"""The context of one attempt to place one pod: what the framework hands to every plugin that takes part."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
@@ -21,19 +21,21 @@ must follow from it."""
 
 
 class CycleState:
-    """What plugins remember from one point of an attempt to the next, each under a key of its own."""
+    """What plugins carry from one extension point of an attempt to the next, each under its own key. A new attempt
+    begins with an empty state."""
 
     def __init__(self) -> None:
         self._data: dict[Hashable, Any] = {}
 
     def read(self, key: Hashable) -> Any:
+        """Raises PluginError if nothing was written: upstream's ErrNotFound, with its text."""
         try:
             return self._data[key]
         except KeyError:
             raise PluginError("not found") from None
 
     def find(self, key: Hashable) -> Any:
-        """None where nothing was written."""
+        """The value, or None if nothing was written."""
         return self._data.get(key)
 
     def write(self, key: Hashable, value: Any) -> None:
@@ -50,16 +52,19 @@ class CycleState:
 
 
 class KeptValues:
-    """Values that outlive an attempt: they belong to a shape, or to a shape and the nodes as they are."""
+    """Values that outlive an attempt: they belong to a shape, or to a shape and the nodes as they are. An instance
+    serves one shape."""
 
     LIMIT = 256
+    """Keys of one shape. Plugins use a handful each; a plugin that puts changing values into its key must not fill
+    the memory, so at the limit all are dropped."""
 
     def __init__(self) -> None:
         self.kept: dict[Hashable, tuple[int, Any]] = {}
         """Each value with the version that it is for."""
 
     def get(self, key: Hashable, version: int, build: Callable[[], T]) -> T:
-        """What was kept under the key for this version, or else built now."""
+        """The value that was kept under the key for this version; otherwise it is built now."""
         kept = self.kept.get(key)
         if kept is None or kept[0] != version:
             if len(self.kept) >= self.LIMIT:
@@ -70,7 +75,8 @@ class KeptValues:
 
 
 class SchedulingContext:
-    """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`."""
+    """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`, or a copy of it in a
+    what-if."""
 
     __slots__ = ("_kept_values", "cluster", "nodes", "pod", "seed", "shape", "state", "wrap")
 
@@ -82,7 +88,8 @@ class SchedulingContext:
         self.seed = seed
         self.state = CycleState()
         self.wrap = wrap
-        """Around each method of a plugin that is called in this attempt: `wrap(point, name, method)(...)`."""
+        """The caller's wrapper around each plugin method in this attempt: `wrap(point, name, method)(...)`
+        (metrics)."""
         self._kept_values = kept_values
 
     def on(self, nodes: NodeTable, state: CycleState) -> "SchedulingContext":
@@ -112,5 +119,8 @@ class SchedulingContext:
         return self._kept_values.get(key, 0, build)
 
     def of_nodes(self, key: Hashable, build: Callable[[], T]) -> T:
-        """A value that follows from the shape and facts of nodes, not from pods: built anew after a node changed."""
+        """A value that follows from the shape and facts of nodes, not from pods: built anew after a node changed.
+
+        The version is one more than the end of the log, because 0 belongs to `of_shape`.
+        """
         return self._kept_values.get(key, self.nodes.node_touches.end + 1, build)

@@ -31,6 +31,7 @@ class Action(IntFlag):
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
     UPDATE = 8188
+    """All bits of updates together."""
     ALL = 8191
 
 
@@ -38,6 +39,7 @@ POD, ASSIGNED_POD, UNSCHEDULABLE_POD = "Pod", "AssignedPod", "UnschedulablePod"
 NODE = "Node"
 """Pods and nodes, which have events of their own. All other kinds have their name in `KindSpec.event`."""
 ANYTHING = "*"
+"""In a registration: objects of any kind."""
 
 _ACTION_NAMES = {
     Action.ADD: "Add",
@@ -56,6 +58,7 @@ _ACTION_NAMES = {
     Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
     Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
 }
+"""Upstream's names: they are label values of metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,16 @@ class ClusterEvent:
     resource: str
     action: Action
     custom_label: str = field(default="", compare=False)
+    """For events that are no change of an object. It does not take part in comparisons."""
 
     @property
     def label(self) -> str:
-        """What metrics and stories call it."""
+        """The name in metrics and stories: resource and action, as upstream joins them."""
         return self.custom_label or f"{self.resource}{_ACTION_NAMES.get(self.action, '')}"
 
     @property
     def is_wildcard(self) -> bool:
+        """Whether a registration of this event covers every event."""
         return self.resource == ANYTHING and self.action == Action.ALL
 
     def covers(self, incoming: "ClusterEvent") -> bool:
@@ -93,7 +98,9 @@ ASSIGNED_POD_DELETE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
 UNSCHEDULABLE_POD_ADD = ClusterEvent(UNSCHEDULABLE_POD, Action.ADD)
 UNSCHEDULABLE_POD_UPDATE = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(ANYTHING, Action.ALL, "UnschedulableTimeout")
+"""The flush of pods that were unschedulable for too long."""
 FORCE_ACTIVATE = ClusterEvent(ANYTHING, Action.ALL, "ForceActivate")
+"""A plugin asked for the pod to be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,8 @@ Hint = Callable[[Pod, Change], bool]
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """An event that a plugin wants to hear of. Without a hint every such event wakes the pods that it rejected."""
+    """An event that could cure rejections of a plugin. Without a hint every such event wakes the pods that it
+    rejected."""
 
     event: ClusterEvent
     hint: Hint | None = None
@@ -120,4 +128,4 @@ class Registration:
 EVERYTHING = tuple(
     Registration(ClusterEvent(spec.event, Action.ALL)) for spec, watch in WATCHED.items() if watch.wakes_by_default
 )
-"""What a plugin hears of that can reject pods but does not say which events could cure that."""
+"""The registrations of a plugin that can reject pods but does not say which events could cure that."""

@@ -1,4 +1,5 @@
-"""What the scheduler wants done in the world. It does none of it itself: a driver does, and reports what came of it."""
+"""Intents: what the scheduler wants done in the world. A driver carries them out and reports the outcome as inputs
+(scheduler/inputs.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from mooring.model.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Bind the pod to the node, then report to `Scheduler.bound`."""
+    """Bind the pod to the node, then report BindAnswered."""
 
     pod: Pod
     node_name: str
@@ -19,7 +20,8 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus:
-    """Write a condition into the pod's status (none: leave them), and its nominated node (None: leave it)."""
+    """Set a condition in the pod's status (None: leave the conditions), and its nominated node (None: leave it,
+    empty: clear it). No answer is awaited: the watch shows the result."""
 
     pod: Pod
     condition: Condition | None = None
@@ -28,7 +30,7 @@ class PatchStatus:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Delete a victim of preemption after marking why, then report to `Scheduler.evicted`."""
+    """Set the condition DisruptionTarget on a victim of preemption, delete it, then report EvictionAnswered."""
 
     victim: Pod
     preemptor: Pod
@@ -48,11 +50,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Create, change or delete an object, then report to `Scheduler.written` with the token.
+    """Create, change or delete an object, then report WriteAnswered with the token.
 
-    PATCH is a JSON merge patch, or a strategic one if `form` says so; a resourceVersion in it is a condition, as it is
-    for PUT. An empty one reads the object. Mooring reads only a part of most objects, so to PUT one loses the rest:
-    patch it, unless all of it is known. A POST without a name has a `generateName` in its body.
+    PATCH is a JSON merge patch, or a strategic one if `form` says so; a resourceVersion in it is a precondition, as it
+    is for PUT. An empty PATCH reads the object. Mooring decodes only a part of most objects, so a PUT loses the rest:
+    use PATCH, unless all of the object is known. A POST without a name has a `generateName` in its body.
     """
 
     method: Literal["POST", "PUT", "PATCH", "DELETE"]
@@ -62,10 +64,10 @@ class Write:
     body: KubeObject | dict[str, Any] | None = None
     subresource: str = ""
     token: int = 0
-    """Given by the scheduler: which write it is that a driver reports about."""
+    """Set by the scheduler, so that the answer finds the code that waits for it; 0: no code does."""
     form: Literal["merge", "strategic"] = "merge"
     late: "Callable[[KubeObject | WriteFault | None], None] | None" = field(default=None, compare=False)
-    """Told the answer where whoever asked for the write was stopped before it came."""
+    """Called with the answer if the code that asked for the write was stopped before it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +80,19 @@ class WriteFault:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Ask a scheduler extender, then report to `Scheduler.replied` with the token.
+    """Call a scheduler extender, then report CallAnswered with the token.
 
-    The body is plain data for JSON in which pods and nodes stand as far as Mooring reads them: a driver that has the
-    whole objects sends those in their place.
+    The body is plain data for JSON, in which pods and nodes are the objects as Mooring decodes them. A driver that has
+    the objects as the API server sent them puts those in instead: extenders must see every field.
     """
 
     extender: Extender
     verb: str
     body: dict[str, Any]
     token: int = 0
-    """Given by the scheduler: which call it is that a driver reports about."""
+    """Set by the scheduler, as for Write."""
     binds: bool = False
-    """Whether it changes the cluster; otherwise it is a question."""
+    """Whether the call changes the cluster (bindVerb). All others are questions."""
 
     @property
     def url(self) -> str:
@@ -99,7 +101,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CallFault:
-    """Why an extender gave no answer that could be read: in upstream's words."""
+    """Why an extender gave no usable answer, in upstream's words."""
 
     message: str
 

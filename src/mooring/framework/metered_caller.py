@@ -1,4 +1,7 @@
-"""Measures the plugins of a profile: extension points as wholes, and in a tenth of all attempts each call of a plugin."""
+"""The plugin caller that measures: extension points as wholes in every attempt, single plugin calls in a tenth of them.
+
+Upstream samples a tenth as well (pluginMetricsSamplePercent).
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
@@ -17,19 +20,22 @@ from mooring.kit.clock import Clock
 from mooring.kit.metrics import Histogram, MetricRegistry
 
 _SCATTER = 2654435761
-"""Knuth's multiplier: consecutive seeds are spread evenly over 32 bits."""
+"""Knuth's multiplier: consecutive seeds are spread evenly over 32 bits, so that samples are spread over time."""
 _TENTH = (1 << 32) // 10
+"""A tenth of all 32-bit numbers."""
 
 _STATUS = {code: code.name for code in Code}
+"""Hot: an enum's `name` is a property, several times slower than a look-up."""
 
 
 def is_sampled(seed: int) -> bool:
-    """Whether the attempt with this seed is one of the tenth that are measured call by call, spread evenly."""
+    """Whether the attempt with this seed is among the tenth whose plugin calls are measured. A function of the seed,
+    so that a replay measures the same attempts."""
     return (seed * _SCATTER) & 0xFFFFFFFF < _TENTH
 
 
 def status_of(answer: object) -> str:
-    """What metrics call a plugin's answer."""
+    """The status label of metrics for a plugin's answer."""
     if isinstance(answer, NoRoom):
         answer = answer.rejection
     if isinstance(answer, Rejection):
@@ -51,6 +57,7 @@ class MeteredCaller(PluginCaller):
         self._hints = registry.histogram("scheduler_queueing_hint_execution_duration_seconds")
         self._profile = profile.scheduler_name
         self._succeeded: dict[str, Histogram] = {}
+        """Hot: the series of the usual status by extension point, so that labels are not joined each time."""
 
     def wrap_for(self, seed: int) -> Wrap:
         return self._timed if is_sampled(seed) else unwrapped
@@ -59,6 +66,7 @@ class MeteredCaller(PluginCaller):
         return cast(M, partial(self._call, point, plugin, method))
 
     def _call(self, point: str, plugin: str, method: Callable[..., Any], *args: object) -> Any:
+        """Call the method and record its duration, under Error if it raises."""
         began_ns = self._now_ns()
         status = ERROR
         try:
@@ -82,6 +90,8 @@ class MeteredCaller(PluginCaller):
         self._hints.series(plugin, event, outcome).observe_ns(self._now_ns() - began_ns)
 
     def pre_filtered(self, left_out: Set[str], rejection: Rejection | None) -> None:
+        """Parity: upstream stops PreFilter at a rejection that is UnschedulableAndUnresolvable; after others it asks
+        the remaining plugins."""
         if rejection is not None and rejection.code is Code.UnschedulableAndUnresolvable:
             self.evaluations.refused(frozenset(left_out), rejection.plugin)
         else:
@@ -98,18 +108,19 @@ class MeteredCaller(PluginCaller):
         self.evaluations.scored(frozenset(left_out), nodes)
 
 
-# ---- How often each plugin of a profile had a say, at PreFilter, Filter, PreScore and Score
+# ---- How often each plugin of a profile was evaluated, at PreFilter, Filter, PreScore and Score
 
 
 LeftOut = frozenset[str]
-"""Plugins that skipped."""
+"""The plugins that skipped the attempt, at PreFilter or PreScore."""
 
 
 class Evaluations:
-    """Counts attempts and nodes by which plugins were left out, and adds them up for each plugin when someone looks.
+    """Counts attempts and nodes by the set of plugins that were left out, and adds them up for each plugin when metrics
+    are read.
 
-    Kept answers count too: that a plugin did not have to be asked again does not make it silent.
-    Hot: two sums an attempt, whatever the number of plugins.
+    Kept answers count as well: upstream would have asked the plugin, and the metric is compared with upstream's. Hot:
+    two sums an attempt, whatever the number of plugins.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -120,18 +131,19 @@ class Evaluations:
         self.clear()
 
     def clear(self) -> None:
+        """Begin to count anew, also when metrics are reset."""
         self._pre_filtered: defaultdict[LeftOut, int] = defaultdict(int)
         self._filtered: defaultdict[LeftOut, int] = defaultdict(int)
         self._pre_scored: defaultdict[LeftOut, int] = defaultdict(int)
         self._scored: defaultdict[LeftOut, int] = defaultdict(int)
         self._others: defaultdict[tuple[str, str], int] = defaultdict(int)
-        """(Plugin, point): what cannot be told by who was left out."""
+        """(Plugin, point): evaluations of attempts in which some plugins saw fewer nodes than others."""
 
     def pre_filtered(self, left_out: LeftOut) -> None:
         self._pre_filtered[left_out] += 1
 
     def refused(self, left_out: LeftOut, by: str) -> None:
-        """The pod was refused at PreFilter, so the plugins after that one were not asked."""
+        """PreFilter rejected the pod, so the plugins after that one were not asked."""
         for name in self._pre_filters:
             if name not in left_out:
                 self._others[name, "PreFilter"] += 1
@@ -143,9 +155,10 @@ class Evaluations:
         self._filtered[left_out] += nodes
 
     def rejected(self, left_out: LeftOut, first: NDArray[np.int8], passed: int) -> None:
-        """Some were rejected, each by the filter with this index; a filter has a say where those before it said yes.
+        """Some nodes were rejected, each by the filter with this index in `first`. A filter is evaluated on the nodes
+        that all filters before it passed.
 
-        Nodes that were not asked about have a negative number.
+        Nodes that were not looked at have a negative number.
         """
         rejecting = np.bincount(first[first >= 0], minlength=len(self._filters))[: len(self._filters)].tolist()
         left = passed + sum(rejecting)
@@ -159,7 +172,7 @@ class Evaluations:
         self._scored[left_out] += nodes
 
     def read(self) -> dict[tuple[str, str], int]:
-        """By plugin and point, with those that never had a say."""
+        """By plugin and point, with 0 for plugins that were never evaluated."""
         counted: dict[tuple[str, str], int] = {}
         for point, names, sums in (
             ("PreFilter", self._pre_filters, self._pre_filtered),

@@ -21,6 +21,7 @@ REQUESTS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
 def _counter(name: str, stability: Stability, help: str, *labels: str) -> Description:
+    """The next three shorten the tables below: kind first, labels last."""
     return Description(name, "counter", stability, help, labels)
 
 
@@ -73,6 +74,7 @@ ATTEMPTS = (
         "scheduler_permit_wait_duration_seconds", "BETA", MILLISECONDS, "How long pods waited on Permit.", "result"
     ),
 )
+"""Attempts: how they end and how long they take."""
 
 QUEUE = (
     _gauge("scheduler_pending_pods", "STABLE", "Pods that wait, by where they do.", "queue"),
@@ -89,6 +91,7 @@ QUEUE = (
         "hint",
     ),
 )
+"""The scheduling queue: what waits where, and which events woke pods."""
 
 PLUGINS = (
     _histogram(
@@ -113,11 +116,12 @@ PLUGINS = (
         "scheduler_plugin_evaluation_total",
         "counter",
         "BETA",
-        "How often a plugin had a say: about a pod at PreFilter and PreScore, about a node at Filter and Score.",
+        "How often a plugin was evaluated: for a pod at PreFilter and PreScore, for a node at Filter and Score.",
         ("plugin", "extension_point", "profile"),
         shows_zero=True,
     ),
 )
+"""Extension points as wholes, and sampled calls of single plugins (metered_caller.py)."""
 
 PREEMPTION_ATTEMPTS = _counter("scheduler_preemption_attempts_total", "STABLE", "Attempts to make room by preemption.")
 
@@ -135,6 +139,7 @@ PREEMPTION = (
     ),
     _counter("scheduler_preemption_goroutines_execution_total", "ALPHA", "Evictions that were started.", "result"),
 )
+"""Preemption: victims of each, and how its evictions went."""
 
 STATE = (
     _gauge("scheduler_cache_size", "ALPHA", "Nodes, pods and assumed pods that the scheduler knows.", "type"),
@@ -143,6 +148,7 @@ STATE = (
         "scheduler_event_handling_duration_seconds", "ALPHA", TENTHS, "How long a change took to be taken in.", "event"
     ),
 )
+"""Sizes of the cache and work under way, read when metrics are read."""
 
 BATCHES = (
     _counter("scheduler_batch_attempts_total", "ALPHA", "Use of hints of opportunistic batching.", "profile", "result"),
@@ -193,6 +199,7 @@ VOLUMES_AND_DEVICES = (
     DEVICE_ALLOCATIONS,
     DEVICE_WAITS,
 )
+"""What the plugins for volumes and devices record."""
 
 ASYNC_CALLS = (
     _counter("scheduler_async_api_call_execution_total", "ALPHA", "Calls of the API server.", "call_type", "result"),
@@ -241,6 +248,7 @@ CLIENT = (
         "host",
     ),
 )
+"""Requests to the API server, under client-go's names."""
 
 WATCHES = (
     _counter(
@@ -265,6 +273,7 @@ PROCESS = (
     _gauge("process_resident_memory_bytes", "ALPHA", "Memory that this process holds."),
     _gauge("process_start_time_seconds", "ALPHA", "When this process began, in seconds since 1970."),
 )
+"""The process, under the names of Prometheus' client libraries, which dashboards use."""
 
 HEALTH = (
     _gauge("kubernetes_healthcheck", "STABLE", "Whether a health check passed when it last ran.", "name", "type"),
@@ -283,7 +292,7 @@ CATALOGUE: tuple[Description, ...] = (
     *(ATTEMPTS + QUEUE + PLUGINS + PREEMPTION + STATE),
     *(BATCHES + VOLUMES_AND_DEVICES + CLIENT + WATCHES + PROCESS),
 )
-"""What there is with the feature gates as they are by default."""
+"""All metrics that exist with the feature gates at their defaults."""
 
 BY_GATE = {"SchedulerAsyncAPICalls": ASYNC_CALLS, "GenericWorkload": POD_GROUPS}
-"""What a feature gate adds that is off by default."""
+"""Gate that is off by default -> the metrics that it adds."""

@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mooring.cluster.nodes.table import NOWHERE, NodeTable
+from mooring.cluster.nodes.resource_amounts import NOWHERE
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import Rejection, curable
@@ -38,7 +39,7 @@ class NodeView:
 
     @property
     def node(self) -> Node:
-        """The object itself, as far as Mooring reads it."""
+        """The object itself, as far as Mooring decodes it."""
         node = self._nodes.nodes[self._row]
         assert node is not None, "plugins are asked only about rows that have a node"
         return node
@@ -66,19 +67,24 @@ class NodeView:
 
     @property
     def allowed_pods(self) -> int:
+        """The node's limit for the number of pods."""
         return int(self._nodes.allowed_pods[self._row])
 
     def allocatable(self, resource: str) -> int:
-        index = self._nodes.resource(resource)  # first: a new resource replaces the matrix
-        return int(self._nodes.allocatable[index, self._row])
+        """How much the node has of a resource; 0 if it has none."""
+        index = self._nodes.amounts.resource(resource)  # first: a new resource replaces the matrix
+        return int(self._nodes.amounts.allocatable[index, self._row])
 
     def requested(self, resource: str) -> int:
-        index = self._nodes.resource(resource)
+        """How much the pods on the node request. A resource that no node has is not counted in the table, so it is
+        summed up here."""
+        index = self._nodes.amounts.resource(resource)
         if index == NOWHERE:
             return sum(pod.shape.held.get(resource, (0, 0))[0] for pod in self._nodes.pods_on[self._row])
-        return int(self._nodes.requested[index, self._row])
+        return int(self._nodes.amounts.requested[index, self._row])
 
     def free(self, resource: str) -> int:
+        """May be negative: pods are placed by other means too, and nodes may shrink."""
         return self.allocatable(resource) - self.requested(resource)
 
 
@@ -108,7 +114,7 @@ class PlainPlugin:
 
 
 def lift(plain: type[PlainPlugin]) -> type[Plugin]:
-    """A plain plugin as one that works on columns, at the points for which it defines a method."""
+    """Turn a plain plugin into one over columns, at the extension points for which it defines a method."""
     bases: list[type[Plugin]] = []
     if plain.filter is not PlainPlugin.filter:
         bases.append(_LiftedFilter)
@@ -121,6 +127,9 @@ def lift(plain: type[PlainPlugin]) -> type[Plugin]:
 
 
 class _Lifted(Plugin):
+    """A plain plugin behind an extension point over columns. It makes no `@reads` claim, so its answers are never
+    kept: what it reads is not known."""
+
     plain: ClassVar[type[PlainPlugin]]
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -128,6 +137,8 @@ class _Lifted(Plugin):
 
 
 class _LiftedFilter(_Lifted, FilterPlugin):
+    """Encodes each distinct answer as a code, as column filters have to."""
+
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._rejections: list[Rejection] = []
@@ -153,6 +164,8 @@ class _LiftedFilter(_Lifted, FilterPlugin):
 
 
 class _LiftedScore(_Lifted, ScorePlugin):
+    """One call a node; scores are checked here, where the plugin can still be named."""
+
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         return np.array([self._score(context.pod, node) for node in _views(context, rows)], np.int64)
 
@@ -164,6 +177,8 @@ class _LiftedScore(_Lifted, ScorePlugin):
 
 
 class _LiftedNormalizedScore(_LiftedScore):
+    """With a `normalize` over the scores of all feasible nodes."""
+
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         normalized = self._plugin.normalize(scores.tolist())
         if len(normalized) != len(scores):
@@ -174,5 +189,6 @@ class _LiftedNormalizedScore(_LiftedScore):
 
 
 def _views(context: SchedulingContext, rows: Rows) -> list[NodeView]:
+    """A view of each of the rows."""
     nodes = context.nodes
     return [NodeView(nodes, row) for row in np.arange(nodes.height)[rows].tolist()]

@@ -1,7 +1,7 @@
-"""How plugins are called: the one seam where calls are measured, or not.
+"""How plugins are called: the one place where calls are measured, or not.
 
-Every call of a plugin goes through the caller of its profile. It is chosen when the scheduler is built: this one, or one
-that measures (metered_caller.py). No other code asks whether something is measured.
+Every call of a plugin goes through the caller of its profile. It is chosen when the scheduler is built: this one, or
+one that measures (metered_caller.py). No other code asks whether something is measured.
 """
 
 from collections.abc import Callable, Set
@@ -22,7 +22,7 @@ class Wrap(Protocol):
 
 
 SUCCESS, ERROR = Code.Success.name, Code.Error.name
-"""Statuses, as metrics name them."""
+"""Status labels of metrics."""
 
 
 def unwrapped(point: str, plugin: str, method: M) -> M:
@@ -33,8 +33,9 @@ def unwrapped(point: str, plugin: str, method: M) -> M:
 class PluginCaller:
     """Calls plugins, and measures nothing.
 
-    Code that runs an extension point calls `began` before it and `ended` after it, with the status that metrics show. The
-    other methods are for what cannot be seen from single calls, because answers are kept: how many plugins had a say.
+    Code that runs an extension point calls `began` before it and `ended` after it, with the status for metrics. The
+    other methods report what single calls cannot show, because answers are kept: how many plugins were evaluated on how
+    many nodes.
     """
 
     def wrap_for(self, seed: int) -> Wrap:
@@ -42,21 +43,23 @@ class PluginCaller:
         return unwrapped
 
     def began(self) -> int:
-        """An extension point begins. Returns what `ended` needs to know."""
+        """An extension point begins. Returns the value that `ended` needs: a time if this is measured."""
         return 0
 
     def ended(self, point: str, status: str, began_ns: int) -> int:
-        """An extension point that began then is over. Returns what `began` would return now."""
+        """An extension point that began at `began_ns` is over. Returns what `began` would return now, so that a next
+        step can follow without another look at the clock."""
         return 0
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
-        """A hint that began then said Queue or QueueSkip to an event, or failed (Error)."""
+        """A queueing hint said Queue or QueueSkip to an event, or failed (Error)."""
 
     def pre_filtered(self, left_out: Set[str], rejection: Rejection | None) -> None:
         """PreFilter is over; these plugins skip Filter."""
 
     def filtered(self, left_out: Set[str], first: NDArray[np.int8], alive: int) -> None:
-        """Filter is over: for each row the filter that rejected it first; so many nodes there are."""
+        """Filter is over. `first` has for each row the filter that rejected it first; `alive` is the number of
+        nodes."""
 
     def scored(self, left_out: Set[str], nodes: int) -> None:
         """Score is over for so many nodes; these plugins skipped it."""

@@ -172,7 +172,7 @@ class PreFilterPlugin(Plugin):
 class PreFilterExtensions(PreFilterPlugin):
     """A PreFilter whose state counts pods: it is told when a pod comes to a node, or leaves it, in a what-if.
 
-    The state is the one in `cycle.state`, cloned for the what-if. Afterwards `filter` is asked about that node only.
+    The state is the one in `context.state`, cloned for the what-if. Afterwards `filter` is asked about that node only.
     """
 
     @abstractmethod

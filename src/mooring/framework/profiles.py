@@ -44,13 +44,16 @@ from mooring.framework.status import describe
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 
 MAX_NODE_SCORE = 100
+"""Upstream's MaxNodeScore: what a Score plugin gives at most, after normalising."""
 _MAX_INT64 = (1 << 63) - 1
+"""Totals of scores must fit into upstream's int64."""
 _FIT = "NodeResourcesFit"
 _PLACEMENT_POINTS: dict[str, tuple[str, ...]] = {
     "placementGenerate": ("TopologyPlacementGenerator",),
     "placementScore": (_FIT, "PodGroupPodsCount"),
 }
-"""Points for pod groups that upstream has and Mooring does not, with the plugins that may be listed there."""
+"""Extension points for pod groups that upstream has and Mooring does not, with the plugins that a configuration may list
+there."""
 # Later: when pod groups are scheduled these get ABCs in points.py, their weights count, and a profile may have at most
 # one PlacementGenerate plugin. Until then the names in their sets are checked and nothing more.
 
@@ -73,7 +76,7 @@ _ATTRIBUTES = {
 
 
 class _Refusal(ValueError):
-    """Why a profile cannot be built, still without the name of the profile."""
+    """Why a profile cannot be built. `build_profiles` adds the name of the profile."""
 
 
 @dataclass
@@ -103,6 +106,7 @@ class Profile:
     post_binds: tuple[PostBindPlugin, ...] = field(init=False)
 
     def __post_init__(self, points: Mapping[str, Sequence[Plugin]]) -> None:
+        """Distribute the plugins over the typed attributes, so that no code has to look points up by name."""
         for listed in points.values():
             for plugin in listed:
                 self.plugins.setdefault(plugin.name, plugin)
@@ -112,6 +116,7 @@ class Profile:
             setattr(self, attribute, listed)
 
     def plugin(self, name: str) -> Plugin | None:
+        """By its name; None if no extension point enables it."""
         return self.plugins.get(name)
 
     def describe(self) -> dict[str, list[str]]:
@@ -151,6 +156,7 @@ def build_profiles(
 
 
 def _error(text: str) -> ConfigError:
+    """A ConfigError of the stage "build"."""
     return ConfigError("build", [text])
 
 
@@ -158,7 +164,7 @@ def _error(text: str) -> ConfigError:
 
 
 def _with_ignored_resources(config: KubeSchedulerConfiguration) -> list[KubeSchedulerProfile]:
-    """Resources that an extender answers for must not be checked by NodeResourcesFit as well.
+    """Resources that an extender manages with ignoredByScheduler must not be checked by NodeResourcesFit as well.
 
     Parity: their names replace `ignoredResources` of every profile, they are not added to it.
     """
@@ -187,7 +193,7 @@ def _ignoring(names: list[str], profile: KubeSchedulerProfile) -> KubeSchedulerP
 def _check_beside_others(
     written: KubeSchedulerProfile, profile: Profile, built: Mapping[str, Profile], first: KubeSchedulerProfile
 ) -> None:
-    """A profile needs a name of its own, and must order the queue, which all share, as the first one does."""
+    """A profile needs a name of its own, and the queue sort of the first profile: all profiles share one queue."""
     name = profile.scheduler_name
     if not name:
         raise _error("initializing profiles: scheduler name is needed")
@@ -223,12 +229,14 @@ def _build(written: KubeSchedulerProfile, registry: Registry, handle: Handle) ->
 
 
 def _by_build_order(sets: Plugins) -> list[tuple[str, PluginSet]]:
+    """Extension points in the order in which upstream builds them."""
     by_point = sets.by_point()
     return [(point, by_point[point]) for point in (*POINTS, *_PLACEMENT_POINTS)]
 
 
 def _make_plugins(written: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:
-    """Every plugin that some set enables. Names that nobody registered are left to those who list them."""
+    """Build every plugin that some set enables. Names that are not registered are left out here: `_found` reports
+    them with the extension point that lists them."""
     args: dict[str, Any] = {}
     for config in written.plugin_config:
         if config.name in args:
@@ -253,12 +261,14 @@ def _type_name(point: str) -> str:
 
 
 def _extends(point: str, name: str, plugin: Plugin) -> bool:
+    """Whether the plugin may be listed at the extension point."""
     if point in _PLACEMENT_POINTS:
         return name in _PLACEMENT_POINTS[point]
     return isinstance(plugin, POINTS[point])
 
 
 def _found(point: str, name: str, made: Mapping[str, Plugin]) -> Plugin:
+    """The plugin of this name; refuses names that are not registered."""
     if name not in made:
         raise _Refusal(f"{_type_name(point)} {show(name)} does not exist")
     return made[name]
@@ -275,6 +285,7 @@ def _listed(point: str, plugin_set: PluginSet, made: Mapping[str, Plugin]) -> li
 
 
 def _add_once(names: list[str], name: str, point: str) -> None:
+    """Add a name, unless the extension point has it already: upstream refuses that."""
     if name in names:
         raise _Refusal(f"plugin {show(name)} already registered as {show(_type_name(point))}")
     names.append(name)
@@ -306,6 +317,7 @@ def _expand(point: str, plugin_set: PluginSet, multi_point: PluginSet, made: Map
 
 
 def _check_counts(scheduler_name: str, listed: Mapping[str, list[str]]) -> None:
+    """Exactly one QueueSort and at least one Bind plugin, as upstream."""
     where = f"for profile with scheduler name {show(scheduler_name)}"
     sorters = len(listed["queueSort"])
     if sorters != 1:
@@ -318,7 +330,8 @@ def _check_counts(scheduler_name: str, listed: Mapping[str, list[str]]) -> None:
 
 
 def _weights(sets: Plugins, made: Mapping[str, Plugin], scorers: tuple[Plugin, ...]) -> dict[str, int]:
-    """The weights of the plugins that score, by name. Those that no longer score still count for the overflow."""
+    """The weights of the plugins that score, by name. Entries of plugins that no longer score still count in the
+    check for overflow."""
     weights = _listed_weights((*sets.score.enabled, *sets.multi_point.enabled), made)
     for plugin in scorers:
         if plugin.name not in weights:  # it was registered under another name than its own

@@ -17,6 +17,7 @@ from mooring.framework.points import Handle, Plugin
 from mooring.framework.status import describe
 
 ENTRY_POINT_GROUP = "mooring.plugins"
+"""What packages name in their pyproject.toml."""
 
 P = TypeVar("P", bound=type[Plugin] | type[PlainPlugin])
 
@@ -25,7 +26,7 @@ PluginFactory = Callable[[Any, Handle], Plugin]
 
 
 class RegistryError(ValueError):
-    """A plugin that cannot be registered, or is not there to be removed."""
+    """A plugin cannot be registered, or is not there to be removed."""
 
 
 class Registry:
@@ -44,6 +45,7 @@ class Registry:
         return plugin
 
     def register_factory(self, name: str, factory: PluginFactory) -> None:
+        """Add a factory under a name; raises RegistryError if the name is taken, as upstream."""
         if name in self._factories:
             raise RegistryError(f"a plugin named {name} already exists")
         self._factories[name] = factory
@@ -54,7 +56,8 @@ class Registry:
         del self._factories[name]
 
     def merge(self, other: "Registry") -> None:
-        """Take over all plugins of another registry; the first one whose name is taken ends it."""
+        """Take over all plugins of another registry. Raises at the first name that is taken; those before it stay
+        registered."""
         for name, factory in other.items():
             self.register_factory(name, factory)
 
@@ -84,7 +87,8 @@ def load_entry_points(registry: Registry) -> None:
 
 
 def load_file(registry: Registry, path: str) -> None:
-    """Add the plugins that a Python file defines: every plugin class in it that has a name."""
+    """Add the plugins that a Python file defines: every plugin class in it that has a name. Classes that it imports
+    do not count."""
     scope: dict[str, Any] = {"__name__": f"mooring_plugin_{Path(path).stem}", "__file__": path}
     try:
         exec(compile(Path(path).read_bytes(), path, "exec"), scope)
@@ -103,6 +107,7 @@ def load_file(registry: Registry, path: str) -> None:
 
 
 def _imported(entry: EntryPoint) -> Any:
+    """What the entry point refers to. Importing runs code of the package."""
     try:
         return entry.load()
     except Exception as error:  # importing foreign code may raise anything, and the user must learn whose it is
@@ -110,12 +115,12 @@ def _imported(entry: EntryPoint) -> Any:
 
 
 def _described(error: Exception) -> str:
-    """A SyntaxError names the line itself."""
+    """A SyntaxError names file and line in its own text; `describe` adds them for others."""
     return f"{type(error).__name__}: {error}" if isinstance(error, SyntaxError) else describe(error)
 
 
 def _checked(loaded: Any) -> type[Plugin] | type[PlainPlugin]:
-    """What was loaded, if it is a plugin that can be built."""
+    """What was loaded, if it is a plugin class that can be built. The texts say what to change in the class."""
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin | PlainPlugin)):
         raise RegistryError("is not a plugin class (a subclass of mooring.framework.points.Plugin or of PlainPlugin)")
     if not isinstance(getattr(loaded, "name", None), str):

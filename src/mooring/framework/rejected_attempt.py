@@ -1,4 +1,4 @@
-"""An attempt that left no node: what PostFilter plugins are handed (points.FitError), with all that is known of it."""
+"""An attempt that left no node, with the verdicts of all nodes: what PostFilter plugins get (points.FitError)."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ class RejectedAttempt:
 
     attempt: Attempt
     verdicts: Verdicts | None
-    """None when the pod was refused before any node was looked at."""
+    """None if PreFilter rejected the pod before any node was looked at."""
     absent: Rejection | None
     """The verdict of nodes that were not looked at."""
     examine_all: bool = True
-    """Whether every node may be tried, or only as many as a plugin's arguments allow."""
+    """Whether preemption may look at every node, or only at as many as its arguments allow."""
     is_reviewed: bool = False
-    """Whether extenders have a say in who must leave: then a plugin may answer with Candidates."""
+    """Whether extenders review the victims: then a plugin may answer with Candidates."""
 
     @property
     def context(self) -> SchedulingContext:
@@ -32,11 +32,14 @@ class RejectedAttempt:
 
     @property
     def nominated(self) -> NominatedLoad:
-        """The pods that are promised a node."""
+        """The pods that are nominated to a node."""
         return self.attempt.context.cluster.nominated
 
     def curable_rows(self) -> RowArray:
-        """The nodes that could take the pod if other pods left."""
+        """The nodes that could take the pod if other pods left: all whose verdict is Unschedulable.
+
+        Verdicts are judged once for each distinct code, not for each node.
+        """
         nodes = self.attempt.context.nodes
         curable = np.zeros(nodes.height, np.bool_)
         if self.absent is not None and self.absent.code is Code.Unschedulable:
@@ -55,7 +58,8 @@ class RejectedAttempt:
         return np.flatnonzero(curable)
 
     def is_final(self, row: int) -> bool:
-        """Whether the node can never take the pod, whichever pods leave."""
+        """Whether the node can never take the pod, whichever pods leave. The verdict of an extender replaces that of
+        filters."""
         objections = self.verdicts.objections if self.verdicts is not None else {}
         if objections and (objection := objections.get(self.attempt.context.nodes.names[row])) is not None:
             return objection.code is Code.UnschedulableAndUnresolvable

@@ -1,4 +1,5 @@
-"""What a plugin can say. *No* is a value (Rejection), *never* is an exception (PluginError), silence is consent."""
+"""What a plugin can say. A rejection is a value (Rejection), a failure of the plugin is an exception (PluginError),
+None means no objection."""
 
 import logging
 import os
@@ -33,9 +34,11 @@ class Rejection:
 
     @property
     def message(self) -> str:
+        """The reasons as upstream joins them."""
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> "Rejection":
+        """The same rejection with the plugin's name: plugins themselves do not fill it in."""
         return Rejection(self.reasons, self.code, plugin)
 
 
@@ -50,6 +53,8 @@ def final(*reasons: str) -> Rejection:
 
 
 class Sentinel(Enum):
+    """The types of the constants below: mypy narrows enum members with `is`, so that callers need no cast."""
+
     SKIP = "skip"
     SKIP_SHAPE = "skip shape"
 
@@ -78,6 +83,7 @@ TRACEBACK_LEVEL = logging.INFO - 4
 log = logging.getLogger(__name__)
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The folder of the package mooring: frames in it are ours, except for in-tree plugins."""
 _IN_TREE = os.path.join(_OWN, "plugins") + os.sep
 _FOREIGN = (os.sep + "site-packages" + os.sep, os.path.dirname(os.__file__) + os.sep, "<frozen ")
 """Packages and the standard library: what they raise is the fault of the line that called them."""
@@ -86,8 +92,8 @@ _FOREIGN = (os.sep + "site-packages" + os.sep, os.path.dirname(os.__file__) + os
 def describe(fault: BaseException | str) -> str:
     """`ZeroDivisionError: division by zero (mine.py, line 12)`.
 
-    An error that plugins raise on purpose, and one that the framework raises over an answer that it cannot use, says
-    in its text all that there is to say.
+    The text alone is enough for errors that plugins raise on purpose, and for those that the framework raises about an
+    answer that it cannot use.
     """
     if isinstance(fault, str | PluginError):
         return str(fault)
@@ -103,6 +109,7 @@ def describe(fault: BaseException | str) -> str:
 
 
 def _is_of_a_plugin(file: str) -> bool:
+    """Whether a file belongs to the author of a plugin: the line to show in an error."""
     if file.startswith(_OWN):
         return file.startswith(_IN_TREE)
     return not any(part in file for part in _FOREIGN)

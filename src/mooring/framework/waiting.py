@@ -1,4 +1,4 @@
-"""Pods that Permit plugins hold back after their node was chosen, until they are allowed, refused or time is up."""
+"""Pods that Permit plugins hold after their node was chosen, until they are allowed, rejected or time is up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 
 MAX_WAIT_S = 15 * 60
+"""Upstream's maxTimeout for Permit: fifteen minutes, whatever a plugin asks for."""
 
 
 @dataclass(slots=True)
@@ -22,12 +23,15 @@ class Release:
 
 @dataclass(slots=True)
 class WaitingPod:
-    """A pod with the plugins it waits for, each with the time at which its patience ends. The first release counts."""
+    """A pod with the plugins that it waits for, each with its deadline. The first release counts; later ones are
+    ignored."""
 
     pod: Pod
     node_name: str
     deadlines_ns: dict[str, int]
+    """By plugin that has not allowed the pod yet."""
     timeouts_ns: dict[str, int]
+    """By plugin: the limit that it asked for, at most MAX_WAIT_S. The message of a timeout names it."""
     release: Release | None = None
 
     @property
@@ -35,21 +39,22 @@ class WaitingPod:
         return list(self.deadlines_ns)
 
     def allow(self, plugin: str) -> None:
-        """The plugin has no objection any more; when none has, the pod goes on."""
+        """The plugin allows the pod; when all have, the pod goes on."""
         self.deadlines_ns.pop(plugin, None)
         if not self.deadlines_ns:
             self._end(Release(is_allowed=True))
 
     def reject(self, plugin: str, message: str) -> bool:
-        """Refuse the pod. Returns whether this call ended the wait."""
+        """Reject the pod. Returns whether this call ended the wait."""
         return self._end(Release(plugin, message))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """End the wait because a more important pod needs the room. Returns whether this call ended it."""
+        """End the wait because a preemptor needs the room: an error, not a rejection. Returns whether this call
+        ended it."""
         return self._end(Release(plugin, message, is_error=True))
 
     def expire(self, now_ns: int) -> None:
-        """Refuse the pod if a plugin's patience has ended."""
+        """Reject the pod if a deadline has passed; the earliest one names the plugin."""
         due = [(deadline, plugin) for plugin, deadline in self.deadlines_ns.items() if deadline <= now_ns]
         if due:
             plugin = min(due)[1]
@@ -70,7 +75,7 @@ class WaitingPods:
     _pods: dict[str, WaitingPod] = field(default_factory=dict)
 
     def hold(self, pod: Pod, node_name: str, timeouts_s: dict[str, float], now_ns: int) -> WaitingPod:
-        """Let a pod wait for plugins, for none longer than fifteen minutes."""
+        """Let a pod wait for plugins, for each at most MAX_WAIT_S."""
         timeouts = {plugin: round(min(limit, MAX_WAIT_S) * NS_PER_S) for plugin, limit in timeouts_s.items()}
         deadlines = {plugin: now_ns + limit for plugin, limit in timeouts.items()}
         waiting = self._pods[pod.id] = WaitingPod(pod, node_name, deadlines, timeouts)

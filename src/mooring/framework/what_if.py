@@ -1,8 +1,9 @@
-"""What-ifs: the filters of an attempt asked again with other pods on nodes.
+"""What-ifs: the filters of an attempt are asked again with other pods on nodes. Preemption and nominated pods need
+this.
 
-Two forms. A *batch* changes many nodes at once; it serves when every filter that has a say reads nothing of pods but
-sums. *One node* changes a single node and serves always: plugins whose state counts pods over the whole cluster are
-told of each pod that comes or goes (PreFilterExtensions).
+Two forms. A *batch* changes many nodes at once; it is possible when every active filter reads nothing of pods but sums.
+*One node* changes a single node and is always possible: plugins whose state counts pods over the whole cluster get a
+call for each pod that comes or goes (PreFilterExtensions).
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ RowArray = NDArray[np.intp]
 
 
 def is_batchable(attempt: Attempt) -> bool:
-    """Whether no filter that has a say looks at more of the pods on nodes than sums."""
+    """Whether no active filter reads more of the pods on nodes than sums. `@reads` of the plugins decides: a wrong
+    claim there makes preemption wrong."""
     return all(attempt.runner.filter_reads[index] <= Reads.TOTALS for index, _ in attempt.active_filters())
 
 
@@ -74,7 +76,8 @@ def verdicts_with(attempt: Attempt, rows: RowArray, load: Load, nominated: Nomin
 
 
 def ask_again(attempt: Attempt, context: SchedulingContext, rows: RowArray) -> Verdicts:
-    """The verdicts of these rows in a what-if, aligned with `rows`. What reads only nodes is not asked again."""
+    """The verdicts of these rows in a what-if, aligned with `rows`. Filters that read only nodes keep their answers:
+    pods do not change them."""
     first = np.full(len(rows), PASSED, np.int8)
     verdicts = Verdicts(first)
     for index, plugin in attempt.active_filters():
@@ -97,7 +100,8 @@ def ask_again(attempt: Attempt, context: SchedulingContext, rows: RowArray) -> V
 
 
 class OneNode:
-    """A what-if about the pods of one row, in a sketch of the table that nobody else reads that row of."""
+    """A what-if about the pods of one row, in a sketch of the table. Several what-ifs may share a sketch, if each
+    has a row of its own."""
 
     def __init__(self, attempt: Attempt, nodes: NodeTable, row: int) -> None:
         self._attempt = attempt
@@ -105,21 +109,29 @@ class OneNode:
         self._row = row
         self._rows = np.array([row], np.intp)
         self._state = attempt.context.state.clone()
+        """A clone: the attempt itself must not see the pods that are added and removed here."""
         self._extensions = attempt.extensions()
 
     def add(self, pod: Pod) -> None:
+        """Put a pod on the node, for the table and for the plugins' state."""
         self._nodes.hold(pod, self._row)
-        _tell(self._extensions, self._cycle(self._state), pod, self._row, "AddPod")
+        _tell(self._extensions, self._context(self._state), pod, self._row, "AddPod")
 
     def remove(self, pod: Pod) -> None:
+        """Take a pod off the node, likewise."""
         self._nodes.release(pod, self._row)
-        _tell(self._extensions, self._cycle(self._state), pod, self._row, "RemovePod")
+        _tell(self._extensions, self._context(self._state), pod, self._row, "RemovePod")
 
     def ask(self) -> Verdicts:
-        return ask_again(self._attempt, self._cycle(self._state), self._rows)
+        """The verdict of the node with the pods that are on it now."""
+        return ask_again(self._attempt, self._context(self._state), self._rows)
 
     def verdict(self, nominated: Sequence[Pod] = ()) -> Rejection | None:
-        """None if the node passes with the nominated pods on it, and without them."""
+        """None if the node passes with the nominated pods on it, and without them.
+
+        Both are needed, as upstream: with them, because they will come; without them, because the pod must not depend
+        on them (affinity to a pod that may never arrive).
+        """
         if nominated:
             kept = self._state
             self._state = kept.clone()
@@ -135,10 +147,12 @@ class OneNode:
         return None if found.first[0] == PASSED else self._rejection(found)
 
     def _rejection(self, found: Verdicts) -> Rejection:
+        """The rejection behind the code of the filter that rejected the node."""
         index = int(found.first[0])
         return self._attempt.rejection(index, int(found.codes[index][0]))
 
-    def _cycle(self, state: CycleState) -> SchedulingContext:
+    def _context(self, state: CycleState) -> SchedulingContext:
+        """The attempt's context with this sketch and this state."""
         return self._attempt.context.on(self._nodes, state)
 
 
@@ -153,10 +167,12 @@ class Batch:
         self._attempt = attempt
         self._nodes = attempt.context.nodes
         self._rows = rows
-        self._requested = self._nodes.requested[:, rows]
+        self._requested = self._nodes.amounts.requested[:, rows]
+        """What `close` restores, with the next one."""
         self._pod_count = self._nodes.pod_count[rows]
         self._load = load
         self._is_crowded = load.pod_count > 0 if load is not None else np.zeros(0, np.bool_)
+        """Rows with nominated pods that the pod must leave room for: they are asked twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -166,16 +182,16 @@ class Batch:
 
     def close(self) -> None:
         """Undo everything."""
-        self._nodes.requested[: len(self._requested), self._rows] = self._requested
+        self._nodes.amounts.requested[: len(self._requested), self._rows] = self._requested
         self._nodes.pod_count[self._rows] = self._pod_count
 
     def shift(self, rows: RowArray, requested: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
         """Add to what is requested on some of the rows (resources x rows), and to the number of pods there."""
-        self._nodes.requested[: len(requested), rows] += requested
+        self._nodes.amounts.requested[: len(requested), rows] += requested
         self._nodes.pod_count[rows] += pods
 
     def ask(self, rows: RowArray) -> Verdicts:
-        """The verdicts of some of the rows; crowded ones must pass both ways."""
+        """The verdicts of some of the rows; rows with nominated pods must pass with and without them."""
         found = ask_again(self._attempt, self._attempt.context, rows)
         crowded = self._is_crowded[rows] if self._load is not None else None
         if self._load is None or crowded is None or not crowded.any():
@@ -189,6 +205,7 @@ class Batch:
         return found
 
     def _ask_crowded(self, rows: RowArray, load: Load) -> Verdicts:
+        """With the load of nominated pods on top; the sums are restored even if a plugin raises."""
         requested, pods = load.requested[:, rows], load.pod_count[rows]
         self.shift(rows, requested, pods)
         try:
@@ -198,6 +215,7 @@ class Batch:
 
 
 def _tell(extensions: Sequence[PreFilterExtensions], context: SchedulingContext, pod: Pod, row: int, what: str) -> None:
+    """Call AddPod or RemovePod of PreFilterExtensions. A fault ends the attempt with an error, in upstream's words."""
     for plugin in extensions:
         try:
             tell = plugin.add_pod if what == "AddPod" else plugin.remove_pod

@@ -1,4 +1,7 @@
-"""From a configuration to runners, one for each profile."""
+"""Builds a scheduler from a configuration: plugins, one runner for each profile, and the scheduler around them.
+
+This is the only module that knows both the in-tree plugins and the scheduler: everything else is handed a registry.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,6 +43,8 @@ def build_runners(
     observer = observer or Observer()
     plugins = registry if registry is not None else all_plugins()
     profiles = build_profiles(config, plugins, gates, services, observer.registry)
+    # Parity: upstream has one nextStartNodeIndex for all profiles, so the runners share the cursor. They share the kept
+    # answers as well, whose limit in bytes holds for the whole scheduler.
     cursor, kept = SearchCursor(), KeptAnswers()
     return {name: Runner(profile, observer.caller_for(profile), cursor, kept) for name, profile in profiles.items()}
 
@@ -55,9 +60,14 @@ def build_scheduler(
     max_unschedulable_s: float = 300,
     gates: Mapping[str, bool] | None = None,
 ) -> Scheduler:
-    """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one."""
+    """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one.
+
+    `max_unschedulable_s` is upstream's --pod-max-in-unschedulable-pods-duration (300 s). The outbox exists before the
+    plugins, because plugins get services that write to it.
+    """
     outbox, cluster = Outbox(), Cluster(schedules_groups=with_defaults(gates)["GenericWorkload"])
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
+    # The options of a driver say nothing about extenders: these come from the configuration alone.
     options = replace(options or DecideOptions(), extenders=in_asking_order(config.extenders))
     runners = build_runners(config, registry, services, gates, observer)
     return Scheduler(

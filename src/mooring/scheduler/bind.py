@@ -1,4 +1,10 @@
-"""From a decision to a bound pod: assume, Reserve, Permit, then PreBind, Bind and PostBind; and back when one fails."""
+"""The binding cycle: from a decision to a bound pod, and back when a step fails.
+
+assume -> Reserve -> Permit -> (wait) -> PreBind -> Bind -> PostBind
+
+A step that fails after Reserve leads to `give_up`: Unreserve runs in reverse order, the room is given back, the pod is
+requeued. Bind is an intent: the pod stays in `core.bindings` until a driver reports the API server's answer.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +31,7 @@ T = TypeVar("T")
 
 
 def begin_binding(core: Core, entry: QueuedPod, runner: Runner, context: SchedulingContext, node_name: str) -> None:
-    """A node was chosen: hold the room there, claim what the plugins need, and ask whether the pod may go."""
+    """A node was chosen: hold the room there, run Reserve, and ask Permit whether the pod may go."""
     binding = hold(core, entry, runner, context, node_name)
     if isinstance(binding, AttemptFailure):
         fail(core, entry, binding)
@@ -36,7 +42,11 @@ def begin_binding(core: Core, entry: QueuedPod, runner: Runner, context: Schedul
 def hold(
     core: Core, entry: QueuedPod, runner: Runner, context: SchedulingContext, node_name: str
 ) -> Binding | AttemptFailure:
-    """Hold the room on the node, and claim what the plugins need; or why that cannot be done."""
+    """Assume the pod on the node and run Reserve. Returns the binding, or why the pod cannot be held there.
+
+    When Reserve fails, the room and all reservations are given back before this returns. The nomination of the pod is
+    gone either way: from here on the assumed pod itself takes the room.
+    """
     try:
         pod = core.cache.assume(entry.pod, node_name)
     except ClusterError as fault:
@@ -51,7 +61,11 @@ def hold(
 
 
 def run_permit(core: Core, binding: Binding) -> None:
-    """The room is held: ask whether the pod may go."""
+    """The room is held: ask Permit whether the pod may go on, must wait or is rejected.
+
+    A pod that waits holds its room meanwhile. Its status names the node, so that the cluster autoscaler and other
+    schedulers see where it is going.
+    """
     entry, pod, node_name = binding.entry, binding.pod, binding.node_name
     waits = _at("Permit", _permit, binding)
     if isinstance(waits, AttemptFailure):
@@ -71,7 +85,7 @@ def run_permit(core: Core, binding: Binding) -> None:
 
 
 def release(core: Core, pod_id: str, release: Release) -> None:
-    """A pod's wait on Permit is over."""
+    """A pod's wait on Permit is over: a plugin allowed or rejected it, or its time limit passed."""
     binding = core.bindings.get(pod_id)
     if binding is None:
         return
@@ -85,14 +99,15 @@ def release(core: Core, pod_id: str, release: Release) -> None:
 
 
 def run_pre_bind(core: Core, binding: Binding) -> None:
-    """PreBind and Bind: from here on the pod is no longer in flight."""
+    """PreBind and Bind. From here on the pod is no longer in flight: events that arrive now cannot help it any more,
+    because its place is decided."""
     core.queue.done(binding.entry.uid)
     binding.step_began_ns = binding.runner.caller.began()
     prepare(core, binding, iter(binding.runner.profile.pre_binds), _prepared)
 
 
 def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
-    """PreBind is through: bind the pod, unless it cannot be."""
+    """PreBind is over: bind the pod if it succeeded. An extender that binds takes precedence over the Bind plugins."""
     _step_ended(binding, "PreBind", _status(failed))
     if failed is None and core.options.extenders and call_binder(core, binding):
         return
@@ -100,7 +115,8 @@ def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> No
 
 
 def binder_replied(core: Core, binding: Binding, extender: Extender, reply: CallReply) -> None:
-    """An extender bound the pod, or did not. Nobody may be waiting for it any more."""
+    """An extender bound the pod, or did not. The pod may have been deleted or preempted since the call: then the
+    reply concerns no binding of ours."""
     if core.bindings.get(binding.pod.id) is not binding:
         return
     fault = refusal(reply)
@@ -114,13 +130,14 @@ def binder_replied(core: Core, binding: Binding, extender: Extender, reply: Call
 
 
 def _end_unless_bound(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
+    """Give up on a binding that failed. Without a failure the pod is bound, or an answer is awaited."""
     if failed is not None:
         failure, is_rejected = failed
         give_up(core, binding, failure, is_rejected)
 
 
 def finish(core: Core, binding: Binding) -> None:
-    """The pod is bound."""
+    """The pod is bound: tell observers and users, then run PostBind."""
     core.bindings.pop(binding.pod.id, None)
     _step_ended(binding, "Bind", SUCCESS)
     core.observer.pod_bound(binding.entry)
@@ -138,20 +155,22 @@ def bind_failed(core: Core, binding: Binding, fault: str, elsewhere: str) -> Non
 
 
 def _post_bind(core: Core, binding: Binding) -> None:
+    """PostBind cannot fail: the pod is bound, so a fault of a plugin is only reported."""
     for plugin in binding.runner.profile.post_binds:
         try:
             _call(binding, plugin, "PostBind", plugin.post_bind)
-        except Exception as fault:  # the pod is bound, whatever a plugin thinks of it
+        except Exception as fault:  # a plugin may raise anything; the pod is bound all the same
             core.report(f"PostBind of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
 
 
 def give_up(core: Core, binding: Binding, failure: AttemptFailure, is_rejected: bool, elsewhere: str = "") -> None:
-    """A binding failed: give everything back, requeue the pod, and let others know that there is room again.
+    """A binding failed: give everything back, requeue the pod, and wake pods that the room may help.
 
-    A pod of which the server says that it is `elsewhere` already is not requeued, but counted there. The watch may have
-    shown it there before: then the room that was held is given back, but nobody was told.
+    If the server says that the pod is `elsewhere` already, it is not requeued but counted there. The watch may have
+    shown it there before: then the room that was held is free again, but no event about that was sent yet.
 
-    Parity: after an error others are told before the pod is requeued, so that it hears of its own leaving.
+    Parity: after an error other pods are woken before the pod is requeued, so the pod itself is woken by its own
+    leaving. After a rejection it is requeued first, and excluded.
     """
     core.bindings.pop(binding.pod.id, None)
     has_left = back_out(core, binding)
@@ -167,7 +186,8 @@ def give_up(core: Core, binding: Binding, failure: AttemptFailure, is_rejected: 
 
 
 def back_out(core: Core, binding: Binding) -> bool:
-    """Give back what plugins claimed, and the room. False: the pod is on its node after all."""
+    """Give back what plugins reserved, and the room. False: the watch has shown the pod on its node, so its room
+    stays taken."""
     _at("Unreserve", partial(_unreserve, core), binding)
     try:
         core.cache.forget(binding.pod)
@@ -178,6 +198,7 @@ def back_out(core: Core, binding: Binding) -> bool:
 
 
 def _unreserve(core: Core, binding: Binding) -> None:
+    """Unreserve in the reverse order of Reserve, as upstream: plugins that build on others are undone first."""
     for plugin in reversed(binding.runner.profile.reserves):
         try:
             _call(binding, plugin, "Unreserve", plugin.unreserve)
@@ -186,7 +207,7 @@ def _unreserve(core: Core, binding: Binding) -> None:
 
 
 def _at(point: str, run: Callable[[Binding], T], binding: Binding) -> T:
-    """Run all plugins of a point."""
+    """Run all plugins of an extension point, and report its duration and status to the caller of plugins (metrics)."""
     caller = binding.runner.caller
     began_ns = caller.began()
     outcome = run(binding)
@@ -195,12 +216,12 @@ def _at(point: str, run: Callable[[Binding], T], binding: Binding) -> T:
 
 
 def _step_ended(binding: Binding, point: str, status: str) -> None:
-    """A point that may have taken its time is over, and the next one begins."""
+    """A step that may span several inputs (PreBind, Bind) is over, and the next one begins."""
     binding.step_began_ns = binding.runner.caller.ended(point, status, binding.step_began_ns)
 
 
 def _status(outcome: object) -> str:
-    """What metrics call what came of a point."""
+    """The status label of metrics for the outcome of an extension point."""
     if isinstance(outcome, tuple):
         outcome = outcome[0]
     if isinstance(outcome, AttemptFailure):
@@ -209,19 +230,22 @@ def _status(outcome: object) -> str:
 
 
 def _status_of_release(release: Release) -> str:
+    """The result label of scheduler_permit_wait_duration_seconds."""
     if release.is_allowed:
         return SUCCESS
     return ERROR if release.is_error else Code.Unschedulable.name
 
 
 def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[SchedulingContext, str], T]) -> T:
+    """Call one method of a plugin, through the wrapper that the context has for the extension point (metrics)."""
     return binding.context.wrap(point, plugin.name, ask)(binding.context, binding.node_name)
 
 
 def _ask(
     binding: Binding, plugin: Plugin, point: str, ask: Callable[[SchedulingContext, str], T]
 ) -> T | AttemptFailure:
-    """What a plugin says of the pod and its node. Whatever it raises is a failure of this pod, with the plugin named."""
+    """What a plugin says of the pod and its node. Whatever it raises is a failure of this pod, with the plugin
+    named."""
     try:
         return _call(binding, plugin, point, ask)
     except Exception as fault:  # a plugin may raise anything
@@ -229,10 +253,13 @@ def _ask(
 
 
 def _nonsense(point: str, plugin: Plugin, answer: object) -> AttemptFailure:
+    """The failure for a plugin that returned what its extension point does not allow: a bug of the plugin."""
     return error(f'running {point} plugin "{plugin.name}": unexpected answer {answer!r}')
 
 
 def _reserve(binding: Binding) -> AttemptFailure | None:
+    """Run Reserve until a plugin refuses. `back_out` then unreserves all plugins, also those that were not asked:
+    upstream requires Unreserve to be idempotent."""
     for plugin in binding.runner.profile.reserves:
         answer = _ask(binding, plugin, "Reserve", plugin.reserve)
         if isinstance(answer, AttemptFailure):
@@ -250,6 +277,8 @@ def ask_permits(binding: Binding) -> AttemptFailure | dict[str, float]:
 
 
 def _permit(binding: Binding) -> AttemptFailure | dict[str, float]:
+    """All plugins are asked, even after one wants to wait: a later one may still reject. Each wait has its own
+    limit."""
     waits: dict[str, float] = {}
     for plugin in binding.runner.profile.permits:
         answer = _ask(binding, plugin, "Permit", plugin.permit)
@@ -265,7 +294,8 @@ def _permit(binding: Binding) -> AttemptFailure | dict[str, float]:
 
 
 def _begin_to_bind(core: Core, binding: Binding) -> BindingFailure | None:
-    """Bind. Where that is measured it ends when the answer is known."""
+    """Run Bind. A failure ends the step at once; otherwise it ends when the answer is known (`finish`,
+    `bind_failed`)."""
     failed = _bind(core, binding)
     if failed is not None:
         _step_ended(binding, "Bind", _status(failed))
@@ -273,7 +303,8 @@ def _begin_to_bind(core: Core, binding: Binding) -> BindingFailure | None:
 
 
 def _bind(core: Core, binding: Binding) -> BindingFailure | None:
-    """Why the pod was not bound; None: it is bound, or soon will be."""
+    """Why the pod was not bound; None: it is bound, or a Bind intent is under way. The first plugin that does not
+    skip decides."""
     for plugin in binding.runner.profile.binds:
         answer = _ask(binding, plugin, "Bind", plugin.bind)
         if answer is SKIP:
@@ -289,5 +320,5 @@ def _bind(core: Core, binding: Binding) -> BindingFailure | None:
         else:
             return _nonsense("Bind", plugin, answer), False
         return None
-    # Parity: nobody wanted to bind the pod; it backs off as after an error, but nothing is said about it.
+    # Parity: all Bind plugins skipped the pod. It backs off as after an error, but no event and no condition says so.
     return error(""), False

@@ -1,4 +1,4 @@
-"""A pod on its way from a decision to its node."""
+"""The state of a binding cycle: a pod on its way from a decision to its node."""
 
 from dataclasses import dataclass, field
 
@@ -10,19 +10,21 @@ from mooring.queue.entry import QueuedPod
 
 @dataclass(slots=True)
 class Binding:
-    """The binding cycle of one pod."""
+    """The binding cycle of one pod. It lives in `Core.bindings` from Permit until the Bind is answered."""
 
     entry: QueuedPod
     pod: Pod
-    """As it is assumed: with its node."""
+    """As it is assumed: a copy with its node name. `entry.pod` stays as the watch showed it."""
     runner: Runner
     context: SchedulingContext
     has_waited: bool = False
-    """On Permit, or for the work of PreBind: then the pod's status was asked to name the node."""
+    """On Permit, or for the work of PreBind: then a PatchStatus was sent that names the node as nominated. If the
+    binding fails, that must be taken back."""
     step_began_ns: int = 0
     """When its present step (the wait on Permit, PreBind, Bind) began, as the caller of its plugins says."""
 
     node_name: str = field(init=False)
+    """Kept beside the pod because every plugin call needs it."""
 
     def __post_init__(self) -> None:
         self.node_name = self.pod.spec.node_name

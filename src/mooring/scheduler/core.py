@@ -1,4 +1,8 @@
-"""What the parts of the scheduler share: its state, and the box into which intents go."""
+"""What the parts of the scheduler share: its state, and the outbox for intents.
+
+The functions of bind, evict, intake, loop and pre_bind take a Core as their first argument. Code outside this package
+uses Scheduler instead.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,8 +26,11 @@ from mooring.scheduler.outbox import Outbox
 from mooring.scheduler.pre_bind_runs import PreBindRuns
 
 Tell = Callable[[Pod, str], None]
+"""(pod, text)"""
 Report = Callable[[str, Exception | None], None]
+"""(what happened, the exception if there is one)"""
 Deciding = Callable[[Runner, Pod, Cluster, DecideOptions, int, InterestedExtenders | None], Steps[Decision]]
+"""(runner, pod, cluster, options, seed of the attempt, interested extenders) -> the decision, in steps."""
 
 
 @dataclass(slots=True)
@@ -41,12 +48,12 @@ class Core:
     pre_bind: PreBindRuns
     """The bindings whose PreBind is at work."""
     tell: Tell | None = None
-    """Told the story of each pod."""
+    """Receives the story of each pod, line by line; None: no story is wanted."""
     report: Report = lambda text, error: None
-    """Told what should not have happened."""
+    """Receives what should not have happened: contradictions in the watch, faults of plugins after the fact."""
     observer: Observer = field(default_factory=Observer)
     pods: dict[str, Pod] = field(default_factory=dict)
-    """Every pod as the watch last showed it, by key."""
+    """Every pod as the watch last showed it, by key; pods that have finished are not in it."""
     bindings: dict[str, Binding] = field(default_factory=dict)
     """By pod id: pods that wait on Permit, whose PreBind is at work, or whose Bind has not been answered."""
     extender_calls: ExtenderCalls = field(default_factory=ExtenderCalls)
@@ -55,5 +62,7 @@ class Core:
     """Makes the decisions. A driver that wants to see each of them puts a generator around it."""
 
     def story(self, pod: Pod, text: str) -> None:
+        """Add a line to the story of a pod: the log of `mooring run` shows it at high verbosity, simulations keep
+        it."""
         if self.tell is not None:
             self.tell(pod, text)

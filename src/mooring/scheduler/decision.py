@@ -11,13 +11,18 @@ from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.status import Code, Rejection
 
 NO_NODES = "no nodes available to schedule pods"
+"""Upstream's ErrNoNodesAvailable, word for word."""
 EXTENDER = "Extender"
-"""Who counts as having rejected a pod for which extenders left no node."""
+"""The name that stands for extenders among the plugins that rejected a pod. The queue has any event wake such a pod
+(scheduler.py): an extender does not say what could help."""
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why nodes were rejected: the reasons of each kind of verdict, and for how many nodes it stands."""
+    """Why nodes were rejected: upstream's Diagnosis, with equal verdicts counted instead of listed.
+
+    Thousands of nodes have a handful of distinct verdicts, so the size does not grow with the cluster.
+    """
 
     node_count: int
     verdicts: list[tuple[Rejection, int]] = field(default_factory=list)
@@ -31,11 +36,15 @@ class Diagnosis:
 
     @property
     def pending(self) -> frozenset[str]:
-        """Those of them that wait for an event: when it comes the pod is tried at once."""
+        """Those that wait for an event of their own: when it comes, the pod is tried without backoff."""
         return frozenset(rejection.plugin for rejection, _ in self.verdicts if rejection.code is Code.Pending)
 
     def message(self) -> str:
-        """The fit error, word for word as users know it; what preemption has to say is added by others."""
+        """The fit error, word for word as upstream writes it into events and conditions. The caller adds what
+        PostFilter says.
+
+        Parity: reasons are sorted as text, with their count in front: "10 x" comes before "2 y".
+        """
         if not self.node_count:
             return NO_NODES
         head = f"0/{self.node_count} nodes are available:"
@@ -54,7 +63,8 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class DecisionDetails:
-    """Everything about an attempt, node by node; made only when asked for."""
+    """Everything about an attempt, node by node. Made only if the options ask for it (`explain`): it costs a pass in
+    Python over all nodes."""
 
     feasible: list[str] = field(default_factory=list)
     rejected: dict[str, Rejection] = field(default_factory=dict)
@@ -70,6 +80,7 @@ class Placement:
     node: str
     row: int
     score: int = 0
+    """Its total; 0 if it was the only feasible node, since then nodes are not scored."""
     feasible_count: int = 1
     best: list[tuple[str, int]] = field(default_factory=list)
     """The three best nodes with their totals, when more than one was feasible and records are asked for."""
@@ -119,12 +130,13 @@ def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diag
 
 
 def diagnose_rejected_pod(attempt: Attempt, refused: PodRejected) -> Diagnosis:
+    """PreFilter rejected the pod itself: its verdict stands for every node, and no node was looked at."""
     count = attempt.context.nodes.alive_count
     return Diagnosis(count, [], refused.rejection, pod_rejected=True, plugins=refused.plugins)
 
 
 def rejections_by_node(attempt: Attempt, verdicts: Verdicts) -> dict[str, Rejection]:
-    """The verdict of each node that a filter rejected."""
+    """The verdict of each node that a filter or an extender rejected. An extender's word replaces a filter's."""
     nodes = attempt.context.nodes
     rejected = {}
     for index in rejecting_filters(verdicts):

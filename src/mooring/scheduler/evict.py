@@ -1,4 +1,5 @@
-"""What is done when preemption has found room: victims leave, and pods that were promised the node step back."""
+"""Carries out a nomination of preemption: victims are evicted, and pods of lower priority lose their nomination to
+the node."""
 
 from collections.abc import Callable
 
@@ -11,11 +12,15 @@ from mooring.scheduler.evictions import Eviction
 from mooring.scheduler.pre_bind import stop
 
 _WAITS = "DefaultPreemption"
-"""Who ends the waits of victims."""
+"""Upstream's preemption evaluator rejects waiting victims under this plugin name."""
 
 
 def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilterPlugin) -> None:
-    """Have the victims leave; those that are on their way out already are left alone."""
+    """Evict the victims of a nomination. Victims that are terminating already need no eviction.
+
+    The preemptor is gated until all evictions are answered (`eviction_began`, `eviction_ended`): before that an attempt
+    would find the room still taken.
+    """
     victims = [victim for victim in nomination.victims if not victim.is_terminating]
     if not victims:
         return
@@ -35,6 +40,7 @@ def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilter
 
 
 def _target(victim: Pod, message: str) -> Condition:
+    """The condition that upstream sets on a victim before it deletes it; Job controllers read it as a disruption."""
     return Condition(
         type="DisruptionTarget",
         status="True",
@@ -56,12 +62,17 @@ def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None, *, was_t
 
 
 def leaves(core: Core, pod: Pod) -> None:
-    """The watch shows a pod gone or on its way out: if it is a victim, nobody need wait to hear that it was evicted."""
+    """The watch shows that a pod is gone or terminating. If it is a victim, its preemptor need not wait for the
+    answer to the Evict."""
     for eviction in core.evictions.of_victim(pod.id):
         _cross_off(core, eviction, pod.id)
 
 
 def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
+    """A victim needs no more waiting. After the last one the gate of the preemptor opens, and it may be tried again.
+
+    If an eviction failed, no event will come to wake the preemptor: it is activated at once.
+    """
     if core.evictions.cross_off(eviction, victim_id):
         _tell(core, eviction.plugin, eviction.preemptor, eviction.plugin.eviction_ended)
         if eviction.has_failed:
@@ -72,14 +83,16 @@ def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
 
 
 def _tell(core: Core, plugin: PostFilterPlugin, preemptor: Pod, tell: Callable[[Pod], None]) -> None:
+    """Notify the plugin that the evictions began or ended. Its faults must not stop the evictions."""
     try:
         tell(preemptor)
-    except Exception as fault:  # victims leave, whatever a plugin thinks of it
+    except Exception as fault:  # a plugin may raise anything; the victims leave all the same
         core.report(f"{tell.__name__} of plugin {plugin.name} failed on pod {preemptor.key}", fault)
 
 
 def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bool:
-    """A victim that only waits for its binding need not be deleted: it goes back to the queue."""
+    """End the binding of a victim that waits on Permit or whose PreBind is at work. It is not deleted but requeued.
+    False: the victim is not being bound, so it must be deleted."""
     waiting = core.services.waiting.get(victim.id)
     if not (stop(core, victim.id, _WAITS) if waiting is None else waiting.preempt(_WAITS, "preempted")):
         return False
@@ -89,6 +102,8 @@ def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bo
 
 
 def _clear_lower_nominations(core: Core, preemptor: Pod, node_name: str) -> None:
+    """Pods of lower priority that are nominated to the node lose that: their room goes to the preemptor. Their
+    nomination in memory goes when the watch shows the new status."""
     for pod in core.cluster.nominated.on(node_name):
         if pod.priority < preemptor.priority:
             core.outbox.append(PatchStatus(core.pods.get(pod.key, pod), nominated_node_name=""))

@@ -8,7 +8,8 @@ from mooring.model.pod import Pod
 
 @dataclass(slots=True)
 class Eviction:
-    """The victims that have yet to be evicted to make room for a pod."""
+    """The victims that have yet to be evicted to make room for one pod. `victims` is never empty while it is
+    registered."""
 
     preemptor: Pod
     victims: set[str]
@@ -20,7 +21,7 @@ class Eviction:
 
 @dataclass(slots=True)
 class Evictions:
-    """All evictions that are not over."""
+    """All evictions that are not over. A preemptor has at most one: it is not tried again before that is over."""
 
     by_preemptor: dict[str, Eviction] = field(default_factory=dict)
     """By pod id."""
@@ -29,6 +30,7 @@ class Evictions:
         self.by_preemptor[eviction.preemptor.id] = eviction
 
     def of_victim(self, pod_id: str) -> list[Eviction]:
+        """The evictions that wait for this pod to leave; two preemptors may have chosen the same victim."""
         return [eviction for eviction in self.by_preemptor.values() if pod_id in eviction.victims]
 
     def cross_off(self, eviction: Eviction, victim_id: str) -> bool:

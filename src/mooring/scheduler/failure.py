@@ -12,33 +12,41 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.core import Core
 
 UNSCHEDULABLE = "Unschedulable"
+"""Reasons of the condition PodScheduled, in upstream's words. The cluster autoscaler reads them: it adds nodes for
+Unschedulable only."""
 SCHEDULER_ERROR = "SchedulerError"
 POD_SCHEDULED = "PodScheduled"
 
 MAX_NOTE_BYTES = 1024
+"""The API server's limit for the note of an event; upstream cuts there as well."""
 _CUT = " ..."
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """Why an attempt failed, and what becomes of the pod's nomination: None leaves it, an empty name clears it."""
+    """Why an attempt failed. An empty message means that neither an event nor a condition is written."""
 
     message: str
     reason: str = UNSCHEDULABLE
     plugins: frozenset[str] = frozenset()
+    """Those that rejected the pod: their queueing hints decide which events wake it."""
     pending: frozenset[str] = frozenset()
+    """Those of them that said Pending: an event of theirs lets the pod skip its backoff."""
     nominate: str | None = ""
+    """What becomes of the nomination: None leaves it, an empty name clears it."""
     code: Code = field(default=Code.Unschedulable, compare=False)
     """The status that led to it, for metrics."""
 
 
 def error(message: str) -> AttemptFailure:
-    """Something went wrong: nobody rejected the pod, so only its backoff decides when it is tried again."""
+    """A failure without a plugin that rejected the pod: no event can be known to help, so only its backoff decides
+    when it is tried again."""
     return AttemptFailure(message, SCHEDULER_ERROR, code=Code.Error)
 
 
 def refused(rejection: Rejection) -> AttemptFailure:
-    """A plugin rejected the node that had been chosen."""
+    """A plugin rejected the node that had been chosen, in Reserve or Permit. The text is the fit error for this one
+    node."""
     reasons = ", ".join(sorted(f"1 {reason}" for reason in rejection.reasons))
     text = f"0/1 nodes are available: {reasons}." if reasons else "0/1 nodes are available:"
     plugins = frozenset((rejection.plugin,))
@@ -49,16 +57,16 @@ def refused(rejection: Rejection) -> AttemptFailure:
 def fail(
     core: Core, entry: QueuedPod, failure: AttemptFailure, promised: str | None = None, *, is_placed: bool = False
 ) -> None:
-    """Bring a pod back from a failed attempt. `promised` is a node that its status was asked to name meanwhile.
+    """Bring a pod back from a failed attempt. `promised` is a node that a PatchStatus named as nominated meanwhile.
 
-    A pod of which the server says that it has its node all the same (`is_placed`) does not come back.
+    A pod that has its node according to the server (`is_placed`) is not requeued.
     """
     core.observer.attempt_failed(entry, is_error=failure.reason == SCHEDULER_ERROR)
     promised = core.queue.nominations.node_of(entry.uid) or promised
-    core.story(entry.pod, f"is not scheduled: {failure.message or 'nobody wanted to bind it'}")
+    core.story(entry.pod, f"is not scheduled: {failure.message or 'no Bind plugin bound it'}")
     known = core.pods.get(entry.key)
     if known is not None and known.id != entry.uid:
-        core.queue.done(entry.uid, placed=False)  # another pod has taken the name: this one is history
+        core.queue.done(entry.uid, placed=False)  # the pod is gone, and another one has its name
         return
     if known is None or known.spec.node_name or is_placed:
         core.queue.done(entry.uid, placed=False)
@@ -78,7 +86,11 @@ def fail(
 
 
 def _write_status(core: Core, pod: Pod, failure: AttemptFailure, promised: str | None) -> None:
-    """Say why in the pod's status, unless it says so already. What it was last asked to name may not be seen yet."""
+    """Set the condition PodScheduled and the nomination, unless the status has both already: an equal write would only
+    cause another update event.
+
+    A nomination that was sent but that the watch has not shown yet (`promised`) has to be taken back as well.
+    """
     condition = Condition(
         type=POD_SCHEDULED,
         status="False",
@@ -96,11 +108,12 @@ def _write_status(core: Core, pod: Pod, failure: AttemptFailure, promised: str |
 
 
 def _says(condition: Condition) -> tuple[str, str | None, str | None]:
+    """The parts of a condition that matter: times and observed generation alone are no reason for a write."""
     return condition.status, condition.reason, condition.message
 
 
 def cut(note: str) -> str:
-    """An event's note is limited to 1024 bytes."""
+    """The note within MAX_NOTE_BYTES. Bytes are cut, so half a character at the end is dropped."""
     raw = note.encode(errors="surrogatepass")  # a plugin may say anything
     if len(raw) <= MAX_NOTE_BYTES:
         return note

@@ -17,7 +17,8 @@ class ObjectAdded(msgspec.Struct, frozen=True):
 
 
 class ObjectUpdated(msgspec.Struct, frozen=True):
-    """An object was changed."""
+    """An object was changed. `old` is what the previous input about it showed, so that events can be derived from
+    the pair."""
 
     old: KubeObject
     new: KubeObject
@@ -56,6 +57,7 @@ class WriteAnswered(msgspec.Struct, frozen=True):
     item: KubeObject | None
     """The object as it is now; None: it was deleted, or the write failed."""
     fault: WriteFault | None = None
+    """Why it failed; the code tells a conflict (409) from an object that is gone (404)."""
 
 
 class CallAnswered(msgspec.Struct, frozen=True):
@@ -66,11 +68,13 @@ class CallAnswered(msgspec.Struct, frozen=True):
 
 
 class TimePassed(msgspec.Struct, frozen=True):
-    """Some time has passed, a second at most: pods leave backoff, waits on Permit expire, PreBind goes on."""
+    """Some time has passed, a second at most: pods leave backoff, waits on Permit expire, PreBind goes on. Upstream
+    flushes backoff every second."""
 
 
 class HalfMinutePassed(msgspec.Struct, frozen=True):
-    """Half a minute has passed: pods that have been unschedulable for too long get another attempt."""
+    """Half a minute has passed: pods that have been unschedulable for too long get another attempt. Upstream flushes
+    them every 30 s."""
 
 
 Input = (

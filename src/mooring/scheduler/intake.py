@@ -1,4 +1,8 @@
-"""Changes of the cluster come in: each goes to the cache, to the queue, or both, and wakes whom it may concern."""
+"""Takes in changes of the cluster: each goes to the cache, to the queue, or both, and wakes the pods that it may help.
+
+The order within one change matters: the cache comes before the queue, so that a woken pod that is tried at once sees
+the change. Upstream's exceptions are marked.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -75,6 +79,7 @@ def removed(core: Core, item: KubeObject) -> None:
 
 
 def _wake_for(core: Core, action: Action, old: KubeObject | None, new: KubeObject | None) -> None:
+    """Wake pods for a change of any kind but pods and nodes, and PreBind runs that wait for the object."""
     item = new or old
     resource = None if item is None else _RESOURCES.get(type(item))
     if resource is not None:
@@ -84,6 +89,7 @@ def _wake_for(core: Core, action: Action, old: KubeObject | None, new: KubeObjec
 
 
 def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject | None, new: KubeObject | None) -> None:
+    """One change may be several events (a node's labels and taints): each wakes the pods that registered for it."""
     for event in events:
         core.queue.wake(event, old, new)
         core.observer.change_handled(event)
@@ -93,6 +99,8 @@ def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject |
 
 
 def _pod_added(core: Core, pod: Pod) -> None:
+    """A pod that is on a node counts there; one of ours without a node is queued; those of other schedulers are only
+    known."""
     if pod.is_finished:
         return
     core.pods[pod.key] = pod
@@ -104,11 +112,12 @@ def _pod_added(core: Core, pod: Pod) -> None:
             core.cluster.groups.add(pod)
         core.queue.add(pod)
         if core.cluster.groups is not None and pod.group_key is not None:
-            core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # others may have waited for one more of their group
+            core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # members of its group may have waited for one more
         core.observer.change_handled(UNSCHEDULABLE_POD_ADD)
 
 
 def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
+    """A pod changed. It may have finished, may be another pod of the same name, or may have got its node since."""
     if old.is_finished:
         _pod_added(core, new)
         return
@@ -135,7 +144,8 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
 
 
 def _pod_removed(core: Core, pod: Pod) -> None:
-    """A pod is gone. When its deletion was missed it may be shown in another state than the one that we saw last."""
+    """A pod is gone. If its deletion was missed, `pod` may be in another state than the one seen last: so the cache
+    and the queue are both looked at, whatever its node name says."""
     core.pods.pop(pod.key, None)
     if core.cluster.groups is not None:
         core.cluster.groups.remove(pod)
@@ -151,13 +161,14 @@ def _pod_removed(core: Core, pod: Pod) -> None:
 
 
 def _waiting_removed(core: Core, pod: Pod) -> None:
+    """A pod without a node is gone: from the queue, from its binding, or from the node that it was nominated to."""
     promised = core.queue.nominations.node_of(pod.id)
     core.queue.delete(pod)
     if core.cache.is_assumed(pod.id):
         _assumed_leaves(core, pod)
     elif pod.status.nominated_node_name:
         _room_was_kept(core, pod)
-    elif promised is not None:  # the pod went before its status could say so
+    elif promised is not None:  # the pod was deleted before its status named the node
         status = msgspec.structs.replace(pod.status, nominated_node_name=promised)
         _room_was_kept(core, Pod(metadata=pod.metadata, spec=pod.spec, status=status))
     pod_gone(core, pod)
@@ -173,8 +184,9 @@ def _assigned(core: Core, pod: Pod) -> None:
 
 
 def _waiting_updated(core: Core, old: Pod, new: Pod) -> None:
+    """A pod without a node changed. While it is assumed, only its deletion matters: its node is decided."""
     if new.metadata.resource_version == old.metadata.resource_version:
-        return  # nothing new; where objects have no versions, changes of pods that wait go unnoticed
+        return  # a resync shows the same version; without versions (some files) changes of waiting pods are not seen
     if core.cluster.groups is not None:
         core.cluster.groups.add(new)
     if core.cache.is_assumed(new.id):
@@ -188,7 +200,7 @@ def _waiting_updated(core: Core, old: Pod, new: Pod) -> None:
 
 
 def _assumed_leaves(core: Core, pod: Pod) -> None:
-    """A pod is deleted between decision and binding."""
+    """A pod is deleted between decision and binding: its room is free now, before its binding fails."""
     assumed = core.cache.get(pod.id)
     if assumed is None:
         return
@@ -201,16 +213,18 @@ def _assumed_leaves(core: Core, pod: Pod) -> None:
 
 
 def _room_was_kept(core: Core, pod: Pod) -> None:
-    """A pod will not take the room that was kept for it: as if it had left, for pods of its priority and below."""
+    """A pod will not take the room that its nomination kept. For pods of its priority and below this is as if it had
+    left; others never had to leave that room."""
     core.queue.wake(ASSIGNED_POD_DELETE, pod, None, lambda other: other.priority <= pod.priority)
 
 
 def _is_ours(core: Core, pod: Pod) -> bool:
+    """Whether a profile of this scheduler is responsible for the pod."""
     return pod.spec.scheduler_name in core.runners
 
 
 def _guard(core: Core, act: Callable[[], object]) -> None:
-    """What the watch shows may contradict the cache: report it and go on."""
+    """What the watch shows may contradict the cache, for example after a missed event: report it and go on."""
     try:
         act()
     except ClusterError as fault:

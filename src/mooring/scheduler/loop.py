@@ -1,4 +1,4 @@
-"""One attempt: take a pod from the queue, decide, and send it on its way."""
+"""One scheduling attempt: pop a pod, decide, then bind it or requeue it."""
 
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
@@ -15,7 +15,7 @@ from mooring.scheduler.verdict import evict_victims, failure_of, is_pointless, p
 
 
 def attempt(core: Core) -> Pod | None:
-    """Try the next pod. Returns the pod that was taken from the queue; None when no one's turn has come."""
+    """Try the next pod. Returns the pod that was popped; None if the active queue is empty."""
     entry = core.queue.pop()
     if entry is None:
         return None
@@ -41,7 +41,8 @@ def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
 
 
 def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, room: PostFilterResult | None) -> None:
-    """Send the pod to its node, or back to the queue."""
+    """Send the pod to its node, or requeue it. Victims are evicted before the pod is requeued: the gate that holds
+    it back must be closed by then."""
     pod, failure = entry.pod, failure_of(core, decision, room)
     if failure is not None:
         evict_victims(core, pod, failure, room)

@@ -1,4 +1,5 @@
-"""Measures the scheduler: what comes of attempts, how long they and their parts take, and what is in which state."""
+"""The scheduler's metrics, with upstream's names and labels: results of attempts, durations, and the state of queue
+and cache."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,7 +14,7 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.observer import GroupResult, Observer, SchedulerState
 
 MANY_ATTEMPTS = 15
-"""So many attempts or more share one label, as upstream has it."""
+"""Pods with so many attempts or more share one label, as upstream has it."""
 FOLD_PERIOD_NS = NS_PER_S
 """How often noted durations are counted: at 1,000 pods a second some 20,000 notes pile up in the meantime."""
 
@@ -56,6 +57,7 @@ class SchedulerMetrics(Observer):
                 self.registry.declare(description)
 
     def time_passed(self) -> None:
+        """Durations are noted in lists and counted into buckets here, away from the attempts."""
         now_ns = self._now_ns()
         if now_ns - self._folded_ns >= FOLD_PERIOD_NS:
             self._folded_ns = now_ns
@@ -67,6 +69,7 @@ class SchedulerMetrics(Observer):
         self._change_arrived_ns = self._now_ns()
 
     def change_handled(self, event: ClusterEvent) -> None:
+        """Hot: series are kept by event, so that the label is formatted once for each kind of event."""
         series = self._handled.get(event)
         if series is None:
             series = self._handled[event] = self._events.series(event.label)
@@ -94,6 +97,7 @@ class SchedulerMetrics(Observer):
             self._rescued.add()
 
     def _ended(self, result: str, entry: QueuedPod, now_ns: int) -> None:
+        """Count the end of an attempt, under its result and profile."""
         key = result, entry.profile
         series = self._ends.get(key)
         if series is None:
@@ -106,7 +110,8 @@ class SchedulerMetrics(Observer):
         self._permit_waits.series(status).observe_ns(self._now_ns() - began_ns)
 
     def preempts(self, victims: int) -> None:
-        """Parity: upstream means to record how the eviction went, but does so when it starts: always well, after no time."""
+        """Parity: upstream means to record how the eviction went, but does so when it starts: always success, after
+        no time."""
         self._victims.observe(victims)
         self._evictions.add()
         self._eviction_starts.observe(0)
@@ -127,7 +132,7 @@ class SchedulerMetrics(Observer):
 
 
 def read_state_of(state: SchedulerState, registry: MetricRegistry) -> None:
-    """Have the gauges, and the counters that others keep, read from this scheduler."""
+    """Have the gauges, and the counters that the queue keeps, read from this scheduler whenever metrics are read."""
     counters = state.queue.counters
     registry.gauge("scheduler_pending_pods").read_from(lambda: _pending(state))
     registry.gauge("scheduler_cache_size").read_from(lambda: _cache_sizes(state))
@@ -155,13 +160,14 @@ def read_evaluations(callers: Mapping[str, MeteredCaller], registry: MetricRegis
 
 
 def _at_work(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
-    """What upstream has goroutines for and takes time here too."""
+    """What upstream has goroutines for: bindings under way, and extenders that are scoring."""
     asked = state.extender_calls.suspension.calls if state.extender_calls.suspension is not None else ()
     scoring = sum(call.verb == call.extender.prioritize_verb for call in asked)
     return [(("binding",), len(state.bindings)), *([(("prioritizing_extender",), scoring)] if scoring else [])]
 
 
 def _pending(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
+    """Pods by queue: active, backoff, unschedulable, gated."""
     return [((place,), count) for place, count in state.queue.pending_counts().items()]
 
 
@@ -175,4 +181,5 @@ def _cache_sizes(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
 
 
 def _in_flight(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
+    """Events that are kept for pods in flight, by label."""
     return [((label,), count) for label, count in state.queue.counters.in_flight_events.items()]

@@ -17,10 +17,11 @@ from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler.extenders.calls import ExtenderCalls
 
 GroupResult = Literal["scheduled", "unschedulable", "waiting_on_preemption", "error"]
+"""The result label of metrics about pod groups."""
 
 
 class SchedulerState(Protocol):
-    """What an observer may read of a scheduler."""
+    """What an observer may read of a scheduler. Core has these as fields."""
 
     @property
     def cluster(self) -> Cluster: ...
@@ -35,7 +36,8 @@ class SchedulerState(Protocol):
 
 
 class Observer:
-    """Sees everything and does nothing. `registry` is where plugins declare metrics; here no one reads them."""
+    """The observer that ignores everything: base class and default. Plugins declare metrics in `registry`; here they
+    are not read."""
 
     def __init__(self) -> None:
         self.registry = MetricRegistry()
@@ -60,19 +62,23 @@ class Observer:
 
     # ---- attempts
 
-    def attempt_began(self, entry: QueuedPod) -> None: ...
+    def attempt_began(self, entry: QueuedPod) -> None:
+        """The pod was popped and is about to be decided on."""
 
     def decided(self, entry: QueuedPod) -> None:
         """A node was chosen, or no node fits and PostFilter is over."""
 
-    def attempt_failed(self, entry: QueuedPod, is_error: bool) -> None: ...
+    def attempt_failed(self, entry: QueuedPod, is_error: bool) -> None:
+        """The pod is about to be requeued; `is_error` tells a SchedulerError from Unschedulable."""
 
-    def pod_bound(self, entry: QueuedPod) -> None: ...
+    def pod_bound(self, entry: QueuedPod) -> None:
+        """The API server, or an extender, has bound the pod."""
 
-    def wait_on_permit_ended(self, status: str, began_ns: int) -> None: ...
+    def wait_on_permit_ended(self, status: str, began_ns: int) -> None:
+        """A wait that began at `began_ns` (the clock of the plugin caller) ended with this status."""
 
     def preempts(self, victims: int) -> None:
-        """Room is made: so many pods have to leave, with those that are terminating already."""
+        """Preemption found room: so many victims, terminating ones included."""
 
     # ---- attempts for pod groups
 

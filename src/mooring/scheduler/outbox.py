@@ -1,4 +1,4 @@
-"""What the scheduler wants done, until a driver takes it; and what plugins asked for while others were at work."""
+"""Intents until a driver takes them, and what plugins asked for meanwhile."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,12 @@ OnAnswer = Callable[[KubeObject | WriteFault | None], None]
 
 @dataclass(slots=True)
 class Outbox:
-    """Intents in order. Writes and calls have a token, by which their answer finds the one that waits for it."""
+    """Intents in order. Writes and calls have a token, by which their answer finds the code that waits for it."""
 
     intents: list[Intent] = field(default_factory=list)
     activations: list[Pod] = field(default_factory=list)
-    """Pods that plugins want to be tried again."""
+    """Pods that plugins want to be tried again. They are activated after the attempt or input, not in the middle of
+    it."""
     on_answer: dict[int, OnAnswer] = field(default_factory=dict)
     """Token of a write -> what is called with its answer."""
     _last_token: int = 0
@@ -26,11 +27,12 @@ class Outbox:
         self.intents.append(intent)
 
     def next_token(self) -> int:
+        """A number that was not used before; 0 is never one, so it can mean none."""
         self._last_token += 1
         return self._last_token
 
     def want(self, intent: Intent) -> None:
-        """A plugin wants something done, of which it hears no more unless it said so."""
+        """A plugin wants something done. It gets the answer only if it named a callback (`Write.late`)."""
         if isinstance(intent, Write) and intent.late is not None:
             token = self.next_token()
             self.on_answer[token] = intent.late

@@ -12,12 +12,12 @@ from mooring.framework.status import Code, PluginError, describe
 from mooring.scheduler.extenders.steps import Steps
 
 Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]
-"""What others make of the ways to make room."""
+"""What extenders make of the candidate nodes and their victims."""
 
 
 @dataclass(slots=True)
 class PostFilterResult:
-    """What PostFilter came to."""
+    """The outcome of PostFilter, over all its plugins."""
 
     nomination: Nomination | None = None
     found_by: PostFilterPlugin | None = None
@@ -32,7 +32,8 @@ class PostFilterResult:
 def run_post_filter_plugins(
     runner: Runner, failure: RejectedAttempt, review: Review | None = None
 ) -> Steps[PostFilterResult]:
-    """Ask the PostFilter plugins for room; extenders may review what they find."""
+    """Ask the PostFilter plugins for room; extenders may review what they find. The time that extenders take counts,
+    as upstream."""
     began_ns = runner.caller.began()
     room = yield from _ask_in_order(runner, failure, review)
     runner.caller.ended("PostFilter", room.code.name, began_ns)
@@ -40,7 +41,7 @@ def run_post_filter_plugins(
 
 
 def _ask_in_order(runner: Runner, failure: RejectedAttempt, review: Review | None) -> Steps[PostFilterResult]:
-    """Ask until one finds room; the reasons of those that do not are gathered."""
+    """Ask until a plugin finds room, fails, or says that nothing can help. The reasons of the others are joined."""
     wrap = failure.attempt.context.wrap
     reasons: list[str] = []
     clear = False
@@ -51,7 +52,7 @@ def _ask_in_order(runner: Runner, failure: RejectedAttempt, review: Review | Non
                 answer = answer.choose((yield from review(answer.victims)))
         except (PluginError, AttemptError) as fault:
             return PostFilterResult(message=str(fault), code=Code.Error)
-        except Exception as fault:  # one failed attempt with the plugin named, never a dead loop
+        except Exception as fault:  # a plugin may raise anything: the attempt fails, and the plugin is named
             return PostFilterResult(
                 message=f'running PostFilter plugin "{plugin.name}": {describe(fault)}', code=Code.Error
             )

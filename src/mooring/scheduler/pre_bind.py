@@ -1,5 +1,8 @@
-"""PreBind: the plugins one after another. What takes time is a generator: it goes on when its write is answered, or when
-there is news."""
+"""PreBind: the plugins one after another. A plugin that takes time returns a generator (Work).
+
+The generator yields a Write, and goes on with its answer; or a Pause, and goes on when one of the objects that it names
+changes, when its time is over, and once a second. So no thread waits, and a simulation can step through it.
+"""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
@@ -18,13 +21,17 @@ BindingFailure = tuple[AttemptFailure, bool]
 """Why a pod cannot be bound, and whether that is a rejection."""
 
 Then = Callable[[Core, Binding, BindingFailure | None], None]
-"""What follows PreBind."""
+"""What follows PreBind. It is passed along because bind.py imports this module."""
 
 _CLOSED = "preempted by {}"
+"""The failure of a pod whose PreBind was stopped; {} is the plugin that stopped it."""
 
 
 def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin], then: Then) -> None:
-    """Ask the plugins in turn, then say what came of it: now, or when the work that one of them has is done."""
+    """Ask the plugins in turn, then call `then`: now, or when the work that one of them has is done.
+
+    `others` is an iterator, so that after the work of one plugin the loop goes on with the next.
+    """
     for plugin in others:
         try:
             answer = _ask(binding, plugin)
@@ -55,8 +62,9 @@ def changed(core: Core, item: KubeObject) -> None:
 
 
 def _wake(core: Core, target: ObjectRef) -> None:
+    """Run the steps of those that wait for an object."""
     for run in core.pre_bind.waiting_for(target):
-        if run.pause is not None:  # a step of another one may have ended it
+        if run.pause is not None:  # the step of another run may have ended this one
             _step(core, run, None)
 
 
@@ -68,14 +76,14 @@ def continue_due(core: Core) -> None:
 
 
 def stop(core: Core, pod_id: str, by: str) -> bool:
-    """A more important pod needs the room: end the work, if there is any."""
+    """A preemptor needs the room: end the work of this pod. False: PreBind is not at work for it."""
     run = core.pre_bind.by_pod.get(pod_id)
     if run is None:
         return False
     core.pre_bind.end(run)
     try:
         run.work.close()
-    except Exception as fault:  # the pod gives way, whatever a plugin thinks of it
+    except Exception as fault:  # a plugin may raise anything; the pod gives way all the same
         core.report(f"PreBind of plugin {run.plugin.name} could not be closed", fault)
     run.then(core, run.binding, _fault(run.plugin, _CLOSED.format(by)))
     return True
@@ -99,7 +107,8 @@ def pod_gone(core: Core, pod: Pod) -> None:
 
 
 def _begin(core: Core, run: PreBindRun) -> None:
-    """Parity: before the first work the pod's status is asked to name the node."""
+    """Parity: before the first work of PreBind the pod's status gets the node as nominated, as upstream does for
+    pods that will take time."""
     binding = run.binding
     core.pre_bind.begin(run)
     if not binding.has_waited:
@@ -130,7 +139,7 @@ def _step(core: Core, run: PreBindRun, answer: KubeObject | WriteFault | None) -
 
 
 def _wait(core: Core, run: PreBindRun, step: object) -> None:
-    """For what the work asked for: an answer to a write, or the end of a pause."""
+    """Register what the work yielded: a write to be answered, or a pause. Anything else is a bug of the plugin."""
     if isinstance(step, Write):
         token = core.outbox.next_token()
         key = f"{step.namespace}/{step.name}" if step.namespace else step.name
@@ -150,6 +159,7 @@ def _ask(binding: Binding, plugin: PreBindPlugin) -> Work | Rejection | None:
 
 
 def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:
+    """What the answer of a plugin means for the pod; None: it may be bound."""
     if isinstance(answer, Rejection):
         # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
         return AttemptFailure(answer.message, code=answer.code), True
@@ -157,4 +167,5 @@ def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:
 
 
 def _fault(plugin: Plugin, fault: Exception | str) -> BindingFailure:
+    """An error, with the plugin named as upstream does."""
     return error(f'running PreBind plugin "{plugin.name}": {describe(fault)}'), False

@@ -1,4 +1,4 @@
-"""The PreBind plugins that are at work: which pod waits for which write, and for the change of which object."""
+"""The PreBind plugins that are at work: which run waits for which write, and for changes of which objects."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ ObjectRef = tuple[type[KubeObject], str]
 
 @dataclass(slots=True)
 class PreBindRun:
-    """A PreBind plugin that takes time: it waits for a write of its own, or for a change."""
+    """A PreBind plugin that takes time. It waits for the answer to one write, or for the end of one pause."""
 
     binding: Binding
     plugin: PreBindPlugin
@@ -30,11 +30,13 @@ class PreBindRun:
     on_late_answer: OnAnswer | None = None
     """Called with the answer to that write if the work is stopped before."""
     pause: Pause | None = None
+    """None: it does not pause, or is over."""
 
 
 @dataclass(slots=True)
 class PreBindRuns:
-    """All of them. A run waits for one thing at a time: `await_write` or `await_change`, until `stop_waiting`."""
+    """All runs, by what they wait for. A run waits for one thing at a time: `await_write` or `await_change`, until
+    `stop_waiting`."""
 
     outbox: Outbox
     by_pod: dict[str, PreBindRun] = field(default_factory=dict)
@@ -44,7 +46,7 @@ class PreBindRuns:
     _watchers: dict[ObjectRef, dict[str, None]] = field(default_factory=dict)
     """Object -> ids of the pods whose run waits for it to change, in order of arrival."""
     _looked_ns: int = 0
-    """When all runs that pause were last due."""
+    """When all runs that pause were last due. Runs look once a second even without a change, as upstream polls."""
 
     def begin(self, run: PreBindRun) -> None:
         self.by_pod[run.binding.pod.id] = run
@@ -57,15 +59,18 @@ class PreBindRuns:
         self.by_pod.pop(run.binding.pod.id, None)
 
     def await_write(self, run: PreBindRun, token: int, target: ObjectRef, on_late_answer: OnAnswer | None) -> None:
+        """The run goes on when the write with this token is answered."""
         run.token, run.on_late_answer = token, on_late_answer
         self._writers[token] = (run.binding.pod.id, target)
 
     def await_change(self, run: PreBindRun, pause: Pause) -> None:
+        """The run goes on when one of the objects changes that the pause names."""
         run.pause = pause
         for target in pause.on:
             self._watchers.setdefault(target, {})[run.binding.pod.id] = None
 
     def stop_waiting(self, run: PreBindRun) -> None:
+        """The run waits for nothing now. `_writers` keeps its token: the answer may come late and still wake others."""
         pod_id = run.binding.pod.id
         for target in run.pause.on if run.pause is not None else ():
             watchers = self._watchers[target]
@@ -82,7 +87,7 @@ class PreBindRuns:
         return (run if run is not None and run.token == token else None), on_answer, target
 
     def waiting_for(self, target: ObjectRef) -> list[PreBindRun]:
-        """The runs that pause until this object changes. Which of them still do must be asked again for each."""
+        """The runs that pause until this object changes. A copy: steps of one run may end others, so ask each again."""
         found = (self.by_pod.get(pod_id) for pod_id in list(self._watchers.get(target) or ()))
         return [run for run in found if run is not None]
 

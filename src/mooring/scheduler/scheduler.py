@@ -40,14 +40,14 @@ from mooring.scheduler.outbox import Outbox
 from mooring.scheduler.pre_bind_runs import PreBindRuns
 
 _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
-"""An extender does not say which events could help a pod that it rejected."""
+"""What wakes a pod that an extender rejected: anything, since an extender does not say which events could help."""
 
 
 class Scheduler:
-    """What a driver feeds and obeys.
+    """What a driver feeds and obeys: a state machine without I/O, threads or a clock of its own.
 
-    A driver passes on what happens as inputs (`handle`): changes of the cluster, the passing of time, the fate of intents.
-    It runs attempts (`attempt`), and carries out the intents that `take_intents` returns.
+    A driver passes on what happens as inputs (`handle`): changes of the cluster, the passing of time, the outcome of
+    intents. It runs attempts (`attempt`), and carries out the intents that `take_intents` returns.
     """
 
     def __init__(
@@ -65,7 +65,10 @@ class Scheduler:
         report: Report | None = None,
         observer: Observer | None = None,
     ) -> None:
-        """`services` are those that the plugins were built with; what they ask for goes into `outbox`."""
+        """`services` are those that the plugins were built with; what plugins ask for goes into `outbox`.
+
+        Defaults are upstream's: backoff of 1 s to 10 s, 300 s until an unschedulable pod is flushed.
+        """
         report = report or (lambda text, error: None)
         cluster = services.cluster
         pods: dict[str, Pod] = {}
@@ -128,10 +131,11 @@ class Scheduler:
                 self._catch_up(suspension)
 
     def _catch_up(self, suspension: Suspension) -> None:
+        """Take in the inputs that were held, in order. Inputs start no attempts, so nothing is suspended meanwhile."""
         for input in suspension.held:
             try:
                 self.handle(input)
-            except Exception as fault:  # it must not keep the others from being taken in
+            except Exception as fault:  # one input that fails must not stop those behind it
                 self.core.report("an input that had to wait for an extender could not be taken in", fault)
         self.release_waiting()
 
@@ -148,6 +152,7 @@ class Scheduler:
         intake.removed(self.core, input.item)
 
     def _bind_answered(self, input: BindAnswered) -> None:
+        """Without a binding the pod was deleted or preempted meanwhile: the answer concerns no room of ours."""
         binding = self.core.bindings.get(input.pod.id)
         if binding is None:
             return
@@ -169,6 +174,7 @@ class Scheduler:
             bind.binder_replied(self.core, *called, input.reply)
 
     def _time_passed(self, input: TimePassed) -> None:
+        """In upstream these are goroutines of their own: permit timers, PreBind polls, the backoff flush."""
         self.core.services.waiting.expire(self.core.clock.now_ns())
         pre_bind.continue_due(self.core)
         self.core.queue.flush_backoff()
@@ -180,7 +186,7 @@ class Scheduler:
     # ---- attempts and what they lead to
 
     def attempt(self) -> Pod | None:
-        """Try the next pod; None when no one's turn has come. It may be suspended until its Calls are answered."""
+        """Try the next pod; None if no pod is ready, or an attempt is suspended: there is one at a time."""
         if self.core.extender_calls.suspension is not None:
             return None
         pod = attempt(self.core)
@@ -195,7 +201,8 @@ class Scheduler:
             self.core.queue.activate(self.core.outbox.take_activations())
 
     def release_waiting(self) -> None:
-        """Let pods go on, or go back, whose wait on Permit has ended."""
+        """Continue the bindings whose wait on Permit has ended. Releasing one may release others (a gang), hence the
+        loop."""
         while self.core.extender_calls.suspension is None and (released := self.core.services.waiting.take_released()):
             for waiting in released:
                 assert waiting.release is not None
@@ -206,7 +213,7 @@ class Scheduler:
         return self.core.extender_calls.suspension is None and self.core.queue.has_next()
 
     def carry_out(self, do: Callable[[Intent], None]) -> None:
-        """Have every intent done, those included that doing one leads to. For drivers that do each at once."""
+        """Do every intent, and those that follow from doing one. For drivers whose intents are done at once."""
         while intents := self.take_intents():
             for intent in intents:
                 do(intent)
@@ -219,7 +226,8 @@ class Scheduler:
         return intents
 
     def decide_with(self, deciding: Deciding) -> None:
-        """Have this make the decisions, usually around `decide.deciding`. For a driver that wants to see each of them."""
+        """Replace the function that decides, usually by one around `decide.deciding`: for drivers that record each
+        decision."""
         self.core.deciding = deciding
 
     # ---- questions
@@ -263,7 +271,7 @@ class Scheduler:
         return self.core.cluster.groups is not None
 
     def runner(self, scheduler_name: str) -> Runner | None:
-        """The profile at work under this name."""
+        """The profile that is responsible for this scheduler name, with its plugins."""
         return self.core.runners.get(scheduler_name)
 
     def placed(self, pod_id: str) -> Pod | None:
@@ -306,7 +314,7 @@ class Scheduler:
         return min((when for when in times if when is not None), default=None)
 
     def check(self) -> list[str]:
-        """The invariants that do not hold, in words."""
+        """The invariants that do not hold, in words. Simulations and state machine tests call it after every step."""
         core = self.core
         faults = core.cache.check() + core.queue.check() + core.cluster.storage.check()
         faults += core.pre_bind.check(core.bindings) + core.evictions.check() + core.extender_calls.check()

@@ -1,4 +1,5 @@
-"""What comes of a decision before the pod is sent anywhere: is it worth trying, can room be made, why does it fail."""
+"""Between a decision and its consequences: whether an attempt is worthwhile, whether room can be made, and why a pod
+fails."""
 
 from mooring.framework.intents import Record
 from mooring.framework.runner import Runner
@@ -14,7 +15,8 @@ from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plug
 
 
 def is_pointless(core: Core, pod: Pod) -> bool:
-    """Whether the pod is on its way out, or on its way to a node already."""
+    """Whether the pod needs no attempt: it is being deleted, or already assumed. The event is upstream's
+    skipPodSchedule."""
     if pod.is_terminating:
         note = f"skip schedule deleting pod: {pod.key}"
         core.outbox.append(Record(pod, "Warning", "FailedScheduling", "Scheduling", note))
@@ -25,7 +27,8 @@ def is_pointless(core: Core, pod: Pod) -> bool:
 def post_filter(
     runner: Runner, decision: NoFit, interested: InterestedExtenders | None
 ) -> Steps[PostFilterResult | None]:
-    """The pod fits nowhere: let PostFilter make room, which interested extenders review. None: there is no PostFilter."""
+    """The pod fits nowhere: run PostFilter, whose candidates interested extenders review. None: there is no
+    PostFilter plugin, or there are no nodes."""
     failure = decision.failure
     if failure is None or not runner.profile.post_filters:
         return None
@@ -47,13 +50,17 @@ def failure_of(core: Core, decision: Decision, result: PostFilterResult | None) 
 
 
 def evict_victims(core: Core, preemptor: Pod, failure: AttemptFailure, result: PostFilterResult | None) -> None:
-    """Have the victims leave that PostFilter chose, if it nominated the pod to a node."""
+    """Evict the victims that PostFilter chose, if the failure nominates the pod."""
     if failure.nominate and result is not None and result.nomination is not None and result.found_by is not None:
         evict(core, preemptor, result.nomination, result.found_by)
 
 
 def no_fit(core: Core, decision: NoFit, room: PostFilterResult | None) -> AttemptFailure:
-    """The pod fits nowhere: why, and which node it is to be nominated to if room was found there."""
+    """The failure of a pod that fits nowhere: why, and the node to nominate it to if room was found.
+
+    A plugin of a user may name a node that does not exist: that is reported as an error in its name, and no nomination
+    is made.
+    """
     plugins, pending = decision.diagnosis.plugins, decision.diagnosis.pending
     if room is None:
         return AttemptFailure(decision.message, plugins=plugins, pending=pending)

@@ -60,8 +60,8 @@ class UtilisationGauge:
         touched = self._nodes.touches.end
         if touched != self._touched:
             self._touched = touched
-            sums = self._nodes.requested.sum(1, dtype=np.float64).tolist()
-            self._used = {name: int(sums[index]) for name, index in self._nodes.resource_book.items()}
+            sums = self._nodes.amounts.requested.sum(1, dtype=np.float64).tolist()
+            self._used = {name: int(sums[index]) for name, index in self._nodes.amounts.resource_book.items()}
         self._pending = sum(self._driver.scheduler.pending_counts().values())
 
     def mean_used(self) -> dict[str, float]:
@@ -90,10 +90,10 @@ class UtilisationGauge:
     def _resources(self) -> list[tuple[str, int]]:
         """The resources of the nodes, and the allocatable amount of each on all nodes."""
         nodes = self._nodes
-        for name in nodes.supplied()[:SHOWN]:
-            nodes.resource(name)
-        rooms = nodes.allocatable[:, nodes.alive].sum(1, dtype=np.float64)
-        return [(name, int(rooms[index])) for name, index in nodes.resource_book.items() if rooms[index]]
+        for name in nodes.amounts.supplied()[:SHOWN]:
+            nodes.amounts.resource(name)
+        rooms = nodes.amounts.allocatable[:, nodes.alive].sum(1, dtype=np.float64)
+        return [(name, int(rooms[index])) for name, index in nodes.amounts.resource_book.items() if rooms[index]]
 
     def _curve(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
         """The sum of a resource at each point; 0 at points before the first pod that requested it."""

@@ -1,4 +1,5 @@
-"""Who holds which device: claims as the watch shows them, as they were written since, and as they are about to be."""
+"""Which claim holds which device: claims as the watch shows them, as they were written since, and as they are about
+to be written."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +17,18 @@ from mooring.model.quantity import parse
 
 @dataclass(slots=True, eq=False)
 class _Turn:
+    """The writers of one claim: the pod whose write is under way, and those behind it."""
+
     holder: str = ""
-    """The pod whose write is under way; empty: whoever asks first is next."""
+    """The pod whose write is under way; empty: the next pod that asks gets the turn."""
     waiting: dict[str, ClaimConsumer | None] = field(default_factory=dict)
-    """Pods that come next, in the order in which they came; those that need a reservation alone say how it looks."""
+    """Pods that come next, in order of arrival. A pod that needs nothing but a reservation gives its entry, so that
+    the pod whose turn it is can write it along."""
 
 
 class ClaimTurns:
-    """Claims are known by their id, pods as well."""
+    """The turns of all claims. Claims and pods are known by their ids. One write may carry the reservations of many
+    pods, so n pods that share a claim need far fewer than n writes."""
 
     def __init__(self) -> None:
         self._turns: dict[str, _Turn] = {}
@@ -43,7 +48,8 @@ class ClaimTurns:
         return False
 
     def leave(self, claim: str, pod: str, is_served: bool) -> None:
-        """The pod has its reservation, or does not want it any more."""
+        """The pod has its reservation, or does not want it any more. If another pod is writing its reservation, that
+        has to be undone later: `end` returns such pods."""
         if (claim, pod) in self._along and not is_served:
             self._along[claim, pod] = True
         turn = self._turns.get(claim)
@@ -87,17 +93,20 @@ class Consumption:
 
 
 class ClaimLedger:
-    """Told of each claim by the cluster, and of each allocation on its way by whoever makes it.
+    """Devices that are taken, over all claims. The cluster reports each change of a claim; the code that allocates
+    reports each allocation on its way.
 
-    An allocation is *pending* from the moment a node is chosen until the claim is written, or given up. When the one
-    that writes is stopped before the answer, it is *in doubt*: then it stays pending until the answer is known, for the
+    An allocation is *pending* from the moment a node is chosen until the claim is written, or given up. If its writer
+    is stopped before the answer arrives, it is *in doubt*: it stays pending until the answer is known, because the
     devices may be taken already. A claim that has its allocation does not count a second time as pending.
     """
 
     def __init__(self, shown: Mapping[str, ResourceClaim]) -> None:
         self._shown = shown
         self._written: dict[str, ResourceClaim] = {}
+        """Claims as the API server returned them for a write of ours, by key, while the watch lags behind."""
         self._pending: dict[str, ResourceClaim] = {}
+        """By id: copies of claims with the allocation that they are about to get."""
         self._pending_by_key: dict[str, dict[str, None]] = {}
         self._doubts: dict[str, int] = {}
         """Claims in doubt -> how many answers are awaited."""
@@ -122,6 +131,7 @@ class ClaimLedger:
         return self._written.get(key) or self._shown.get(key)
 
     def all(self) -> Iterator[ResourceClaim]:
+        """All claims that the watch shows, each as it is known (`get`)."""
         return (self._written.get(key) or claim for key, claim in self._shown.items())
 
     def changed(self, key: str) -> None:
@@ -144,7 +154,7 @@ class ClaimLedger:
     # ---- allocations on their way
 
     def pending(self, claim: ResourceClaim) -> ResourceClaim | None:
-        """The claim with the allocation that it is about to get; None: nobody is allocating it."""
+        """The claim with the allocation that it is about to get; None: it is not being allocated."""
         return self._pending.get(claim_id(claim))
 
     def pending_ids(self) -> set[str]:
@@ -168,12 +178,13 @@ class ClaimLedger:
         return True
 
     def doubt(self, id: str) -> None:
-        """Nobody knows whether the claim was written: it stays pending until that is settled, for each doubt once."""
+        """It is not known whether the claim was written: it stays pending until `settle` was called once for each
+        doubt."""
         if id in self._pending:
             _add(self._doubts, id, 1)
 
     def settle(self, id: str) -> None:
-        """... and now it is."""
+        """The answer to a write in doubt has arrived."""
         if id in self._doubts:
             _add(self._doubts, id, -1)
         self.end(id)
@@ -181,7 +192,7 @@ class ClaimLedger:
     # ---- reservations on their way out
 
     def give_back(self, claim: ResourceClaim, pod_id: str) -> Callable[[object], None]:
-        """A pod gives up its reservation of the claim. Returns what is to be told the answer to that write."""
+        """A pod gives up its reservation of the claim. Returns the callback for the answer to that write."""
         leaving = (claim_id(claim), pod_id)
         _add(self._leaving, leaving, 1)
 
@@ -199,17 +210,20 @@ class ClaimLedger:
     # ---- counting
 
     def _count(self, key: str) -> None:
+        """Count the allocation of a claim anew. Pending copies of it too: whether they count depends on it."""
         self._hold(("", key), _results(self.get(key)))
         for id in self._pending_by_key.get(key, ()):
             self._count_pending(id)
 
     def _count_pending(self, id: str) -> None:
+        """A pending allocation counts only while the claim itself has none: its devices would count twice otherwise."""
         claim = self._pending.get(id)
         known = None if claim is None else self.get(claim.key)
         is_written = known is not None and claim_id(known) == id and known.status.allocation is not None
         self._hold(("pending", id), [] if is_written else _results(claim))
 
     def _hold(self, holder: tuple[str, str], results: list[AllocatedDevice]) -> None:
+        """Replace the devices that a holder has by these. Only a difference changes counts and the log."""
         before = self._held.pop(holder, [])
         if results:
             self._held[holder] = results
@@ -221,7 +235,8 @@ class ClaimLedger:
             self._book(result, 1)
 
     def _book(self, result: AllocatedDevice, change: int) -> None:
-        """Parity: whoever has admin access to a device takes nothing away from others."""
+        """Count one device, or count it no longer. Parity: an allocation with admin access takes nothing away from
+        others."""
         if result.admin_access:
             return
         device = (result.driver, result.pool, result.device)
@@ -253,6 +268,7 @@ class ClaimLedger:
 
 
 def _results(claim: ResourceClaim | None) -> list[AllocatedDevice]:
+    """The devices of a claim's allocation; empty without one."""
     allocation = claim.status.allocation if claim is not None else None
     return [] if allocation is None else allocation.devices.results or []
 
@@ -264,6 +280,7 @@ def _version(claim: ResourceClaim) -> int:
 
 
 def _add(counts: dict[K, int], key: K, change: int) -> None:
+    """Add to a count; counts of 0 are removed, so that `in` means: there is at least one."""
     counts[key] = counts.get(key, 0) + change
     if not counts[key]:
         del counts[key]

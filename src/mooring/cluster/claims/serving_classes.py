@@ -16,10 +16,12 @@ class ServingClasses:
         self._serving: dict[str, DeviceClass] = {}
 
     def get(self, resource: str) -> DeviceClass | None:
+        """The class whose devices serve the resource; None: only nodes themselves have it."""
         return self._serving.get(resource)
 
     @property
     def is_empty(self) -> bool:
+        """Hot: lets NodeResourcesFit pass over devices in clusters without any device class."""
         return not self._serving
 
     def changed(self, old: DeviceClass | None, new: DeviceClass | None) -> bool:
@@ -47,6 +49,7 @@ class ServingClasses:
 
 
 def _resources(device_class: DeviceClass) -> list[str]:
+    """The resources that a class serves: the one that it names, and the implicit one of every class."""
     named = device_class.spec.extended_resource_name
     implicit = IMPLICIT_PREFIX + device_class.name
     return [implicit] if named is None else [named, implicit]

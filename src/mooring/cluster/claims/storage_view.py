@@ -1,4 +1,5 @@
-"""Claims, volumes and classes as decisions look them up: with what is assumed of them, and by what they belong to."""
+"""Claims, volumes and storage classes as decisions look them up: with assumed changes, and ordered by class and
+claim."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -21,10 +22,12 @@ from mooring.model.storage import (
 Objects = Mapping[type[KubeObject], dict[str, KubeObject]]
 
 _NOTED = (PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment)
+"""Kinds whose changes may alter which volumes the pods of a node use (volumes_on_nodes.py follows them)."""
 
 
 class StorageView:
-    """Told of each change by the cluster. What the watch shows is in the mappings; methods know what is assumed too."""
+    """Follows the objects of the cluster: `changed` is called for each change. The mappings hold what the watch
+    shows; the methods know what is assumed as well."""
 
     def __init__(self, objects: Objects) -> None:
         by_kind: dict[type[KubeObject], Any] = cast("dict[type[KubeObject], Any]", objects)
@@ -40,6 +43,7 @@ class StorageView:
         self._assumed_volumes = Assumed(self.volumes)
         self._assumed_claims = Assumed(self.claims)
         self._shelves: dict[str, Shelf] = defaultdict(Shelf)
+        """Storage class -> its volumes that no claim has."""
         self._placed: dict[str, PersistentVolume] = {}
         """Volumes as they are on the shelves, or kept for a claim."""
         self._kept: dict[str, dict[str, PersistentVolume]] = defaultdict(dict)
@@ -47,7 +51,9 @@ class StorageView:
         self.version = 0
         """Grows with each change, also of what is assumed."""
         self.capacity_version = 0
+        """Grows with each change of a CSIStorageCapacity."""
         self.node_version = 0
+        """Grows with each change of a CSINode."""
 
     def changed(self, kind: type[KubeObject], key: str) -> None:
         """The watch showed an object, or its removal."""
@@ -67,13 +73,16 @@ class StorageView:
     # ---- with what is assumed
 
     def volume(self, name: str) -> PersistentVolume | None:
+        """The volume as it is assumed to be, or as the watch shows it."""
         return self._assumed_volumes.get(name)
 
     def claim(self, key: str) -> PersistentVolumeClaim | None:
+        """The claim as it is assumed to be, or as the watch shows it."""
         return self._assumed_claims.get(key)
 
     def shelf(self, class_name: str) -> Shelf:
-        """The volumes of a class that nobody has claimed."""
+        """The volumes of a class that no claim has. It is sorted here, because between two reads many volumes may
+        change."""
         shelf = self._shelves[class_name]
         shelf.sort()
         return shelf
@@ -89,10 +98,12 @@ class StorageView:
         self._place(volume.name)
 
     def restore_volume(self, name: str) -> None:
+        """The volume is what the watch shows again: a binding was given up."""
         self._assumed_volumes.restore(name)
         self._place(name)
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
+        """From now on the claim is as in this copy, until the watch shows a new version. Raises ClusterError."""
         self._assumed_claims.assume(claim)
         self.version += 1
 
@@ -117,7 +128,8 @@ class StorageView:
         return faults
 
     def _place(self, name: str) -> None:
-        """File a volume by its class, and by the claim that it names."""
+        """File a volume under its class, and under the claim that it names. `version` grows even if nothing moved:
+        its status may have changed."""
         self.version += 1
         volume, before = self.volume(name), self._placed.pop(name, None)
         if before is not None:

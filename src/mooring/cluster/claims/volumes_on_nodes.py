@@ -24,11 +24,12 @@ VolumeHandle = tuple[str, str]
 """Driver and handle."""
 
 NO_NAME = "PersistentVolumeClaim had no name"
+"""Upstream's words."""
 
 
 @dataclass(slots=True)
 class PodHandles:
-    """The volumes of a pod, as far as drivers are concerned; `fault`: why that cannot be told."""
+    """The volumes of a pod, as far as drivers are concerned; `fault`: why they cannot be determined."""
 
     handles: set[VolumeHandle] = field(default_factory=set)
     claims: list[str] = field(default_factory=list)
@@ -52,6 +53,8 @@ def handles_of(storage: StorageView, pod: Pod) -> PodHandles:
 
 
 def _add_claim(found: PodHandles, storage: StorageView, pod: Pod, volume: Volume) -> str | None:
+    """Look up the claim of a volume and add its handle. A claim that does not exist is noted in `missing`, for the
+    plugin to judge. Returns the fault, if there is one."""
     named = volume.persistent_volume_claim
     name = named.claim_name if named is not None else f"{pod.name}-{volume.name}"
     if not name:
@@ -70,7 +73,11 @@ def _add_claim(found: PodHandles, storage: StorageView, pod: Pod, volume: Volume
 
 
 def handle_of_claim(storage: StorageView, claim: PersistentVolumeClaim) -> VolumeHandle | None:
-    """By its volume; one that has none yet, by the driver that will make it."""
+    """The handle of its volume; for a claim without one the driver that will provision it, with a handle that no real
+    volume has.
+
+    Upstream counts unbound claims as well: they will be attached once they are bound.
+    """
     volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
     if volume is not None:
         return handle_of_volume(volume)
@@ -80,6 +87,8 @@ def handle_of_claim(storage: StorageView, claim: PersistentVolumeClaim) -> Volum
 
 
 def handle_of_volume(volume: PersistentVolume) -> VolumeHandle | None:
+    """The handle as the CSI driver knows it; in-tree volumes are translated to the driver that replaced them. None:
+    no driver counts it."""
     if volume.spec.csi is not None:
         return _complete(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     in_tree = in_tree_of(volume.spec)
@@ -89,6 +98,7 @@ def handle_of_volume(volume: PersistentVolume) -> VolumeHandle | None:
 
 
 def _inline(volume: Volume) -> Iterator[VolumeHandle]:
+    """The handle of a volume that the pod names without a claim."""
     in_tree = in_tree_of(volume)
     handle = None if in_tree is None else _complete(in_tree.driver, handle_of(in_tree, volume))
     if handle is not None:
@@ -96,6 +106,7 @@ def _inline(volume: Volume) -> Iterator[VolumeHandle]:
 
 
 def _complete(driver: str, handle: str) -> VolumeHandle | None:
+    """A handle, unless a part of it is missing: such a volume cannot be identified, and does not count."""
     return (driver, handle) if driver and handle else None
 
 
@@ -112,13 +123,13 @@ class RowVolumes:
     named: frozenset[str] = frozenset()
     """Keys of claims that pods name."""
     disks: tuple[Volume, ...] = ()
-    """Volumes that pods use without a claim and that are not for everybody."""
+    """Volumes that pods use without a claim and that conflict with other uses of the same disk (VolumeRestrictions)."""
     claims: frozenset[str] = frozenset()
     """Keys of all claims that were looked up."""
     volumes: frozenset[str] = frozenset()
     """Names of all volumes that were looked up."""
     fault: str | None = None
-    """Why the volumes of a pod cannot be told."""
+    """Why the volumes of a pod cannot be determined."""
 
     def counts(self) -> Counter[str]:
         """Volumes by driver; one that is in use and attached counts once."""
@@ -126,6 +137,7 @@ class RowVolumes:
 
 
 NOTHING = RowVolumes()
+"""Of most rows; shared, so that equality is quick."""
 
 
 def volumes_of_row(storage: StorageView, pods: Iterable[Pod], attachments: Sequence[VolumeAttachment]) -> RowVolumes:
@@ -162,6 +174,7 @@ class VolumesOnNodes:
         self._storage = storage
         self.nodes = nodes
         self._position = -1
+        """How far the touches of the table, and below the changes of storage, are taken in; -1: not at all."""
         self._changes = -1
         self._rows: dict[int, RowVolumes] = {}
         self.by_driver: dict[str, NDArray[np.int64]] = {}
@@ -173,14 +186,17 @@ class VolumesOnNodes:
         self.rows_with_disks: set[int] = set()
         self.faulty_rows: set[int] = set()
         self._rows_of: dict[tuple[type, str], set[int]] = defaultdict(set)
+        """(Kind, key) of a claim or volume -> rows that looked it up: these are looked at again when it changes."""
         self._attachments: dict[str, dict[str, VolumeAttachment]] = defaultdict(dict)
         """By node name, then by key."""
         self._node_of_attachment: dict[str, str] = {}
 
     def row(self, row: int) -> RowVolumes:
+        """What is known of a row since the last `refresh`."""
         return self._rows.get(row, NOTHING)
 
     def attachments(self, row: int) -> list[VolumeAttachment]:
+        """The VolumeAttachments that name the node of a row."""
         return list(self._attachments.get(self.nodes.names[row], {}).values())
 
     def refresh(self) -> None:
@@ -193,6 +209,8 @@ class VolumesOnNodes:
             self._put(row, volumes_of_row(self._storage, self.nodes.pods_on[row], self.attachments(row)))
 
     def _touched_rows(self) -> Iterable[int]:
+        """The rows to look at again. After a change of a storage class all of them: any unbound claim may have got
+        another driver, and classes are rarely changed."""
         touches, changes = self.nodes.touches, self._storage.changes
         touched = touches.since(self._position) if self._position >= 0 else None
         changed = changes.since(self._changes) if self._changes >= 0 else None
@@ -219,6 +237,7 @@ class VolumesOnNodes:
         return {book[name] for name in (before, now) if name in book}
 
     def _put(self, row: int, new: RowVolumes) -> None:
+        """Replace what is known of a row, and bring every index over rows in line."""
         old = self._rows.get(row, NOTHING)
         if old == new:
             return
@@ -231,6 +250,7 @@ class VolumesOnNodes:
         self._rows[row] = new
 
     def _put_counts(self, row: int, old: Counter[str], new: Counter[str]) -> None:
+        """A driver gets its column with its first volume."""
         for driver in {*old, *new}:
             if old[driver] != new[driver]:
                 column = self.by_driver.get(driver)
@@ -251,5 +271,6 @@ def _move(book: dict[K, set[int]], row: int, old: frozenset[K], new: frozenset[K
 
 
 def _looked_up(row: RowVolumes) -> frozenset[tuple[type, str]]:
+    """The claims and volumes that the row depends on."""
     claims = ((PersistentVolumeClaim, key) for key in row.claims)
     return frozenset((*claims, *((PersistentVolume, name) for name in row.volumes if name)))

@@ -1,4 +1,4 @@
-"""What a node has and what its pods request, resource by resource: for those who show it."""
+"""What a node has and what its pods request, by resource: for reports, not for decisions."""
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.quantity import parse
@@ -8,7 +8,7 @@ from mooring.model.requests import to_units
 def amounts_on(nodes: NodeTable, row: int) -> dict[str, tuple[int, int]]:
     """By resource: what is requested, and what is allocatable; in units of the table.
 
-    The table counts only what somebody asks about, so this goes by the objects themselves.
+    This goes by the objects, because the table counts only resources that plugins ask about.
     """
     node = nodes.nodes[row]
     written = (node.status.allocatable if node is not None else None) or {}

@@ -1,11 +1,14 @@
-"""The invariants of the node table: everything that is kept up to date is counted anew and compared."""
+"""The invariants of the node table: everything that is kept up to date is counted anew and compared.
+
+Simulations and state machine tests run this after every step; it is far too slow for service.
+"""
 
 from collections import Counter
 
 import numpy as np
 
 from mooring.cluster.nodes.facts import NO_FACTS, facts_of
-from mooring.cluster.nodes.sums import MAX_SUM
+from mooring.cluster.nodes.resource_amounts import MAX_SUM
 from mooring.cluster.nodes.table import NodeTable
 
 
@@ -21,6 +24,7 @@ def check_table(nodes: NodeTable) -> list[str]:
 
 
 def _check_rows(nodes: NodeTable) -> list[str]:
+    """Names, rows and pods refer to each other."""
     faults = []
     if sorted(nodes.row_book.values()) != sorted(set(range(nodes.height)) - set(nodes._free)):
         faults.append("rows in use and free rows do not make up the table")
@@ -37,21 +41,26 @@ def _check_rows(nodes: NodeTable) -> list[str]:
 
 
 def _check_facts(nodes: NodeTable) -> list[str]:
-    faults = []
+    """Columns hold what the objects of nodes say."""
+    faults, amounts = [], nodes.amounts
     for row, node in enumerate(nodes.nodes):
         facts = NO_FACTS if node is None else facts_of(node)
-        held = {name: int(nodes.allocatable[i, row]) for name, i in nodes.resource_book.items()}
-        wanted = {name: facts.allocatable.get(name, 0) for name in nodes.resource_book}
+        held = {name: int(amounts.allocatable[i, row]) for name, i in amounts.resource_book.items()}
+        wanted = {name: facts.allocatable.get(name, 0) for name in amounts.resource_book}
         if held != wanted or nodes.allowed_pods[row] != facts.allowed_pods:
             faults.append(f"row {row}: allocatable is {held} ({nodes.allowed_pods[row]} pods), its node has {wanted}")
-        taints, features = nodes.taint_sets[nodes.taint_set[row]], nodes.feature_sets[nodes.feature_set[row]]
+        taints, features = (
+            nodes.taints.values[nodes.taints.codes[row]],
+            nodes.features.values[nodes.features.codes[row]],
+        )
         if (bool(nodes.unschedulable[row]), taints, features) != (facts.unschedulable, facts.taints, facts.features):
             faults.append(f"row {row}: taints or features are not those of its node")
     return faults
 
 
 def _check_sums(nodes: NodeTable) -> list[str]:
-    faults = []
+    """Amounts and numbers of pods are sums over the pods of a row, also beyond what a cell can show."""
+    faults, amounts = [], nodes.amounts
     for row in range(nodes.height):
         pods = nodes.pods_on[row]
         held: Counter[str] = Counter()
@@ -59,11 +68,13 @@ def _check_sums(nodes: NodeTable) -> list[str]:
         for pod in pods:
             held.update({name: amount for name, (amount, _) in pod.shape.held.items()})
             scored.update({name: amount for name, (_, amount) in pod.shape.held.items()})
-        for name, index in nodes.resource_book.items():
-            if nodes.requested[index, row] != _shown(held[name]) or nodes.scored[index, row] != _shown(scored[name]):
-                kept = f"{nodes.requested[index, row]} (scored {nodes.scored[index, row]})"
+        for name, index in amounts.resource_book.items():
+            if amounts.requested[index, row] != _shown(held[name]) or amounts.scored[index, row] != _shown(
+                scored[name]
+            ):
+                kept = f"{amounts.requested[index, row]} (scored {amounts.scored[index, row]})"
                 faults.append(f"row {row}: {name} requested is {kept}, pods hold {held[name]} ({scored[name]})")
-            beyond = nodes._requested_beyond.get((index, row)), nodes._scored_beyond.get((index, row))
+            beyond = amounts._requested_beyond.get((index, row)), amounts._scored_beyond.get((index, row))
             if beyond != (_aside(held[name]), _aside(scored[name])):
                 faults.append(f"row {row}: {name} is kept aside as {beyond}, pods hold {held[name]} ({scored[name]})")
         if nodes.pod_count[row] != len(pods):
@@ -82,6 +93,7 @@ def _aside(total: int) -> int | None:
 
 
 def _check_labels(nodes: NodeTable) -> list[str]:
+    """Columns of labels hold what nodes have."""
     faults = []
     for key, rows in nodes.labels._rows.items():
         if rows != {row for row, node in enumerate(nodes.nodes) if node is not None and key in node.labels}:
@@ -94,6 +106,7 @@ def _check_labels(nodes: NodeTable) -> list[str]:
 
 
 def _check_tallies(nodes: NodeTable) -> list[str]:
+    """Tallies, and their sums by label value, are what a recount gives."""
     tallies, faults = nodes.tallies, []
     for (predicates, with_terminating), tally in tallies._predicates.items():
         counts = np.zeros_like(tally.counts)

@@ -1,4 +1,4 @@
-"""What the node table holds of a node, read from the object in one go: what may fail fails before a column changes."""
+"""What the node table holds of a node, read from the object at once: what can fail fails before a column changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ NO_FACTS = NodeFacts()
 
 
 def facts_of(node: Node) -> NodeFacts:
-    """An amount that is too large counts as MAX_AMOUNT, and what is no quantity as nothing; all else stays as it is."""
+    """An amount that is too large counts as MAX_AMOUNT, and text that is no quantity as 0."""
     written = node.status.allocatable or {}
     amounts = {name: parse_or(text, 0) for name, text in written.items()}
     return NodeFacts(
@@ -62,5 +62,7 @@ def have_same_facts(one: Node, other: Node) -> bool:
 
 
 def _sources(node: Node) -> tuple[object, ...]:
+    """The parts of the object that `facts_of` reads. Conditions are not among them: a heartbeat changes these every
+    few seconds."""
     status = node.status
     return node.metadata.labels, node.spec, status.allocatable, status.images, status.declared_features

@@ -25,6 +25,7 @@ class FloatColumns:
         self.nodes = nodes
         self._news = Follower(nodes.touches)
         self._layout: tuple[int, ...] = ()
+        """The sizes and places that the matrices fit; any change means to build them anew."""
         self.divisor: Floats = np.zeros((0, 0))
         """What is allocatable, at least 1: where a node has nothing of a resource, nothing is divided by zero."""
         self.held: Floats = self.divisor
@@ -34,13 +35,16 @@ class FloatColumns:
         self.lacks: Mask = np.zeros(0, np.bool_)
         """By resource: whether some node has nothing of it."""
         self._balances: dict[tuple[int, int], Ints] = {}
+        """By (first, last) resource: how balanced each row is without another pod."""
         self.is_exact = False
+        """Whether all amounts are below EXACT. False: callers must use integers."""
 
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
-        nodes = self.nodes
+        nodes, amounts = self.nodes, self.nodes.amounts
         rows = self._news.news()
-        layout = (nodes.capacity, nodes.height, nodes.resources_version, nodes.node_set_version, len(nodes.allocatable))
+        places = amounts.resources_version, len(amounts.allocatable)
+        layout = (nodes.capacity, nodes.height, nodes.node_set_version, *places)
         if rows is None or layout != self._layout or len(rows) * 8 > nodes.height:
             self._layout = layout
             self._work_out_all()
@@ -61,9 +65,9 @@ class FloatColumns:
         return found
 
     def _work_out_all(self) -> None:
-        nodes, height = self.nodes, self.nodes.height
-        allocatable = nodes.allocatable[:, :height]
-        requested, scored = nodes.requested[:, :height], nodes.scored[:, :height]
+        nodes, amounts, height = self.nodes, self.nodes.amounts, self.nodes.height
+        allocatable = amounts.allocatable[:, :height]
+        requested, scored = amounts.requested[:, :height], amounts.scored[:, :height]
         self.divisor = np.maximum(allocatable, 1).astype(np.float64)
         self.held = requested.astype(np.float64)
         self.free_for_scores = (allocatable - scored).astype(np.float64)
@@ -72,8 +76,13 @@ class FloatColumns:
         self.is_exact = all(np.abs(column).max(initial=0) < EXACT for column in (allocatable, requested, scored))
 
     def _work_out(self, row: int) -> None:
-        nodes = self.nodes
-        allocatable, requested, scored = nodes.allocatable[:, row], nodes.requested[:, row], nodes.scored[:, row]
+        """Bring one row up to date. `lacks` and `is_exact` may only get stricter here; a full pass relaxes them."""
+        nodes, amounts = self.nodes, self.nodes.amounts
+        allocatable, requested, scored = (
+            amounts.allocatable[:, row],
+            amounts.requested[:, row],
+            amounts.scored[:, row],
+        )
         self.divisor[:, row] = np.maximum(allocatable, 1)
         self.held[:, row] = requested
         if nodes.alive[row]:

@@ -28,10 +28,15 @@ class Images:
     def __init__(self) -> None:
         self._images: dict[str, Image] = {}
         self._names: dict[int, frozenset[str]] = {}
+        """By row: the images of its node."""
         self._counts: dict[str, NDArray[np.int32]] = {}
+        """Image -> column, made when first asked for: a node reports up to 50 images, and pods use few of them."""
         self._epoch = 0
+        """Grows when any image comes to a node or leaves it: counts seen before may be old."""
         self._captured: dict[int, int] = {}
+        """By row: the epoch whose counts it sees."""
         self._seen: dict[int, dict[str, int]] = {}
+        """By row: image -> on how many nodes the row believes it to be."""
         self._capacity = 0
 
     def put(self, row: int, sizes: Mapping[str, int]) -> None:
@@ -63,6 +68,7 @@ class Images:
         return row in self._names and self._captured.get(row) != self._epoch
 
     def size_bytes(self, name: str) -> int:
+        """0 for an image that no node has."""
         image = self._images.get(name)
         return image.size_bytes if image else 0
 
@@ -97,6 +103,7 @@ class Images:
             del self._images[name]
 
     def _see(self, row: int, seen: dict[str, int]) -> None:
+        """Replace what a row sees, in the columns that exist as well."""
         for name in self._seen.pop(row, {}).keys() - seen.keys():
             if name in self._counts:
                 self._counts[name][row] = 0

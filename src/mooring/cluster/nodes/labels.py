@@ -1,7 +1,12 @@
-"""Node labels as dictionary-encoded columns, one for each label key that somebody asked about."""
+"""Dictionary-encoded columns of nodes: one for each label key that a pod asked about, one for taints, one for declared
+features.
+
+Selectors and tolerations are evaluated once for each distinct value and looked up by code, instead of once for each
+node.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +17,11 @@ ABSENT = 0
 HOSTNAME = "kubernetes.io/hostname"
 
 _PAST_VALUES = 64
-"""So many values that no node has any more are no reason to build a column anew."""
+"""A column is dropped when it has more values than twice its rows plus this: then most values belong to no node any
+more. Without the constant a small cluster would build its columns anew all the time."""
+
+
+T = TypeVar("T")
 
 
 class LabelColumn:
@@ -34,6 +43,7 @@ class LabelColumn:
         return len(self.values)
 
     def encode(self, value: str | None) -> int:
+        """The code of a value; a new value gets the next one. Codes are never reused within a column."""
         if value is None:
             return ABSENT
         code = self.value_book.get(value)
@@ -43,6 +53,7 @@ class LabelColumn:
         return code
 
     def put(self, row: int, value: str | None) -> None:
+        """Set the value of a row; None: the label is absent."""
         code = self.encode(value)
         if self.codes[row] != code:
             self.codes[row] = code
@@ -100,6 +111,7 @@ class LabelColumns:
         return key in self._rows
 
     def column(self, key: str) -> LabelColumn:
+        """The column of a label. Do not keep it across changes of nodes: it may be dropped and built anew."""
         column = self._columns.get(key)
         return self._build(key) if column is None else column
 
@@ -122,6 +134,10 @@ class LabelColumns:
             column.grow(capacity)
 
     def _build(self, key: str) -> LabelColumn:
+        """Build a column from the labels of all rows that have the key.
+
+        A label that no node has gets a column of zeros that is not kept; all such columns share one read-only array.
+        """
         rows = self._rows.get(key)
         if rows is None:
             column = LabelColumn(key, 0)
@@ -135,6 +151,7 @@ class LabelColumns:
         return column
 
     def _give(self, row: int, key: str, value: str) -> None:
+        """The node of a row has this value of a label now."""
         rows = self._rows.get(key)
         if rows is None:
             rows = self._rows[key] = set()
@@ -146,6 +163,7 @@ class LabelColumns:
             self._forget_if_mostly_past(column, len(rows))
 
     def _take_away(self, row: int, key: str) -> None:
+        """The node of a row has the label no longer."""
         rows = self._rows[key]
         rows.discard(row)
         column = self._columns.get(key)
@@ -161,6 +179,40 @@ class LabelColumns:
         """Values stay in a column when the last node that had them is gone; a fresh column has none of these."""
         if column.width > 2 * rows + _PAST_VALUES:
             del self._columns[column.key]
+
+
+class ValueColumn(Generic[T]):
+    """A fact of nodes that many nodes have in common, such as the list of taints, dictionary-encoded: `codes[row]` is a
+    position in `values`. Code 0 is the empty value: of rows without a node too.
+
+    Plugins judge each distinct value once and look the answer up by code.
+    """
+
+    def __init__(self, empty: T) -> None:
+        self.codes: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.values: list[T] = [empty]
+        self._book: dict[T, int] = {empty: 0}
+
+    def put(self, row: int, value: T, height: int) -> None:
+        """Set the value of a row. In a table of this height, values that no row has any more are dropped once they are
+        in the majority: a controller may give each node another taint every minute."""
+        code = self._book.get(value)
+        if code is None:
+            code = self._book[value] = len(self.values)
+            self.values.append(value)
+        self.codes[row] = code
+        if len(self.values) > 2 * height + _PAST_VALUES:
+            self._renumber()
+
+    def grow(self, capacity: int) -> None:
+        self.codes = grown(self.codes, capacity)
+
+    def _renumber(self) -> None:
+        """Drop the values that no row has. The first one, which stands for nothing, stays the first."""
+        used = np.union1d(self.codes, [0])
+        self.values = [self.values[code] for code in used]
+        self._book = {value: code for code, value in enumerate(self.values)}
+        self.codes = np.searchsorted(used, self.codes).astype(np.int32)
 
 
 def grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:

@@ -32,6 +32,7 @@ def match_term(nodes: NodeTable, term: NodeTerm, rows: Rows) -> Mask:
 
 
 def match_rule(nodes: NodeTable, rule: LabelRule, rows: Rows) -> Mask:
+    """Rows on which a rule about a label holds: evaluated for each distinct value, then looked up by code."""
     column = nodes.labels.column(rule.key)
     return _admitted(column, rule)[column.codes[rows]]
 
@@ -41,6 +42,7 @@ def match_labels(nodes: NodeTable, wanted: dict[str, str], rows: Rows) -> Mask:
     found = np.ones(len(nodes.alive[rows]), np.bool_)
     for key, value in wanted.items():
         column = nodes.labels.column(key)
+        # -1 is no code, so a value that no node has matches no row.
         found &= column.codes[rows] == column.value_book.get(value, -1)
     return found
 
@@ -62,6 +64,8 @@ def _admitted(column: LabelColumn, rule: LabelRule) -> Mask:
 
 
 def _match_field(nodes: NodeTable, rule: FieldRule, rows: Rows) -> Mask:
+    """The only field that selectors know is metadata.name. A rule about another one sees a value that no node can
+    have ("-"), so it holds only if it is negated."""
     if rule.key != "metadata.name":
         return np.full(len(nodes.alive[rows]), rule.admits("-"))
     named = np.zeros(nodes.height, np.bool_)

@@ -1,4 +1,8 @@
-"""The orders of nodes: by name for ties that must be repeatable, and round-robin over zones for partial searches."""
+"""Two orders of nodes: by name, for ties that must be repeatable; and round-robin over zones, in which partial searches
+go through them.
+
+Upstream's node tree does the latter, so that a search which stops early has seen nodes of all zones.
+"""
 
 from collections.abc import Mapping
 
@@ -6,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+"""The deprecated label comes first, as in upstream's GetZoneKey."""
 _REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 
@@ -16,8 +21,10 @@ class NodeOrder:
         self._zone_of: dict[str, tuple[str, str]] = {}
         self._zones: dict[tuple[str, str], dict[str, None]] = {}
         self._rank: NDArray[np.int64] | None = None
+        """None: to be made anew."""
         self._round_robin: list[str] = []
         self._stale = False
+        """Whether nodes came or went since `_round_robin` was made."""
 
     def add(self, name: str, labels: Mapping[str, str]) -> None:
         self._enter(name, zone_of(labels))
@@ -52,6 +59,7 @@ class NodeOrder:
         return self._round_robin
 
     def _deal(self) -> list[str]:
+        """One node of each zone in turn, until all are dealt."""
         queues = [list(names) for names in self._zones.values()]
         longest = max(map(len, queues), default=0)
         return [names[i] for i in range(longest) for names in queues if i < len(names)]
@@ -61,6 +69,7 @@ class NodeOrder:
         self._zones.setdefault(zone, {})[name] = None
 
     def _leave(self, name: str) -> None:
+        """A zone goes with its last node; if it comes back, it is the last zone."""
         zone = self._zone_of.pop(name)
         del self._zones[zone][name]
         if not self._zones[zone]:

@@ -1,4 +1,5 @@
-"""Host ports in use, row by row."""
+"""Host ports in use, row by row. Two pods conflict if protocol and port are equal and the addresses are equal or one
+is 0.0.0.0."""
 
 from collections.abc import Iterable
 
@@ -15,6 +16,7 @@ class PortUse:
         self._used: dict[tuple[str, int], dict[int, set[str]]] = {}
 
     def occupy(self, row: int, ports: Iterable[HostPort]) -> None:
+        """A pod with these ports is on the row."""
         for ip, protocol, port in ports:
             self._used.setdefault((protocol, port), {}).setdefault(row, set()).add(ip)
 
@@ -29,13 +31,13 @@ class PortUse:
                         del self._used[protocol, port]
 
     def clear(self, row: int) -> None:
-        """Nobody uses a port of the row."""
+        """No pod of the row uses a port any more: it is about to be counted anew."""
         for port, rows in list(self._used.items()):
             if rows.pop(row, None) is not None and not rows:
                 del self._used[port]
 
     def conflicts(self, wanted: HostPort) -> Iterable[int]:
-        """The rows on which this address and port cannot be had."""
+        """The rows on which this address and port are taken."""
         ip, protocol, port = wanted
         rows = self._used.get((protocol, port), {})
         if ip == ANY_IP:
@@ -43,6 +45,7 @@ class PortUse:
         return [row for row, addresses in rows.items() if ip in addresses or ANY_IP in addresses]
 
     def is_taken(self, row: int, wanted: HostPort) -> bool:
+        """The same for one row. Hot: after a placement one row is asked about."""
         ip, protocol, port = wanted
         addresses = self._used.get((protocol, port), {}).get(row)
         return addresses is not None and (ip == ANY_IP or ip in addresses or ANY_IP in addresses)
@@ -52,6 +55,7 @@ class PortUse:
         return _PortSketch(self)
 
     def fork(self) -> "PortUse":
+        """A copy that can change as it likes; used for what-ifs about many pods."""
         other = PortUse()
         other._used = {port: {row: set(ips) for row, ips in rows.items()} for port, rows in self._used.items()}
         return other
@@ -75,6 +79,8 @@ class _PortSketch(PortUse):
         super().release(row, ports)
 
     def _own(self, ports: tuple[HostPort, ...]) -> None:
+        """Copy the entries of these ports before they change for the first time; the outer dictionary with the first
+        of them."""
         for _, protocol, port in ports:
             key = (protocol, port)
             if key not in self._owned:

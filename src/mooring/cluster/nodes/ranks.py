@@ -1,7 +1,7 @@
-"""The pods of each node in the order of their importance, as columns: what preemption goes through.
+"""The pods of each node in the order of their importance, as columns: preemption goes through them.
 
-Slot 0 of a row is its most important pod: highest priority, then longest running. Kept up to date lazily, on rows that
-were touched, from the first time that somebody asks.
+Slot 0 of a row is its most important pod: highest priority, then longest running. Columns are brought up to date when
+they are read, and on touched rows only: most clusters preempt rarely.
 """
 
 from collections.abc import Sequence
@@ -28,18 +28,20 @@ class PodRanks:
         self.nodes = nodes
         self._news = Follower(nodes.touches, nodes.pod_touches)
         self._is_first = True
-        self._resources_version = nodes.resources_version
+        """Whether all rows have to be ranked: at the beginning, and when resources got other places."""
+        self._resources_version = nodes.amounts.resources_version
         self._ranked: dict[int, list[Pod]] = {}
+        """By row: the pods in the order of their slots."""
         self.priority: NDArray[np.int64] = np.full((1, nodes.capacity), NO_POD, np.int64)
         self.start_ns: NDArray[np.int64] = np.zeros((1, nodes.capacity), np.int64)
-        self.request: NDArray[np.int64] = np.zeros((len(nodes.requested), 1, nodes.capacity), np.int64)
+        self.request: NDArray[np.int64] = np.zeros((len(nodes.amounts.requested), 1, nodes.capacity), np.int64)
 
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
         nodes = self.nodes
         touched = self._news.news()
-        if self._resources_version != nodes.resources_version:
-            self._resources_version = nodes.resources_version
+        if self._resources_version != nodes.amounts.resources_version:
+            self._resources_version = nodes.amounts.resources_version
             self._is_first = True
         rows = range(nodes.height) if touched is None or self._is_first else touched
         self._is_first = False
@@ -57,8 +59,9 @@ class PodRanks:
     def _fit(self, slots: int) -> None:
         """Make the columns large enough for the table and for so many pods on a node."""
         have, capacity = self.priority.shape
-        resources = len(self.nodes.requested)
+        resources = len(self.nodes.amounts.requested)
         if slots > have or self.nodes.capacity > capacity or resources > len(self.request):
+            # Half as much again, so that a node which fills up pod by pod causes few copies.
             slots = max(have, slots + slots // 2)
             shape = (slots, self.nodes.capacity)
             priority = np.full(shape, NO_POD, np.int64)
@@ -68,10 +71,11 @@ class PodRanks:
             self.request = _padded(self.request, (resources, *shape))
 
     def _put(self, row: int, pods: list[Pod]) -> None:
+        """Write the pods of a row into its slots; the slots behind them hold NO_POD."""
         self.priority[:, row] = NO_POD
         self.start_ns[:, row] = 0
         self.request[:, :, row] = 0
-        book = self.nodes.resource_book
+        book = self.nodes.amounts.resource_book
         for slot, pod in enumerate(pods):
             self.priority[slot, row] = pod.priority
             self.start_ns[slot, row] = start_ns(pod)
@@ -108,6 +112,7 @@ def parse_time_ns(text: str) -> int:
 
 
 def _padded(column: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """A copy in a larger shape; what is new is zero."""
     larger = np.zeros(shape, np.int64)
     larger[tuple(slice(0, size) for size in column.shape)] = column
     return larger

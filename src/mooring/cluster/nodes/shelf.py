@@ -1,4 +1,8 @@
-"""The volumes of one storage class that nobody has claimed, as columns ordered by size."""
+"""The volumes of one storage class that no claim has, as columns ordered by size.
+
+VolumeBinding wants the smallest volume that satisfies a claim on each of thousands of nodes. Columns by rank turn this
+into the lowest rank in a group.
+"""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -14,6 +18,7 @@ from mooring.model.storage import PersistentVolume
 from mooring.model.volumes import FILESYSTEM
 
 AVAILABLE = "Available"
+"""The phase of a volume that may be bound."""
 
 Facts = tuple[str, str, frozenset[str]]
 """Volume mode, attributes class and access modes."""
@@ -45,10 +50,13 @@ class Shelf:
         self._volumes: dict[str, PersistentVolume] = {}
         self._rank: dict[str, int] = {}
         self._is_sorted = True
+        """False: the columns are void until `sort`."""
         self._sizes: list[int] = []
         self.volumes: list[PersistentVolume] = []
         self.offered: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """Whether the volume can still be had."""
         self.facts: Codes = np.zeros(0, np.int64)
+        """Code of what a claim compares besides size and nodes: a position in `fact_book`."""
         self.fact_book: dict[Facts, int] = {}
         self.reach: Codes = np.zeros(0, np.int64)
         """Code of the nodes that a volume is for: a position in `reaches`."""
@@ -59,7 +67,11 @@ class Shelf:
         """Codes of all other reaches but the first, which is everywhere."""
 
     def put(self, volume: PersistentVolume) -> None:
-        """Add a volume or replace what is known of it."""
+        """Add a volume or replace what is known of it.
+
+        A volume that changes in nothing that decides its rank is updated in place: sorting thousands of volumes for
+        each binding would dominate.
+        """
         before = self._volumes.get(volume.name)
         self._volumes[volume.name] = volume
         rank = self._rank.get(volume.name)
@@ -70,6 +82,7 @@ class Shelf:
             self.offered[rank] = is_offered(volume)
 
     def remove(self, name: str) -> None:
+        """The volume is gone. Its rank stays empty until the next sort."""
         self._volumes.pop(name, None)
         rank = self._rank.get(name)
         if rank is not None and self._is_sorted:
@@ -94,6 +107,8 @@ class Shelf:
         return bisect_left(self._sizes, wanted)
 
     def _sort_reaches(self) -> None:
+        """Encode which nodes each volume is for. Nearly all matchers are one label with a list of values (a zone, a
+        host name): these are answered by codes of that label, the others (`tangled`) one by one."""
         book: dict[NodeMatcher | None, int] = {None: 0}
         self.reach = _codes(self.volumes, lambda volume: book.setdefault(volume.reach, len(book)))
         self.reaches = list(book)
@@ -120,6 +135,7 @@ def single_rule(matcher: NodeMatcher | None) -> tuple[str, list[str]] | None:
 
 
 def _codes(volumes: list[PersistentVolume], code: Callable[[PersistentVolume], int]) -> Codes:
+    """A column: the code of each volume."""
     return np.fromiter((code(volume) for volume in volumes), np.int64, len(volumes))
 
 

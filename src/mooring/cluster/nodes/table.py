@@ -4,54 +4,29 @@ Rows are reused. A row is *alive* while its node is known; a row that only has p
 yet) keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be
 refreshed.
 
-A change is all or nothing. What depends on the object alone is worked out before anything is touched. Should counting
-fail all the same, which is a bug, the counts are made anew from the pods that are there, and the error goes on.
+A change is all or nothing. What depends on the object alone is worked out before anything is touched. If counting fails
+all the same, which is a bug, the counts are made anew from the pods that are there, and the error is raised.
 """
 
-from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import ChangeLog, Follower
-from mooring.cluster.nodes.facts import FIRST_CLASS, NO_FACTS, NodeFacts, facts_of, have_same_facts
+from mooring.cluster.nodes.facts import NO_FACTS, NodeFacts, facts_of, have_same_facts
 from mooring.cluster.nodes.images import Images
-from mooring.cluster.nodes.labels import LabelColumns, grown
+from mooring.cluster.nodes.labels import LabelColumns, ValueColumn, grown
 from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
-from mooring.cluster.nodes.sums import Beyond, add_exactly
+from mooring.cluster.nodes.resource_amounts import Column, ResourceAmounts, Rows
 from mooring.cluster.pods.tallies import PodTallies
-from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
-from mooring.model.quantity import parse_or, to_amount
 
-CPU = 0
-NOWHERE = len(FIRST_CLASS)
-"""The position of all resources that no node has: nothing is allocatable there, and nothing requested."""
 _FIRST_CAPACITY = 64
-_PAST_SETS = 64
-"""So many lists of taints that no node has any more are no reason to number all of them anew."""
-_COLUMNS = (
-    *("alive", "allocatable", "requested", "scored", "allowed_pods", "pod_count"),
-    *("unschedulable", "taint_set", "feature_set"),
-)
-
-Column = NDArray[np.int64]
-
-
-Resources = slice | NDArray[np.intp]
-Rows = slice | NDArray[np.intp]
-
-
-def cells(matrix: Column, resources: Resources, rows: Rows) -> Column:
-    """The part of `allocatable`, `requested` or `scored` for some resources and rows: resources x rows."""
-    if isinstance(resources, slice) or isinstance(rows, slice):
-        return matrix[resources, rows]
-    return matrix[resources[:, None], rows]
-
+"""Rows to begin with; the number doubles when they are used up."""
+_COLUMNS = ("alive", "allowed_pods", "pod_count", "unschedulable")
 
 FEW = 6
 """Up to so many rows plain numbers are quicker than arrays."""
@@ -84,50 +59,35 @@ class NodeTable:
         self.pods_on: list[list[Pod]] = []
         """By row. Parity: in order of arrival, but the last one takes the place of one that leaves."""
         self._free: list[int] = []
+        """Rows that were given up, to be used again."""
         self._row_of_pod: dict[str, int] = {}
 
-        self.resource_book: dict[str, int] = {name: i for i, name in enumerate(FIRST_CLASS)}
-        """The resources that have a place in the matrices: those that somebody asked about and that a node has.
-
-        A pod may request thousands that no node has, and a node may have thousands that no pod requests.
-        """
-        self.resources_version = 0
-        """Grows when a resource gets another place."""
-        self._suppliers: Counter[str] = Counter()
-        """How many nodes have a resource."""
-        self._free_places: list[int] = []
         self.alive: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
         self.alive_count = 0
-        self.allocatable: Column = np.zeros((4, self.capacity), np.int64)
-        self.requested: Column = np.zeros((4, self.capacity), np.int64)
-        self.scored: Column = np.zeros((4, self.capacity), np.int64)
-        """Like `requested`, but pods that ask for no cpu or memory count with a default: what scoring goes by."""
-        self._requested_beyond: Beyond = {}
-        self._scored_beyond: Beyond = {}
         self.allowed_pods: Column = np.zeros(self.capacity, np.int64)
         self.pod_count: Column = np.zeros(self.capacity, np.int64)
         self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
-        self.taint_set: NDArray[np.int32] = np.zeros(self.capacity, np.int32)
-        self.taint_sets: list[tuple[Taint, ...]] = [()]
-        self._taint_book: dict[tuple[Taint, ...], int] = {(): 0}
-        self.feature_set: NDArray[np.int32] = np.zeros(self.capacity, np.int32)
-        self.feature_sets: list[frozenset[str]] = [frozenset()]
-        self._feature_book: dict[frozenset[str], int] = {frozenset(): 0}
 
+        self.amounts = ResourceAmounts(self.nodes, self.pods_on)
         self.labels = LabelColumns()
+        self.taints: ValueColumn[tuple[Taint, ...]] = ValueColumn(())
+        self.features: ValueColumn[frozenset[str]] = ValueColumn(frozenset())
         self.images = Images()
         self.ports = PortUse()
         self.tallies = PodTallies()
         self.order = NodeOrder()
         self.node_touches: ChangeLog[int] = ChangeLog()
+        """Rows whose node changed. Answers that read facts of nodes alone follow this log."""
         self.touches: ChangeLog[int] = ChangeLog()
+        """Rows whose node or counts changed: `node_touches` and the comings and goings of pods."""
         self.pod_touches: ChangeLog[int] = ChangeLog()
-        """Rows on which a pod changed in nothing that counts: in its status, and in its place in the line."""
+        """Rows on which a pod changed in nothing that is counted: in its status, and in its place in `pods_on`."""
         self.node_set_version = 0
         """Grows when a node comes or goes: what was worked out over all nodes is then void."""
         self._unsettled = Follower(self.touches, self.pod_touches)
+        """The rows that changed since the last attempt began (`settle`)."""
         self.is_fork = False
-        self._origin = self
+        """Whether this is a copy for a what-if, which takes no new nodes."""
         self._spread_capacity()
 
     # ---- nodes
@@ -157,7 +117,7 @@ class NodeTable:
         row = self.row_book.get(name)
         if row is None or self.nodes[row] is None:
             raise ClusterError(f"node {name} is not found")
-        self._supply(self.nodes[row], -1)
+        self.amounts.supply(self.nodes[row], -1)
         self.nodes[row] = None
         self.alive[row] = False
         self.alive_count -= 1
@@ -171,8 +131,8 @@ class NodeTable:
     def _enter(self, row: int, before: Node | None, node: Node) -> None:
         """The columns hold the node's facts: count it among the nodes."""
         self.nodes[row] = node
-        self._supply(node, 1)
-        self._supply(before, -1)
+        self.amounts.supply(node, 1)
+        self.amounts.supply(before, -1)
         if before is None:
             self.alive[row] = True
             self.alive_count += 1
@@ -217,9 +177,10 @@ class NodeTable:
         return pod
 
     def exchange(self, old: Pod, new: Pod) -> bool:
-        """Put one object of a pod in the place of another, if no count depends on the difference.
+        """Put one object of a pod in the place of another, if no count depends on the difference. False: nothing was
+        done.
 
-        As one who comes anew it stands at the end of the line afterwards. False: nothing was done.
+        Parity: upstream removes and adds the pod, so it is the last in `pods_on` afterwards.
         """
         if (
             old.spec.node_name != new.spec.node_name
@@ -237,6 +198,7 @@ class NodeTable:
         return True
 
     def row_of_pod(self, pod_id: str) -> int | None:
+        """The row that counts the pod; None: no row does."""
         return self._row_of_pod.get(pod_id)
 
     def pods(self) -> list[Pod]:
@@ -244,25 +206,6 @@ class NodeTable:
         return [pod for pods in self.pods_on for pod in pods]
 
     # ---- columns
-
-    def resource(self, name: str) -> int:
-        """The position of a resource in `allocatable`, `requested` and `scored`; good until `resources_version` grows."""
-        index = self.resource_book.get(name)
-        if index is not None:
-            return index
-        return self._give_place(name) if name in self._suppliers else NOWHERE
-
-    def supplied(self) -> list[str]:
-        """The resources that nodes have besides cpu, memory and ephemeral storage."""
-        return list(self._suppliers)
-
-    def resources(self, names: Iterable[str]) -> Resources:
-        """The positions of several resources, for `cells`."""
-        names = list(names)
-        found = [self.resource(name) for name in names]
-        if found == list(range(found[0], found[0] + len(found))):
-            return slice(found[0], found[0] + len(found))
-        return np.array(found, np.intp)
 
     def name_rank(self) -> NDArray[np.int64]:
         """For each row the position of its node among all node names, sorted."""
@@ -280,12 +223,9 @@ class NodeTable:
         other: NodeTable = object.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.is_fork = True
-        other._origin = self
-        other.resource_book = dict(self.resource_book)
         other.pods_on = [list(pods) for pods in self.pods_on]
         other._row_of_pod = dict(self._row_of_pod)
-        other.requested, other._requested_beyond = self.requested.copy(), dict(self._requested_beyond)
-        other.scored, other._scored_beyond = self.scored.copy(), dict(self._scored_beyond)
+        other.amounts = self.amounts.fork(other.pods_on)
         other.pod_count = self.pod_count.copy()
         other.images = self.images.fork()
         other.images.capture(self._rows(self._unsettled.peek()))
@@ -302,32 +242,25 @@ class NodeTable:
         other: NodeTable = object.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.is_fork = True
-        other._origin = self
-        other.resource_book = dict(self.resource_book)
-        other.requested, other._requested_beyond = self.requested.copy(), dict(self._requested_beyond)
-        other.pod_count = self.pod_count.copy()
         other.pods_on = list(self.pods_on)
+        other.amounts = self.amounts.sketch(other.pods_on)
+        other.pod_count = self.pod_count.copy()
         other.ports = self.ports.sketch()
         return other
 
     def hold(self, pod: Pod, row: int) -> None:
         """In a sketch: the pod is on the node."""
-        self._weigh(pod, row, 1)
+        self.amounts.add_requested(pod, row, 1)
+        self.pod_count[row] += 1
         self.pods_on[row] = [*self.pods_on[row], pod]
         self.ports.occupy(row, pod.shape.host_ports)
 
     def release(self, pod: Pod, row: int) -> None:
         """In a sketch: the pod is not on the node."""
-        self._weigh(pod, row, -1)
+        self.amounts.add_requested(pod, row, -1)
+        self.pod_count[row] -= 1
         self.pods_on[row] = [other for other in self.pods_on[row] if other.id != pod.id]
         self.ports.release(row, pod.shape.host_ports)
-
-    def _weigh(self, pod: Pod, row: int, change: int) -> None:
-        for name, (amount, _) in pod.shape.held.items():
-            index = self.resource_book.get(name)
-            if index is not None:
-                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
-        self.pod_count[row] += change
 
     # ---- inside
 
@@ -335,122 +268,37 @@ class NodeTable:
         return range(self.height) if touched is None else touched
 
     def _put_facts(self, row: int, facts: NodeFacts) -> None:
-        self.allocatable[:, row] = 0
-        for name, amount in facts.allocatable.items():
-            index = self.resource_book.get(name)
-            if index is not None:
-                self.allocatable[index, row] = amount
+        self.amounts.put_allocatable(row, facts.allocatable)
         self.allowed_pods[row] = facts.allowed_pods
         self.unschedulable[row] = facts.unschedulable
-        self.taint_set[row] = _encode(self._taint_book, self.taint_sets, facts.taints)
-        self.feature_set[row] = _encode(self._feature_book, self.feature_sets, facts.features)
-        self._forget_past_sets()
+        self.taints.put(row, facts.taints, self.height)
+        self.features.put(row, facts.features, self.height)
         self.labels.put(row, facts.labels)
         self.images.put(row, facts.image_sizes)
         self._touch_node(row)
 
-    def _forget_past_sets(self) -> None:
-        """Lists of taints and sets of features that no node has any more are dropped once they are in the majority."""
-        if len(self.taint_sets) > 2 * self.height + _PAST_SETS:
-            self.taint_set, self.taint_sets, self._taint_book = _renumbered(self.taint_set, self.taint_sets)
-        if len(self.feature_sets) > 2 * self.height + _PAST_SETS:
-            self.feature_set, self.feature_sets, self._feature_book = _renumbered(self.feature_set, self.feature_sets)
-
-    def _supply(self, node: Node | None, change: int) -> None:
-        """Note which resources a node has (+1), or has no longer (-1); what no node has loses its place."""
-        for name in (node.status.allocatable or {}) if node is not None else ():
-            if not is_scalar_resource(name):
-                continue
-            self._suppliers[name] += change
-            if not self._suppliers[name]:
-                del self._suppliers[name]
-                self._take_place(name)
-
-    def _give_place(self, name: str) -> int:
-        """Count a resource from now on. In a copy of the table it gets the place that it has in the original."""
-        if self.is_fork:
-            return self._follow_origin(name)
-        index = self._free_places.pop() if self._free_places else len(self.resource_book) + 1  # one place is NOWHERE
-        if index >= len(self.allocatable):
-            more = np.zeros((len(self.allocatable), self.capacity), np.int64)
-            self.allocatable = np.vstack((self.allocatable, more))
-            self.requested = np.vstack((self.requested, more))
-            self.scored = np.vstack((self.scored, more))
-        self.resource_book[name] = index
-        self.resources_version += 1
-        for row, node in enumerate(self.nodes):
-            text = (node.status.allocatable or {}).get(name) if node is not None else None
-            self.allocatable[index, row] = 0 if text is None else to_amount(parse_or(text, 0))
-        self._fill_place(name, index)
-        return index
-
-    def _follow_origin(self, name: str) -> int:
-        origin = self._origin
-        index = origin.resource(name)
-        self.allocatable = origin.allocatable
-        missing = len(origin.requested) - len(self.requested)
-        more = np.zeros((missing, self.capacity), np.int64)
-        self.requested = np.vstack((self.requested, more))
-        self.scored = np.vstack((self.scored, more))  # a copy, so that nothing is written to the original
-        self._scored_beyond = dict(self._scored_beyond)
-        self.resource_book[name] = index
-        self.resources_version = origin.resources_version
-        self._fill_place(name, index)
-        return index
-
-    def _fill_place(self, name: str, index: int) -> None:
-        self._clear_place(index)
-        for row, pods in enumerate(self.pods_on):
-            held = [pod.shape.held[name] for pod in pods if name in pod.shape.held]
-            if held:
-                add_exactly(self.requested, self._requested_beyond, index, row, sum(amount for amount, _ in held))
-                add_exactly(self.scored, self._scored_beyond, index, row, sum(scored for _, scored in held))
-
-    def _take_place(self, name: str) -> None:
-        index = self.resource_book.pop(name, None)
-        if index is not None:
-            self.allocatable[index] = 0
-            self._clear_place(index)
-            self._free_places.append(index)
-            self.resources_version += 1
-
-    def _clear_place(self, index: int) -> None:
-        self.requested[index] = self.scored[index] = 0
-        for beyond in (self._requested_beyond, self._scored_beyond):
-            for cell in [cell for cell in beyond if cell[0] == index]:
-                del beyond[cell]
-
     def _count(self, pod: Pod, row: int, change: int) -> None:
-        self._count_sums(pod, row, change)
+        """Count a pod on a row (+1), or count it no longer (-1), everywhere."""
+        self.amounts.add(pod, row, change)
+        self.pod_count[row] += change
         self.tallies.add(pod, row, change)
         if pod.shape.host_ports:
             (self.ports.occupy if change > 0 else self.ports.release)(row, pod.shape.host_ports)
         self.touches.note(row)
 
-    def _count_sums(self, pod: Pod, row: int, change: int) -> None:
-        for name, (amount, scored) in pod.shape.held.items():
-            index = self.resource_book.get(name)
-            if index is not None:
-                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
-                add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
-        self.pod_count[row] += change
-
     def _count_anew(self, row: int) -> None:
         """Counting failed halfway: put right what is counted, from the pods that are on nodes."""
-        self.requested[:, row] = self.scored[:, row] = self.pod_count[row] = 0
-        for beyond in (self._requested_beyond, self._scored_beyond):
-            for place in [place for place in beyond if place[1] == row]:
-                del beyond[place]
+        self.amounts.count_anew(row)
+        self.pod_count[row] = len(self.pods_on[row])
         self.ports.clear(row)
         for pod in self.pods_on[row]:
-            self._count_sums(pod, row, 1)
             self.ports.occupy(row, pod.shape.host_ports)
         self.tallies.count_anew(self.pods_on)
         self.touches.note(row)
         self._free_if_unused(row)
 
     def touch_all(self) -> None:
-        """Something changed that answers about any node may depend on: none that is kept is good any longer."""
+        """Something changed that answers about any node may depend on: all kept answers become void."""
         for row in range(self.height):
             self._touch_node(row)
 
@@ -459,6 +307,7 @@ class NodeTable:
         self.touches.note(row)
 
     def _take_row(self, name: str) -> int:
+        """A row for a name that has none: a free one, or the next."""
         if self.is_fork:
             raise ClusterError(f"node {name} is not known, and a fork takes no new nodes")
         if self._free:
@@ -477,6 +326,7 @@ class NodeTable:
         return row
 
     def _free_if_unused(self, row: int) -> None:
+        """Free a row that has neither node nor pods. Never in a fork: the row belongs to the original."""
         if self.nodes[row] is None and not self.pods_on[row] and not self.is_fork:
             del self.row_book[self.names[row]]
             self.names[row] = ""
@@ -487,7 +337,7 @@ class NodeTable:
         capacity = self.capacity
         for name in _COLUMNS:
             setattr(self, name, grown(getattr(self, name), capacity))
-        for part in (self.labels, self.images, self.tallies):
+        for part in (self.amounts, self.labels, self.taints, self.features, self.images, self.tallies):
             part.grow(capacity)
 
 
@@ -500,23 +350,8 @@ def _work_out(pod: Pod) -> None:
 
 
 def _take_out(pods: list[Pod], pod_id: str) -> Pod:
-    # Hot: whoever leaves came lately, more often than not.
+    # Hot: the search goes from the end, because most pods that leave came lately.
     index = next(i for i in range(len(pods) - 1, -1, -1) if pods[i].id == pod_id)
     pod, pods[index] = pods[index], pods[-1]
     pods.pop()
     return pod
-
-
-def _renumbered(codes: NDArray[np.int32], values: list[Any]) -> tuple[NDArray[np.int32], list[Any], dict[Any, int]]:
-    """The same column without the values that no row has; the first value, which stands for nothing, stays the first."""
-    used = np.union1d(codes, [0])
-    kept = [values[code] for code in used]
-    return np.searchsorted(used, codes).astype(np.int32), kept, {value: code for code, value in enumerate(kept)}
-
-
-def _encode(book: dict[Any, int], values: list[Any], value: Any) -> int:
-    code = book.get(value)
-    if code is None:
-        code = book[value] = len(values)
-        values.append(value)
-    return code

@@ -28,6 +28,8 @@ class Assumed(Generic[T]):
         return copy if _version(copy) == _version(shown) else shown
 
     def assume(self, copy: T) -> None:
+        """From now on `get` returns this copy. Raises ClusterError if the copy was not made of the version that the
+        watch shows: the decision for it rests on an old state. The words are upstream's."""
         shown = self._shown.get(copy.key)
         if shown is None:
             raise ClusterError(f'could not find {type(copy).__name__} "{copy.key}"')
@@ -51,4 +53,5 @@ class Assumed(Generic[T]):
 
 
 def _version(item: KubeObject) -> str:
+    """As text: versions of Kubernetes objects are opaque, so only equality means something."""
     return item.metadata.resource_version or ""

@@ -3,7 +3,8 @@
 A pod is *assumed* on a node when the scheduler decides so, *confirmed* when the watch shows it there, *forgotten* when
 its binding fails. There is no timer: an assumed pod stays until one of these happens or the pod is removed.
 
-A call that raises changes nothing, with one exception: a pod that is to leave leaves, whatever goes wrong.
+A call that raises changes nothing, with one exception: a pod that is to be removed is removed even then. Texts of errors
+are upstream's.
 """
 
 from mooring.cluster.cluster import Cluster
@@ -91,6 +92,7 @@ class Cache:
         return self._pods.get(pod_id)
 
     def is_assumed(self, pod_id: str) -> bool:
+        """Whether the pod is counted on a node by decision only: the watch has not shown it there."""
         return pod_id in self._assumed
 
     @property
@@ -110,11 +112,12 @@ class Cache:
         return faults
 
     def _put(self, pod: Pod) -> None:
+        """The table first: it may refuse the pod, and then the cache must not know it."""
         self._nodes.place(pod, pod.spec.node_name)
         self._pods[pod.id] = pod
 
     def _take(self, pod: Pod) -> None:
-        """Whatever goes wrong, the pod does not stay: nobody would remove it a second time."""
+        """Even if counting fails, the pod does not stay: it will not be removed a second time."""
         try:
             self._nodes.displace(pod.id)
         finally:
@@ -122,7 +125,7 @@ class Cache:
             self._assumed.discard(pod.id)
 
     def _replace(self, known: Pod, new: Pod) -> None:
-        """Count the new object in the place of the one that counts; if that fails, the old one counts on."""
+        """Count the new object instead of the known one; if that fails, the known one stays counted."""
         try:
             self._nodes.displace(known.id)
             self._put(new)
@@ -132,4 +135,5 @@ class Cache:
 
 
 def _shown(pod: Pod) -> str:
+    """A pod as upstream's errors name it."""
     return f"{pod.uid}({pod.key})"

@@ -1,7 +1,7 @@
 """All pods on nodes at one moment, as columns: how many of them meet a predicate, without keeping a count of it.
 
-Kept tallies (tallies.py) suit pods with a handful of selectors. A pod with thousands would push those of all others
-out, so it counts for itself: each selector is one pass over arrays.
+Kept tallies (tallies.py) suit pods with a handful of selectors. A pod with thousands would evict the tallies of all
+other pods, so its pods are counted here: each selector is one pass over arrays.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,12 +20,15 @@ Members = Mapping[LabelSet, tuple[Mapping[int, int], Mapping[int, int]]]
 
 
 class Census:
-    """Kins have numbers here; a mask over kins says who is meant."""
+    """A count over label sets, made for one moment. Label sets have numbers; a mask over these says which are meant.
+
+    Label sets are few compared with pods: the pods of a template share one.
+    """
 
     def __init__(self, members: Members, capacity: int) -> None:
         self._capacity = capacity
         self._index: dict[tuple[str, str | None], list[int]] = {}
-        """Kins by label: (key, value), and (key, None) for any value."""
+        """Numbers of label sets by label: (key, value), and (key, None) for any value."""
         self._namespaces: dict[str, list[int]] = {}
         for number, label_set in enumerate(members):
             self._namespaces.setdefault(label_set.namespace, []).append(number)
@@ -37,12 +40,12 @@ class Census:
         self._terminating = _flat(terminating for _, terminating in members.values())
 
     def holding(self, predicate: PodPredicate) -> Mask:
-        """The kins whose pods meet a predicate."""
+        """The label sets whose pods meet a predicate."""
         found = self.matching(predicate.selector)
         return found if predicate.anywhere else found & self._within(predicate.namespaces)
 
     def matching(self, selector: Selector) -> Mask:
-        """The kins that a selector matches."""
+        """The label sets that a selector matches."""
         if selector.is_nothing:
             return np.zeros(self._size, np.bool_)
         found = np.ones(self._size, np.bool_)
@@ -72,6 +75,8 @@ class Census:
         return total + _sum(self._terminating, weights, self._capacity) if with_terminating else total
 
     def _within(self, namespaces: frozenset[str]) -> Mask:
+        """The label sets of some namespaces. Goes through the shorter of the two lists: a selector may name
+        thousands of namespaces, and a cluster have thousands."""
         found = np.zeros(self._size, np.bool_)
         listed, there = (
             (self._namespaces, namespaces) if len(self._namespaces) < len(namespaces) else (namespaces, None)
@@ -92,9 +97,9 @@ class Census:
         return found
 
 
-def _flat(rows_of_kins: Iterable[Mapping[int, int]]) -> tuple[NDArray[np.intp], NDArray[np.intp], Ints]:
+def _flat(rows_of_label_sets: Iterable[Mapping[int, int]]) -> tuple[NDArray[np.intp], NDArray[np.intp], Ints]:
     """Entry by entry: the number of the label set, the row, and how many pods."""
-    entries = [(number, row, count) for number, rows in enumerate(rows_of_kins) for row, count in rows.items()]
+    entries = [(number, row, count) for number, rows in enumerate(rows_of_label_sets) for row, count in rows.items()]
     table = np.array(entries, np.int64).reshape(-1, 3)
     return table[:, 0].astype(np.intp), table[:, 1].astype(np.intp), table[:, 2].copy()
 

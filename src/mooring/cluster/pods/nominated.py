@@ -1,11 +1,19 @@
-"""Pods that have been promised a node but are not on it yet: the room they will take, as columns."""
+"""Pods that are nominated to a node but not on it yet: the room that they will take, as columns.
+
+A pod must leave room for nominated pods of the same or a higher priority (upstream: addNominatedPods). Instead of
+adding these pods to each node in turn, their sums by row are laid on top of the table.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.sums import Beyond, add_exactly
+from mooring.cluster.nodes.resource_amounts import Beyond, add_exactly
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.pod import Pod
+
+_MAX_LOADS = 64
+"""Sums for so many priorities are kept: each takes as much memory as the columns of the table. Clusters have a handful of
+priority classes; a workload that varies priorities must not fill the memory."""
 
 
 class NominatedLoad:
@@ -16,9 +24,12 @@ class NominatedLoad:
         self._on: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
         self._loads: dict[int, Load] = {}
+        """By priority: the sum over nominated pods of at least this priority."""
         self._stamp = (0, 0, 0)
+        """The layout of the table that `_loads` fits."""
 
     def __bool__(self) -> bool:
+        """Whether any pod is nominated. Hot: as a rule none is, and then attempts skip all of this."""
         return bool(self._node_of)
 
     def promise(self, pod: Pod, node_name: str) -> None:
@@ -39,6 +50,7 @@ class NominatedLoad:
             self._change_loads(pod, node_name, -1)
 
     def node_of(self, pod_id: str) -> str | None:
+        """The node that the pod is nominated to."""
         return self._node_of.get(pod_id)
 
     def on(self, node_name: str) -> list[Pod]:
@@ -62,7 +74,7 @@ class NominatedLoad:
     def _load_from(self, priority: int) -> "Load":
         """The sum over all that have at least this priority; kept up to date until the set of nodes changes."""
         stamp = self._table_stamp()
-        if stamp != self._stamp or len(self._loads) > 64:
+        if stamp != self._stamp or len(self._loads) > _MAX_LOADS:
             self._stamp = stamp
             self._loads.clear()
         load = self._loads.get(priority)
@@ -72,9 +84,11 @@ class NominatedLoad:
 
     def _table_stamp(self) -> tuple[int, int, int]:
         """Changes when rows or resources get other places."""
-        return self._nodes.node_set_version, self._nodes.capacity, self._nodes.resources_version
+        return self._nodes.node_set_version, self._nodes.capacity, self._nodes.amounts.resources_version
 
     def _add_up(self, priority: int) -> "Load":
+        """The sum from scratch. Nodes that the table does not know have no row, so pods nominated to them take no
+        room."""
         load = Load(self._nodes)
         for node_name, pods in self._on.items():
             row = self._nodes.row_book.get(node_name)
@@ -84,9 +98,10 @@ class NominatedLoad:
         return load
 
     def _change_loads(self, pod: Pod, node_name: str, change: int) -> None:
+        """Bring the kept sums in line with one pod more or less on a node; drop them where that is not possible."""
         row = self._nodes.row_book.get(node_name)
         if row is not None:
-            self._nodes.touches.note(row)  # what was kept about the row may not hold with this pod coming
+            self._nodes.touches.note(row)  # kept answers about the row do not consider this pod
         if row is None or self._table_stamp()[1:] != self._stamp[1:]:
             self._loads.clear()
             return
@@ -95,12 +110,12 @@ class NominatedLoad:
                 if pod.priority >= priority:
                     load.add(pod, row, change, self._nodes)
         except BaseException:
-            self._loads.clear()  # they are added up anew when somebody asks
+            self._loads.clear()  # they are added up anew at the next question
             raise
 
 
 class Load:
-    """Requests and pod counts by row, to be laid on top of a table."""
+    """Requests (resources x rows) and pod counts by row, to be added to those of a table."""
 
     __slots__ = ("_beyond", "pod_count", "requested")
 
@@ -109,17 +124,20 @@ class Load:
         self.pod_count: NDArray[np.int64]
         self._beyond: Beyond = {}
         if nodes is not None:
-            self.requested = np.zeros_like(nodes.requested)
+            self.requested = np.zeros_like(nodes.amounts.requested)
             self.pod_count = np.zeros_like(nodes.pod_count)
 
     def add(self, pod: Pod, row: int, change: int, nodes: NodeTable) -> None:
+        """Add a pod (+1) or subtract it (-1). Resources without a place in the table are left out: no plugin
+        compares them."""
         for name, (amount, _) in pod.shape.held.items():
-            index = nodes.resource_book.get(name)
+            index = nodes.amounts.resource_book.get(name)
             if index is not None:  # or else no node has it, or nothing has asked about it
                 add_exactly(self.requested, self._beyond, index, row, change * amount)
         self.pod_count[row] += change
 
     def without(self, pod: Pod, row: int, nodes: NodeTable) -> "Load":
+        """A copy without one pod: the pod that asks must not leave room for itself."""
         other = Load(None)
         other.requested, other.pod_count = self.requested.copy(), self.pod_count.copy()
         other._beyond = dict(self._beyond)

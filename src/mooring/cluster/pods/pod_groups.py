@@ -1,4 +1,5 @@
-"""Who is in which pod group, and how far each member has come. Kept with every change, so that nobody has to search."""
+"""The members of each pod group, and how far each member has come. Kept with every change, so that no attempt has to
+search for them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -29,13 +30,13 @@ class PodGroupMembers:
 
 
 class PodGroups:
-    """All groups that have members. Pods that are in no group may be told of: nothing happens."""
+    """All groups that have members. Calls about pods that are in no group do nothing."""
 
     def __init__(self) -> None:
         self._groups: dict[str, PodGroupMembers] = {}
 
     def of(self, pod: Pod) -> PodGroupMembers | None:
-        """The group that the pod names, if anybody is in it."""
+        """The group that the pod names; None if it names none, or no member is known."""
         key = pod.group_key
         return None if key is None else self._groups.get(key)
 
@@ -57,7 +58,8 @@ class PodGroups:
             group.assumed[pod.id] = pod
 
     def forget(self, pod: Pod) -> None:
-        """... and given up again. One that was removed meanwhile does not come back."""
+        """The binding of an assumed member failed: it is unscheduled again. A member that was removed meanwhile
+        stays removed."""
         group = self.of(pod)
         if group is not None and group.assumed.pop(pod.id, None) is not None:
             group.unscheduled[pod.id] = pod

@@ -1,4 +1,5 @@
-"""A count by row of the pods that meet a predicate, or carry a list of terms, with its sums over node labels."""
+"""Counts by row: of the pods that meet a predicate, and of the pods that carry a list of affinity terms; with sums
+over node labels."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,10 +14,14 @@ from mooring.model.label_set import LabelSet, LabelSetCases, SelectorIndex
 
 
 class Tally:
-    """A count for each row, and its sums over the values of the node labels that somebody asked for."""
+    """A count for each row, and its sums over the values of the node labels that were asked for.
+
+    The sums are kept up to date pod by pod, because a decision about spreading needs them for every topology key.
+    """
 
     LIMIT = 16
-    """Labels whose sums are kept at once: as a rule one or two are asked for."""
+    """Labels whose sums are kept at once. As a rule pods ask for one or two (zone, host name); beyond the limit all
+    are dropped, since a workload with that many keys would hardly use one twice."""
 
     def __init__(self, capacity: int) -> None:
         self.counts: NDArray[np.int64] = np.zeros(capacity, np.int64)
@@ -24,6 +29,8 @@ class Tally:
         self._sums: dict[LabelColumn, tuple[int, NDArray[np.int64]]] = {}
 
     def add(self, row: int, change: int) -> None:
+        """Add a pod to a row, or take one away. Sums of an older version of a column are left alone: `by_value`
+        makes them anew."""
         self.counts[row] += change
         self.total += change
         for column, (version, sums) in self._sums.items():
@@ -48,6 +55,7 @@ class Tally:
         return sums
 
     def clear(self) -> None:
+        """Count nothing, before a recount."""
         self.counts[:] = 0
         self.total = 0
         self._sums.clear()
@@ -57,6 +65,7 @@ class Tally:
         self._sums.clear()  # among them may be sums over columns that are kept no longer, which do not grow
 
     def fork(self) -> "Tally":
+        """A copy for a what-if."""
         other = Tally(0)
         other.counts = self.counts.copy()
         other.total = self.total
@@ -90,8 +99,10 @@ class Concern:
     """Preferred affinity: the sum of the weights; anti-affinity has negative ones."""
 
     _present: "tuple[int, Concern] | None" = None
+    """What `among` last returned, with the version of the label keys."""
 
     def __bool__(self) -> bool:
+        """Whether the terms say anything about these pods."""
         return bool(self.anti or self.affinity or self.preferred)
 
     def among(self, labels: LabelColumns) -> "Concern":
@@ -104,7 +115,7 @@ class Concern:
 
 
 class Carriers:
-    """The pods on nodes that carry one list of terms: where they are, and whom it concerns.
+    """The pods on nodes that carry one list of terms: where they are, and which pods the terms concern.
 
     Of thousands of terms only those are tried whose labels the pod has, once for each case that its labels make.
     """
@@ -130,13 +141,15 @@ class Carriers:
 
     def fork(self) -> "Carriers":
         other: Carriers = object.__new__(Carriers)
-        other.__dict__.update(self.__dict__)  # what is said of others does not depend on where pods are
+        other.__dict__.update(
+            self.__dict__
+        )  # what terms say about other pods does not depend on where their carriers are
         other.tally = self.tally.fork()
         return other
 
 
 def concern_of(terms: Iterable[CarriedTerm], label_set: LabelSet, namespace_labels: Labels) -> Concern:
-    """Goes through all terms."""
+    """Add up what these terms say about pods of a label set, term by term."""
     sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in ("anti", "affinity", "preferred")}
     for carried in terms:
         weight = carried.weight if carried.kind == "preferred" else 1

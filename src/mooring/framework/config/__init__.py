@@ -37,18 +37,19 @@ def load(
 def from_object(
     obj: Mapping[str, Any], *, feature_gates: Mapping[str, bool] | None = None
 ) -> KubeSchedulerConfiguration:
-    """The same for a configuration that somebody else has parsed."""
+    """The same for a configuration that is parsed already. It goes through text, so that faults are the same."""
     return load(json.dumps(obj), feature_gates=feature_gates)
 
 
 def default(*, feature_gates: Mapping[str, bool] | None = None) -> KubeSchedulerConfiguration:
-    """What a scheduler runs with that was given no file."""
+    """The configuration of a scheduler that runs without a file."""
     config = KubeSchedulerConfiguration()
     apply_defaults(config, with_defaults(feature_gates))
     return config
 
 
 def _as_text(text: str | bytes) -> str:
+    """A byte order mark is dropped. Text that is not UTF-8 is refused with the words of upstream's YAML parser."""
     if isinstance(text, str):
         return text
     try:

@@ -1,6 +1,7 @@
-"""The typed arguments of the in-tree plugins: what a plugin is constructed with, under upstream's names.
+"""The typed arguments of the in-tree plugins, under upstream's names: what a plugin is constructed with.
 
-Arguments that are made without saying anything have upstream's defaults, as far as no feature gate decides about them.
+Fields have upstream's defaults (pkg/scheduler/apis/config/v1/defaults.go), as far as no feature gate decides about
+them.
 """
 
 from typing import Annotated
@@ -26,12 +27,14 @@ class Args(Section):
 
 
 class ResourceSpec(Section):
+    """A resource that a strategy scores, and how much it counts against the others."""
+
     name: str = ""
     weight: Int64 = 1
 
 
 def cpu_and_memory() -> list[ResourceSpec]:
-    """What is scored where no resources are listed."""
+    """The resources that are scored if none are listed: upstream's defaultResourceSpec."""
     return [ResourceSpec(name="cpu"), ResourceSpec(name="memory")]
 
 
@@ -43,6 +46,8 @@ class UtilizationShapePoint(Section):
 
 
 class RequestedToCapacityRatioParam(Section):
+    """The function for the strategy RequestedToCapacityRatio."""
+
     shape: list[UtilizationShapePoint] = field(default_factory=list)
 
 
@@ -67,6 +72,9 @@ class DefaultPreemptionArgs(Args):
 
 
 class InterPodAffinityArgs(Args):
+    """`hard_pod_affinity_weight` is what a required affinity term of a pod on a node adds to the score of nodes for
+    pods that it matches; 0 to 100."""
+
     kind: str = "InterPodAffinityArgs"
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
@@ -80,12 +88,15 @@ class NodeAffinityArgs(Args):
 
 
 class NodeResourcesBalancedAllocationArgs(Args):
+    """Resources whose use is to be balanced; weights must be 1."""
+
     kind: str = "NodeResourcesBalancedAllocationArgs"
     resources: list[ResourceSpec] = field(default_factory=cpu_and_memory)
 
 
 class NodeResourcesFitArgs(Args):
-    """The plugin's constructor calls `check_fit_args`: nobody else looks whether these make sense."""
+    """The plugin's constructor calls `check_fit_args`. Parity: upstream's validation misses these arguments (see
+    CHECKS in validate_args.py)."""
 
     kind: str = "NodeResourcesFitArgs"
     ignored_resources: list[str] = field(default_factory=list)
@@ -94,6 +105,9 @@ class NodeResourcesFitArgs(Args):
 
 
 class PodTopologySpreadArgs(Args):
+    """Constraints for pods that have none of their own: a list, or upstream's system defaults (3 for host names, 5
+    for zones)."""
+
     kind: str = "PodTopologySpreadArgs"
     default_constraints: list[TopologySpreadConstraint] = field(default_factory=list)
     defaulting_type: Annotated[str, GoType("v1.PodTopologySpreadConstraintsDefaulting")] = SYSTEM_DEFAULTING
@@ -104,6 +118,7 @@ class VolumeBindingArgs(Args):
 
     kind: str = "VolumeBindingArgs"
     bind_timeout_seconds: Int64 = 600
+    """Upstream's 10 minutes: how long PreBind waits for volumes to be bound."""
     shape: list[UtilizationShapePoint] | None = None
 
 
@@ -128,6 +143,7 @@ ARGS_KINDS: dict[str, type[Args]] = {
         VolumeBindingArgs,
     )
 }
+"""Kind -> type, of all arguments that are decoded strictly. Arguments of other plugins stay as they are written."""
 
 
 def args_kind(plugin_name: str) -> type[Args] | None:

@@ -14,18 +14,21 @@ from mooring.framework.config.syntax import parse
 from mooring.framework.config.types import API_VERSION, GROUP, KIND, KubeSchedulerConfiguration, PluginConfig, Section
 
 _KINDS: dict[str, type[Section]] = {KIND: KubeSchedulerConfiguration, **ARGS_KINDS}
+"""What may be written at the top of a file. Arguments too: upstream decodes them first and then says that they are
+no configuration."""
 _SCHEME = "pkg/scheduler/apis/config/scheme/scheme.go:29"
+"""The line of upstream's source that its error message names."""
 _KIND_STRUCT = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 """Where upstream reads version and kind: a type without a name, which its errors spell out."""
 
 
 class _Fault(ValueError):
-    """Why something cannot be decoded, still without the place where it stands."""
+    """Why something cannot be decoded. Callers add the place where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigTypeName:
-    """Version and kind of an object. Either may be empty while it is being found out."""
+    """Version and kind of an object: upstream's GroupVersionKind. Either may be empty until defaults are applied."""
 
     group: str
     version: str
@@ -37,6 +40,7 @@ class ConfigTypeName:
 
     @property
     def group_kind(self) -> str:
+        """Kind and group as upstream's errors join them."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
@@ -59,6 +63,7 @@ def decode(text: str) -> KubeSchedulerConfiguration:
 
 
 def _strict_text(complaints: list[str]) -> str:
+    """All strict complaints in one text, as upstream's strict decoding error."""
     return f"strict decoding error: {', '.join(complaints)}"
 
 
@@ -77,6 +82,7 @@ def _type_name(value: Any) -> ConfigTypeName:
 
 
 def _kind_fault(mismatch: str) -> str:
+    """The error of upstream's first pass, which reads nothing but version and kind."""
     return f"couldn't get version/kind; json parse error: json: cannot unmarshal {mismatch}"
 
 
@@ -111,7 +117,8 @@ def _decode_all_args(config: KubeSchedulerConfiguration) -> list[str]:
 
 
 def _decode_args(plugin: PluginConfig) -> str:
-    """Type the arguments in place. What belongs to no known plugin stays as it was written, unchecked."""
+    """Type the arguments in place; returns the strict complaints. Arguments of unknown plugins stay as they are
+    written, unchecked."""
     expected = args_kind(plugin.name)
     if expected is None:
         return ""

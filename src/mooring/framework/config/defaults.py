@@ -1,4 +1,7 @@
-"""Defaults that depend on more than the field itself: plugin sets, arguments, names, zero values that mean unset."""
+"""Defaults that depend on more than the field itself: plugin sets, arguments, names, and zero values that mean unset.
+
+Numbers and names are upstream's (pkg/scheduler/apis/config/v1/defaults.go and default_plugins.go).
+"""
 
 from collections.abc import Mapping
 
@@ -50,11 +53,14 @@ _DEFAULT_PLUGINS = (
     ("ImageLocality", 1),
     ("DefaultBinder", 0),
 )
+"""Upstream's default plugins with their weights, in its order, which is the order of execution. A plugin that scores
+with weight 0 counts with 1."""
 _GATED_PLUGINS = (
     ("NodeDeclaredFeatures", (("NodeDeclaredFeatures", 0),)),
     ("GangScheduling", (("GangScheduling", 0),)),
     ("TopologyAwareWorkloadScheduling", (("TopologyPlacementGenerator", 0), ("PodGroupPodsCount", 1))),
 )
+"""Gate -> plugins that it adds at the end."""
 
 
 def apply_defaults(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> None:
@@ -72,6 +78,7 @@ def apply_defaults(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]
 
 
 def _complete_leader_election(election: LeaderElectionConfiguration) -> None:
+    """Zero durations and empty names mean unset. The lease lasts 15 s, is renewed within 10 s, tried every 2 s."""
     unset = Duration()
     if election.lease_duration == unset:
         election.lease_duration = Duration.of_seconds(15)
@@ -85,12 +92,17 @@ def _complete_leader_election(election: LeaderElectionConfiguration) -> None:
 
 
 def _complete_client_connection(connection: ClientConnectionConfiguration) -> None:
+    """Upstream's limits for requests to the API server: 50 a second, 100 at once."""
     connection.content_type = connection.content_type or "application/vnd.kubernetes.protobuf"
     connection.qps = connection.qps or 50.0
     connection.burst = connection.burst or 100
 
 
 def _complete_profile(profile: KubeSchedulerProfile, gates: Mapping[str, bool]) -> None:
+    """Merge the plugin sets, complete written arguments, and add default arguments for plugins without any.
+
+    Parity: these are appended in the order of their names.
+    """
     profile.scheduler_name = profile.scheduler_name or ""
     profile.plugins = merge_plugins(Plugins(multi_point=default_plugins(gates)), profile.plugins)
     for written in profile.plugin_config:
@@ -149,6 +161,7 @@ def merge_set(defaults: PluginSet, written: PluginSet) -> PluginSet:
 
 
 def _complete_args(args: Args, gates: Mapping[str, bool]) -> None:
+    """What a feature gate decides about, and zero values that mean unset."""
     match args:
         case NodeResourcesBalancedAllocationArgs():
             args.resources = _weighted(args.resources)
@@ -168,6 +181,8 @@ def _weighted(resources: list[ResourceSpec]) -> list[ResourceSpec]:
 
 
 def _complete_timeouts(args: DynamicResourcesArgs, gates: Mapping[str, bool]) -> None:
+    """10 s for Filter and 10 minutes for binding, each only if its gate is on: without the gate the field must stay
+    empty."""
     if args.filter_timeout is None and gates["DRASchedulerFilterTimeout"]:
         args.filter_timeout = Duration.of_seconds(10)
     if args.binding_timeout is None and can_wait_for_devices(gates):

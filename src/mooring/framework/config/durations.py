@@ -13,9 +13,12 @@ _UNIT_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
+"""Go accepts both Unicode spellings of the micro sign."""
 _SECOND_NS = _UNIT_NS["s"]
 _MAX_INT64 = (1 << 63) - 1
+"""The longest duration that Go's int64 of nanoseconds holds: about 292 years."""
 _PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
+"""A number and what follows it up to the next number: the unit, known or not."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,6 +61,8 @@ class Duration:
         return cls(sign * total)
 
     def __str__(self) -> str:
+        """As Go writes it: `1h0m0s`, `2.5s`, `100ms`. Below a second the unit is the largest that gives a number of
+        at least 1."""
         size = abs(self.nanoseconds)
         sign = "-" if self.nanoseconds < 0 else ""
         if size == 0:
@@ -87,6 +92,7 @@ def _part_ns(part: re.Match[str], text: str) -> int:
 
 
 def _show_fraction(size_ns: int) -> str:
+    """A duration below one second."""
     for unit, unit_ns in (("ms", 1_000_000), ("µs", 1_000)):
         if size_ns >= unit_ns:
             return f"{_decimal(size_ns, unit_ns)}{unit}"

@@ -8,7 +8,7 @@ from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_SCHE
 
 
 def with_defaults(chosen: Mapping[str, bool] | None) -> dict[str, bool]:
-    """All gates; those that nobody chose have their default."""
+    """All gates: those that the user did not choose have their default."""
     return {**DEFAULTS, **(chosen or {})}
 
 
@@ -20,14 +20,18 @@ def can_wait_for_devices(gates: Mapping[str, bool]) -> bool:
 DEFAULTS: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+"""What Go's ParseBool accepts."""
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 _COMPONENT = "kube"
+"""The only component whose gates a scheduler has: `kube:Name=true` is `Name=true`."""
 _MIXED = "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"
+"""Upstream's words."""
 IN_EFFECT = "Feature gates are in effect"
+"""Logged at the start, with the gates that differ from their defaults."""
 
 
 class GateError(ValueError):
-    """Gates that cannot be had so, in upstream's words."""
+    """A choice of gates that is refused, in upstream's words."""
 
 
 def parse_gates(text: str) -> dict[str, bool]:
@@ -42,19 +46,20 @@ def parse_gates(text: str) -> dict[str, bool]:
 
 
 def told_gates(gates: Mapping[str, bool]) -> Iterator[tuple[str, list[str]]]:
-    """What to say of gates that are not as they are by default: a text, and the gates that it is about."""
+    """Log lines about gates that differ from their defaults: a text, and the gates that it is about."""
     changed = [f"{name}={str(on).lower()}" for name, on in sorted(gates.items()) if on is not DEFAULTS.get(name, on)]
     for text, names in (
         (IN_EFFECT, EFFECTIVE),
         ("Feature gates have no effect in Mooring yet", OF_SCHEDULERS - EFFECTIVE),
         ("Feature gates have no effect in a scheduler", GATES.keys() - OF_SCHEDULERS),
     ):
-        told = [gate for gate in changed if gate.partition("=")[0] in names]
-        if told:
-            yield text, told
+        listed = [gate for gate in changed if gate.partition("=")[0] in names]
+        if listed:
+            yield text, listed
 
 
 def _choices(text: str) -> Iterator[tuple[str, bool]]:
+    """Name and value of each entry in `--feature-gates`; raises GateError with upstream's words."""
     parts = list(filter(None, (part.strip() for part in text.split(","))))
     if len({":" in part.partition("=")[0] for part in parts}) > 1:
         raise GateError(_MIXED)
@@ -87,12 +92,14 @@ def _check(chosen: Mapping[str, bool]) -> None:
 
 
 def _of_stages(chosen: Mapping[str, bool]) -> dict[str, bool]:
-    """What AllAlpha and AllBeta say of gates that are not chosen by name."""
+    """What AllAlpha and AllBeta mean for gates that are not chosen by name."""
     stages = {stage: chosen[name] for name, stage in STAGES.items() if name in chosen}
     return {name: stages[gate.stage] for name, gate in GATES.items() if gate.stage in stages}
 
 
 def _check_needs(gates: Mapping[str, bool]) -> None:
+    """Refuse gates that are on while a gate that they depend on is off. Defaults are included: switching one off may
+    be enough."""
     faults = []
     for name, needed in NEEDS.items():
         missing = [other for other in needed if not gates[other]]
@@ -102,6 +109,7 @@ def _check_needs(gates: Mapping[str, bool]) -> None:
 
 
 def _raise(faults: Iterable[str]) -> None:
+    """One fault stands bare, several are bracketed, as upstream's aggregate prints them."""
     listed = list(faults)
     if listed:
         raise GateError(listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]")

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 
 class Stage(StrEnum):
+    """Where a feature is in its life; AllAlpha and AllBeta switch whole stages."""
+
     ALPHA = "ALPHA"
     BETA = "BETA"
     GA = "GA"
@@ -145,6 +147,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 GATES: dict[str, Gate] = {name: gate for gate, names in _TABLE for name in names.split()}
+"""All gates of v1.36 by name."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "AuthorizeNodeWithSelectors": ("AuthorizeWithSelectors",),
@@ -219,7 +222,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "WorkloadAwarePreemption": ("GangScheduling",),
     "WorkloadWithJob": ("GenericWorkload",),
 }
-"""Gates that can be on only where others are on as well."""
+"""Gate -> gates that have to be on as well: upstream's defaultKubernetesFeatureGateDependencies."""
 
 STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 """Gates that stand for all of a stage."""

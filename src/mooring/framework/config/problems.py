@@ -9,6 +9,7 @@ import msgspec
 from mooring.framework.config.durations import Duration
 
 Stage = Literal["decode", "validate", "build"]
+"""Where a configuration was refused; upstream's texts differ between these."""
 
 
 class ConfigError(ValueError):
@@ -26,12 +27,13 @@ class ConfigError(ValueError):
 
 
 def aggregate(problems: Iterable[str]) -> str:
-    """One problem stands bare, several are bracketed, and none is said twice."""
+    """One problem stands bare, several are bracketed, and equal ones appear once: upstream's NewAggregate."""
     distinct = list(dict.fromkeys(problems))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def invalid(path: str, value: object, why: str) -> str:
+    """The next functions have the formats of upstream's field.Error."""
     return f"{path}: Invalid value: {show(value)}: {why}"
 
 
@@ -52,6 +54,7 @@ def unsupported(path: str, value: object, supported: Iterable[str]) -> str:
 
 
 def quote(text: str) -> str:
+    """Go's %q, as far as names and values need it."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -73,8 +76,10 @@ def _in_go(value: object) -> Any:
 
 
 def _in_go_field(value: object) -> Any:
+    """An empty list is a nil slice in Go, which prints as null."""
     return None if value == [] else _in_go(value)
 
 
 def _capital(name: str) -> str:
+    """The Go field behind a JSON name."""
     return name[:1].upper() + name[1:]

@@ -1,4 +1,5 @@
-"""The settings of a scheduler as an object among others: what a snapshot carries, so that a simulation decides alike."""
+"""The settings of a scheduler as an object among others: a snapshot carries them, so that a simulation decides like
+the scheduler that wrote it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ def as_object(config: KubeSchedulerConfiguration) -> dict[str, Any]:
 
 
 def _as_in_a_file(value: Any) -> Any:
+    """Durations as text, whole floats as integers, and nothing that is unset: as `kubectl` and upstream's
+    --write-config-to show it."""
     if isinstance(value, list):
         return [_as_in_a_file(inner) for inner in value]
     if isinstance(value, float) and value.is_integer():
@@ -32,6 +35,7 @@ def _as_in_a_file(value: Any) -> Any:
 
 
 API_VERSION = "mooring.dev/v1"
+"""Ours, because upstream has no object that holds configuration and gates together."""
 KIND = "SchedulerSettings"
 
 
@@ -42,7 +46,7 @@ class SchedulerSettings:
     configuration: Mapping[str, Any]
     gates: Mapping[str, bool] = field(default_factory=dict)
     file: str = ""
-    """Where they were read."""
+    """The file that they were read from, for error messages."""
 
     @property
     def gates_text(self) -> str:
@@ -51,7 +55,8 @@ class SchedulerSettings:
 
 
 def settings_object(config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None) -> dict[str, Any]:
-    """Without the private keys of extenders: a simulation calls none."""
+    """The settings to be written into a snapshot, without the private keys of extenders: a simulation calls none,
+    and a snapshot is passed on to others."""
     written = as_object(config)
     for extender in written.get("extenders", ()):
         extender.get("tlsConfig", {}).pop("keyData", None)
@@ -60,11 +65,12 @@ def settings_object(config: KubeSchedulerConfiguration, gates: Mapping[str, bool
 
 
 def is_settings(kind: str, api_version: str) -> bool:
+    """Whether an object of a snapshot holds settings."""
     return (kind, api_version) == (KIND, API_VERSION)
 
 
 def read_settings(written: Mapping[str, Any], file: str) -> SchedulerSettings | None:
-    """None for an object that has another form."""
+    """None for an object that has another form: the caller reports it with its place in the file."""
     configuration, gates = written.get("configuration"), written.get("featureGates", {})
     if not isinstance(configuration, dict) or not isinstance(gates, dict):
         return None

@@ -1,7 +1,7 @@
 """Strict decoding of JSON values into typed sections, with the complaints that Go's decoder would have.
 
 Two kinds of complaint: an unknown or repeated field is *strict*, and all of them are collected; a value of the wrong
-type is a *fault*, and the first one decides.
+type is a *fault*, and the first one is reported.
 """
 
 import base64
@@ -28,7 +28,9 @@ _GO_SCALARS: dict[Any, str] = {
     Duration: "string",
     dict: "map[string]string",
 }
+"""Go's name for the type of a field, unless a GoType says otherwise: most numbers of the configuration are int32."""
 _BITS = {"int32": 32, "int64": 64}
+"""Bounds of whole numbers."""
 
 
 class _Keep:
@@ -40,19 +42,23 @@ _KEEP: Final = _Keep()
 
 @dataclass(frozen=True, slots=True)
 class FieldPlace:
-    """Where a value stands: `path` is for people, owner and fields are what Go names in type errors."""
+    """Where a value stands: `path` is what strict complaints show, owner and fields are what Go names in type
+    errors."""
 
     path: str = ""
     owner: str = ""
     fields: tuple[str, ...] = ()
 
     def member(self, owner: str, name: str) -> "FieldPlace":
+        """The place of a field of this section."""
         return FieldPlace(f"{self.path}.{name}" if self.path else name, owner, (*self.fields, name))
 
     def item(self, i: int) -> "FieldPlace":
+        """The place of an item. Parity: Go's type errors do not name the index."""
         return replace(self, path=f"{self.path}[{i}]")
 
     def target(self, go_type: str) -> str:
+        """The end of Go's type error."""
         if not self.fields:
             return f"Go value of type {go_type}"
         return f"Go struct field {self.owner}.{'.'.join(self.fields)} of type {go_type}"
@@ -70,6 +76,8 @@ class Hint:
 
 @cache
 def _hint(annotation: Any) -> Hint:
+    """Take an annotation apart, once for each: `Annotated` gives the Go name, `X | None` the option, `list[X]` the
+    item."""
     origin, parameters = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         go = next((mark.name for mark in parameters[1:] if isinstance(mark, GoType)), None)
@@ -88,6 +96,7 @@ def _hint(annotation: Any) -> Hint:
 
 
 def _go_name(section: type[msgspec.Struct]) -> str:
+    """Upstream's name of the type."""
     return getattr(section, "go_name", "") or section.__name__
 
 
@@ -99,7 +108,8 @@ def _members(section: type[msgspec.Struct]) -> dict[str, tuple[str, Hint]]:
 
 @dataclass(slots=True)
 class StrictReader:
-    """One decoding. Afterwards `fault` and `strict` tell what was wrong; the result counts only if both are empty."""
+    """One decoding. Afterwards `fault` and `strict` say what was wrong; the result may be used only if both are
+    empty."""
 
     strict: list[str] = field(default_factory=list)
     fault: str = ""
@@ -108,6 +118,8 @@ class StrictReader:
         return self._section(section, raw if raw is not None else {}, FieldPlace())
 
     def _section(self, section: type[S], raw: Any, place: FieldPlace) -> S:
+        """Read the fields that are there, in the order of the file: the first fault is the one that Go would meet
+        first."""
         if not isinstance(raw, dict):
             self._mismatch(raw, _hint(section).go, place)
             return section()
@@ -129,10 +141,12 @@ class StrictReader:
             self._complain(f'duplicate field "{place.member("", key).path}"')
 
     def _complain(self, complaint: str) -> None:
+        """Each complaint once, as Go's strict decoder."""
         if complaint not in self.strict:
             self.strict.append(complaint)
 
     def _fail(self, fault: str) -> _Keep:
+        """Note a fault, unless there is one already, and let the field keep its default."""
         self.fault = self.fault or fault
         return _KEEP
 
@@ -155,12 +169,14 @@ class StrictReader:
         return self._scalar(hint, raw, place)
 
     def _list(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        """Parity: null as an item is the zero value of its type."""
         if not isinstance(raw, list) or hint.item is None:
             return self._mismatch(raw, hint.go, place)
         found = [self._value(hint.item, item, place.item(i)) for i, item in enumerate(raw)]
         return [hint.item.type() if item is _KEEP else item for item in found]
 
     def _texts(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        """A map of strings; null as a value is empty."""
         if not isinstance(raw, dict):
             return self._mismatch(raw, hint.go, place)
         self._note_repeated(raw, place)
@@ -170,6 +186,7 @@ class StrictReader:
         return {key: value or "" for key, value in raw.items()}
 
     def _scalar(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        """A number, a boolean, or what is written as text: strings, durations, base64."""
         if hint.type is int:
             return self._integer(hint.go, raw, place)
         if hint.type is float:
@@ -185,6 +202,7 @@ class StrictReader:
             return self._fail(str(error))
 
     def _integer(self, go_type: str, raw: Any, place: FieldPlace) -> Any:
+        """Parity: a number with a fraction is refused, as Go does; 16.0 came here as 16 (syntax.py)."""
         if isinstance(raw, bool) or not isinstance(raw, int | float):
             return self._mismatch(raw, go_type, place)
         bound = 1 << (_BITS[go_type] - 1)
@@ -194,6 +212,7 @@ class StrictReader:
 
 
 def _from_text(kind: Any, text: str) -> Any:
+    """Raises ValueError with Go's words."""
     if kind is Duration:
         return Duration.parse(text)
     if kind is not bytes:

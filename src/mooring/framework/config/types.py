@@ -16,6 +16,7 @@ GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
+"""What the API server fills into `spec.schedulerName` of pods, so it is the name of a single profile without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class GoType:
 
 
 Int32 = Annotated[int, GoType("int32")]
+"""Go's types of numbers, for bounds and for the texts of errors."""
 Int64 = Annotated[int, GoType("int64")]
 
 
@@ -38,6 +40,8 @@ class Section(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class LeaderElectionConfiguration(Section):
+    """Zero values mean unset: defaults.py fills them in, as upstream does."""
+
     go_package: ClassVar[str] = "v1alpha1"
 
     leader_elect: bool = True
@@ -50,6 +54,8 @@ class LeaderElectionConfiguration(Section):
 
 
 class ClientConnectionConfiguration(Section):
+    """How to reach the API server. `qps` and `burst` limit the requests a second."""
+
     go_package: ClassVar[str] = "v1alpha1"
 
     kubeconfig: str = ""
@@ -75,6 +81,7 @@ class PluginSet(Section):
     disabled: list[PluginEntry] = field(default_factory=list)
 
     def disables(self, name: str) -> bool:
+        """Whether the name is listed as disabled. `*` is a name like any other here: callers ask for it by itself."""
         return any(entry.name == name for entry in self.disabled)
 
 
@@ -102,6 +109,7 @@ class Plugins(Section):
         return {info.encode_name: getattr(self, info.name) for info in msgspec.structs.fields(self)}
 
     def enabled_names(self) -> set[str]:
+        """The plugins that any set enables."""
         return {entry.name for plugin_set in self.by_point().values() for entry in plugin_set.enabled}
 
 
@@ -113,6 +121,8 @@ class PluginConfig(Section):
 
 
 class KubeSchedulerProfile(Section):
+    """A profile as it is written: its plugins and their arguments."""
+
     scheduler_name: str | None = None
     """None only before defaulting: a single profile without a name gets the default one, an empty name is an error."""
     percentage_of_nodes_to_score: Int32 | None = None
@@ -121,6 +131,7 @@ class KubeSchedulerProfile(Section):
     plugin_config: list[PluginConfig] = field(default_factory=list)
 
     def args_of(self, plugin_name: str) -> Any:
+        """The first entry counts; None without one."""
         return next((config.args for config in self.plugin_config if config.name == plugin_name), None)
 
 
@@ -152,13 +163,16 @@ class Extender(Section):
     preempt_verb: str = ""
     prioritize_verb: str = ""
     weight: Int64 = 0
+    """Factor of its scores; must be positive if it scores."""
     bind_verb: str = ""
     enable_https: bool = field(default=False, name="enableHTTPS")
     tls_config: ExtenderTLSConfig | None = None
     http_timeout: Duration = Duration()
     node_cache_capable: bool = False
+    """It knows the nodes itself: calls carry names instead of whole nodes."""
     managed_resources: list[ExtenderManagedResource] = field(default_factory=list)
     ignorable: bool = False
+    """If it fails, attempts go on without it."""
 
     @property
     def timeout(self) -> Duration:
@@ -170,6 +184,7 @@ class KubeSchedulerConfiguration(Section):
     api_version: str = API_VERSION
     kind: str = KIND
     parallelism: Int32 = 16
+    """Upstream's number of goroutines that filter and score. Read and shown; columns need none."""
     leader_election: LeaderElectionConfiguration = field(default_factory=LeaderElectionConfiguration)
     client_connection: ClientConnectionConfiguration = field(default_factory=ClientConnectionConfiguration)
     enable_profiling: bool = True
@@ -178,6 +193,7 @@ class KubeSchedulerConfiguration(Section):
     percentage_of_nodes_to_score: Int32 = 0
     """0: adaptive, by the size of the cluster."""
     pod_initial_backoff_seconds: Int64 = 1
+    """Backoff after the first failed attempt; it doubles with each further one, up to the maximum below."""
     pod_max_backoff_seconds: Int64 = 10
     profiles: list[KubeSchedulerProfile] = field(default_factory=list)
     extenders: list[Extender] = field(default_factory=list)

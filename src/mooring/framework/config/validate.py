@@ -18,6 +18,7 @@ from mooring.framework.config.validate_args import CHECKS
 from mooring.model.names import is_extended_resource, qualified_name_faults
 
 _REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+"""Plugins that upstream removed from v1, which it still names in an error of its own."""
 _REMOVED_TEXT = f"was invalid in version {quote('v1')} (KubeSchedulerConfiguration is version {quote(API_VERSION)})"
 _UNCHECKED_SETS = ("multiPoint", "placementGenerate", "placementScore")
 """Parity: a removed plugin in one of these is found only when the profile is built."""
@@ -29,6 +30,7 @@ def validate(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> l
 
 
 def _problems(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> Iterator[str]:
+    """In upstream's order: operators compare the texts."""
     yield from _client_problems(config.client_connection)
     yield from _election_problems(config.leader_election)
     if config.parallelism <= 0:
@@ -43,6 +45,7 @@ def _problems(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> 
 
 
 def _client_problems(connection: ClientConnectionConfiguration) -> Iterator[str]:
+    """Parity: negative qps are allowed; client-go takes them for unlimited."""
     if connection.burst < 0:
         yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
 
@@ -77,6 +80,7 @@ def _percentage_problems(path: str, percentage: int | None) -> Iterator[str]:
 
 
 def _backoff_problems(config: KubeSchedulerConfiguration) -> Iterator[str]:
+    """Longer backoff than the maximum makes no sense; equal ones mean a constant backoff."""
     initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
     if initial <= 0:
         yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")
@@ -85,6 +89,7 @@ def _backoff_problems(config: KubeSchedulerConfiguration) -> Iterator[str]:
 
 
 def _all_profile_problems(profiles: list[KubeSchedulerProfile], gates: Mapping[str, bool]) -> Iterator[str]:
+    """Each profile by itself, then what all have to agree on."""
     names: set[str | None] = set()
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
@@ -111,6 +116,7 @@ def _profile_problems(path: str, profile: KubeSchedulerProfile, gates: Mapping[s
 
 
 def _removed_plugin_problems(path: str, plugins: Plugins) -> Iterator[str]:
+    """Removed plugins in the sets of single extension points."""
     for point, plugin_set in plugins.by_point().items():
         for i, entry in enumerate(plugin_set.enabled):
             if entry.name in _REMOVED_PLUGINS and point not in _UNCHECKED_SETS:
@@ -118,6 +124,7 @@ def _removed_plugin_problems(path: str, plugins: Plugins) -> Iterator[str]:
 
 
 def _plugin_config_problems(path: str, config: PluginConfig, gates: Mapping[str, bool]) -> Iterator[str]:
+    """Arguments of in-tree plugins have to be of their kind; those of other plugins are not checked."""
     if config.name in _REMOVED_PLUGINS:
         yield invalid(path, config.name, _REMOVED_TEXT)
     elif config.name in CHECKS:
@@ -147,6 +154,7 @@ def _queue_sort_problems(profiles: list[KubeSchedulerProfile]) -> Iterator[str]:
 
 
 def _all_extender_problems(extenders: list[Extender]) -> Iterator[str]:
+    """Weights, managed resources, and that at most one extender binds: two would bind a pod twice."""
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
         if extender.prioritize_verb and extender.weight <= 0:
@@ -164,6 +172,7 @@ def _all_extender_problems(extenders: list[Extender]) -> Iterator[str]:
 
 
 def _managed_resource_problems(path: str, resource: ExtenderManagedResource) -> Iterator[str]:
+    """Only extended resources can be managed by an extender: the scheduler counts all others itself."""
     faults = qualified_name_faults(resource.name)
     if not faults and not is_extended_resource(resource.name):
         faults = ["is an invalid extended resource name"]

@@ -35,6 +35,7 @@ Check = Callable[[str, Any, Gates], Iterator[str]]
 
 
 def _preemption(path: str, args: DefaultPreemptionArgs, gates: Gates) -> Iterator[str]:
+    """Both limits at 0 would leave no candidate at all."""
     share, number = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
     share_path, number_path = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"
     if not 0 <= share <= 100:
@@ -57,6 +58,7 @@ def _node_affinity(path: str, args: NodeAffinityArgs, gates: Gates) -> Iterator[
 
 
 def _balanced(path: str, args: NodeResourcesBalancedAllocationArgs, gates: Gates) -> Iterator[str]:
+    """Balance has no use for weights: upstream allows only 1."""
     seen: set[str] = set()
     for i, resource in enumerate(args.resources):
         if resource.name in seen:
@@ -67,6 +69,7 @@ def _balanced(path: str, args: NodeResourcesBalancedAllocationArgs, gates: Gates
 
 
 def _spread(path: str, args: PodTopologySpreadArgs, gates: Gates) -> Iterator[str]:
+    """Listed constraints need the type List. Pairs of key and action must be unique, as in a pod."""
     kind, constraints = args.defaulting_type, args.default_constraints
     if kind not in (SYSTEM_DEFAULTING, LIST_DEFAULTING):
         yield unsupported(f"{path}.defaultingType", kind, (SYSTEM_DEFAULTING, LIST_DEFAULTING))
@@ -83,6 +86,7 @@ def _spread(path: str, args: PodTopologySpreadArgs, gates: Gates) -> Iterator[st
 
 
 def _constraint_problems(path: str, constraint: TopologySpreadConstraint) -> Iterator[str]:
+    """A default constraint has no selector: it is that of the services and workloads of each pod."""
     key, action = constraint.topology_key, constraint.when_unsatisfiable
     if constraint.max_skew <= 0:
         yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
@@ -100,6 +104,7 @@ def _constraint_problems(path: str, constraint: TopologySpreadConstraint) -> Ite
 
 
 def _volume_binding(path: str, args: VolumeBindingArgs, gates: Gates) -> Iterator[str]:
+    """`shape` belongs to the gate StorageCapacityScoring."""
     if args.bind_timeout_seconds < 0:
         why = "invalid BindTimeoutSeconds, should not be a negative value"
         yield invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, why)
@@ -133,6 +138,8 @@ def check_fit_args(args: NodeResourcesFitArgs) -> None:
 
 
 def _fit(args: NodeResourcesFitArgs) -> Iterator[str]:
+    """Everything that is wrong with the arguments of NodeResourcesFit, without a path: the constructor does not know
+    it."""
     for i, name in enumerate(args.ignored_resources):
         yield from (invalid(f"ignoredResources[{i}]", name, fault) for fault in qualified_name_faults(name))
     for i, group in enumerate(args.ignored_resource_groups):
@@ -144,6 +151,7 @@ def _fit(args: NodeResourcesFitArgs) -> Iterator[str]:
 
 
 def _strategy_problems(strategy: ScoringStrategy) -> Iterator[str]:
+    """The ratio has to be there for its own strategy, and for no other."""
     supported = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
     if strategy.type not in supported:
         yield unsupported("scoringStrategy.type", strategy.type, supported)
@@ -162,6 +170,10 @@ def _strategy_problems(strategy: ScoringStrategy) -> Iterator[str]:
 
 
 def _shape_problems(path: str, shape: list[UtilizationShapePoint]) -> Iterator[str]:
+    """Points of a piecewise linear function: utilization in percent, increasing; scores from 0 to 10.
+
+    Parity: only the first point that is out of order is reported.
+    """
     if not shape:
         yield required(path, "at least one point must be specified")
         return
@@ -196,6 +208,7 @@ CHECKS: dict[str, tuple[type[Args], Check]] = {
 
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+"""What node selectors allow for labels, and below for fields."""
 _FIELD_OPERATORS = ("In", "NotIn")
 
 
@@ -213,6 +226,7 @@ def affinity_problems(path: str, affinity: NodeAffinitySpec) -> Iterator[str]:
 
 
 def _term_problems(path: str, term: NodeSelectorTerm) -> Iterator[str]:
+    """The lines about labels, then those about fields."""
     for i, line in enumerate(term.match_expressions or ()):
         yield from _label_problems(f"{path}.matchExpressions[{i}]", line)
     for i, line in enumerate(term.match_fields or ()):
@@ -220,6 +234,7 @@ def _term_problems(path: str, term: NodeSelectorTerm) -> Iterator[str]:
 
 
 def _label_problems(path: str, line: Requirement) -> Iterator[str]:
+    """An unknown operator ends the check of the line, since the rest depends on it."""
     values = line.values or []
     if line.operator not in _LABEL_OPERATORS:
         yield unsupported(f"{path}.operator", line.operator, _LABEL_OPERATORS)
@@ -252,6 +267,7 @@ def _values_problems(path: str, operator: str, values: Sequence[str]) -> Iterato
 
 
 def _field_problems(path: str, line: Requirement) -> Iterator[str]:
+    """Fields are compared with exactly one value."""
     if line.operator not in _FIELD_OPERATORS:
         yield unsupported(f"{path}.operator", line.operator, _FIELD_OPERATORS)
     elif len(line.values or ()) != 1:

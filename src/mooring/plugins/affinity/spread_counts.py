@@ -122,10 +122,10 @@ def _left_by(context: SchedulingContext, honor_affinity: bool, honor_taints: boo
     if honor_affinity and shape.required_nodes is not None:
         left &= match_nodes(nodes, shape.required_nodes, rows)
     if honor_taints:
-        codes = nodes.taint_set[rows]
-        fine = np.zeros(len(nodes.taint_sets), np.bool_)
+        codes = nodes.taints.codes[rows]
+        fine = np.zeros(len(nodes.taints.values), np.bool_)
         for code in np.flatnonzero(np.bincount(codes)):
-            fine[code] = shape.tolerance.covers_hard(nodes.taint_sets[code])
+            fine[code] = shape.tolerance.covers_hard(nodes.taints.values[code])
         left &= fine[codes]
     return left
 

@@ -43,8 +43,8 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         Reads.NODE is right: the declared features are part of the node's status.
         """
         required = required_features(context.shape)
-        lacking = np.array([not required <= declared for declared in context.nodes.feature_sets], np.int64)
-        return lacking[context.nodes.feature_set[rows]]
+        lacking = np.array([not required <= declared for declared in context.nodes.features.values], np.int64)
+        return lacking[context.nodes.features.codes[rows]]
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) didn't match Pod's required features")

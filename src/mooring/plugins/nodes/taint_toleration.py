@@ -65,8 +65,8 @@ def _node_tolerable(pod: Pod, change: Change) -> bool:
 def _for_each_set(context: SchedulingContext, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Codes | None:
     """Ask once for each distinct list of taints among the rows, then look the answer up for every row."""
     nodes = context.nodes
-    codes = nodes.taint_set[rows]
-    answers = np.zeros(len(nodes.taint_sets), np.int64)
+    codes = nodes.taints.codes[rows]
+    answers = np.zeros(len(nodes.taints.values), np.int64)
     for code in np.flatnonzero(np.bincount(codes)):
-        answers[code] = answer(nodes.taint_sets[code])
+        answers[code] = answer(nodes.taints.values[code])
     return answers[codes] if answers.any() else None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.change_log import Follower
 from mooring.cluster.nodes.ranks import PodRanks
-from mooring.cluster.nodes.sums import MAX_SUM
+from mooring.cluster.nodes.resource_amounts import MAX_SUM
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.ranking import PASSED

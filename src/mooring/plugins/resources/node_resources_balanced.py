@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from mooring.cluster.nodes.kernels import balance, balance_of_floats, balance_of_two
-from mooring.cluster.nodes.table import Column, NodeTable, Resources, cells, few_rows
+from mooring.cluster.nodes.resource_amounts import Column, Resources, cells
+from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
@@ -46,7 +47,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         if floats is not None and isinstance(resources, slice):
             shares = (floats.held[resources] + amounts.astype(np.float64)) / floats.divisor[resources]
             return 50 + ((50 + balance_of_floats(shares) - floats.balance(resources)) >> 1)
-        allocatable, before = cells(nodes.allocatable, resources, rows), cells(nodes.requested, resources, rows)
+        allocatable = cells(nodes.amounts.allocatable, resources, rows)
+        before = cells(nodes.amounts.requested, resources, rows)
         counted = allocatable != 0
         gain = balance(before + amounts, allocatable, counted) - balance(before, allocatable, counted)
         return 50 + (50 + gain) // 2
@@ -61,16 +63,17 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         def find() -> tuple[Resources, Column]:
             asked = {name: context.shape.held.get(name, (0, 0))[0] for name in self._resources}
             counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
-            resources = context.nodes.resources(counted) if counted else slice(0, 0)
+            resources = context.nodes.amounts.resources(counted) if counted else slice(0, 0)
             return resources, np.array(list(counted.values()), np.int64)[:, None]
 
-        return context.of_shape((self.name, "amounts", context.nodes.resources_version), find)
+        return context.of_shape((self.name, "amounts", context.nodes.amounts.resources_version), find)
 
 
 def _score_of_two(nodes: NodeTable, resources: Resources, amounts: Column, row: int) -> int:
     """The same in plain numbers. Hot: after a pod is placed one row is asked about, and NumPy's overhead would
     dominate."""
-    allocatable, before = nodes.allocatable[resources, row].tolist(), nodes.requested[resources, row].tolist()
+    allocatable = nodes.amounts.allocatable[resources, row].tolist()
+    before = nodes.amounts.requested[resources, row].tolist()
     added = amounts[:, 0].tolist()
     after = (before[0] + added[0], before[1] + added[1])
     return 50 + (50 + balance_of_two(after, allocatable) - balance_of_two(before, allocatable)) // 2

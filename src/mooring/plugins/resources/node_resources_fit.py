@@ -27,7 +27,8 @@ from mooring.cluster.nodes.kernels import (
     rounded_mean,
     weighted_mean,
 )
-from mooring.cluster.nodes.table import NodeTable, Resources, cells, few_rows
+from mooring.cluster.nodes.resource_amounts import Resources, cells
+from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.context import SchedulingContext
@@ -139,8 +140,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """
         nodes = context.nodes
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
-        allocatable = cells(nodes.allocatable, checked.resources, rows)
-        short = checked.amounts > allocatable - cells(nodes.requested, checked.resources, rows)
+        allocatable = cells(nodes.amounts.allocatable, checked.resources, rows)
+        short = checked.amounts > allocatable - cells(nodes.amounts.requested, checked.resources, rows)
         if not short.any():
             return full, np.zeros(len(full), np.bool_), short
         too_much = checked.amounts > allocatable
@@ -191,8 +192,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if floats is not None:
             free = floats.free_for_scores[scored.resources] - scored.amounts.astype(np.float64)
             return even_mean(least_allocated_of_floats(free, floats.divisor[scored.resources]), scored.weights)
-        allocatable = cells(nodes.allocatable, scored.resources, rows)
-        wanted = cells(nodes.scored, scored.resources, rows) + scored.amounts
+        allocatable = cells(nodes.amounts.allocatable, scored.resources, rows)
+        wanted = cells(nodes.amounts.scored, scored.resources, rows) + scored.amounts
         return self._score(allocatable, wanted, allocatable != 0, scored.weights)
 
     def _checked(self, context: SchedulingContext) -> Amounts:
@@ -204,7 +205,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             names = [name for name in (*_FIRST_CLASS, *scalars) if request.get(name, 0)]
             return _amounts(context.nodes, {name: request[name] for name in names})
 
-        return context.of_shape((self.name, "checked", context.nodes.resources_version), find)
+        return context.of_shape((self.name, "checked", context.nodes.amounts.resources_version), find)
 
     def _scored(self, context: SchedulingContext) -> Amounts:
         """The resources that the strategy looks at; scalars only if the pod asks for them."""
@@ -214,7 +215,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
             return _amounts(context.nodes, counted, [self._weights[name] for name in counted])
 
-        return context.of_shape((self.name, "scored", context.nodes.resources_version), find)
+        return context.of_shape((self.name, "scored", context.nodes.amounts.resources_version), find)
 
     def _by_devices(self, context: SchedulingContext) -> Mask | None:
         """For each request that is compared whether devices can serve it; None: for none of them."""
@@ -232,7 +233,7 @@ def _amounts(nodes: NodeTable, by_name: dict[str, int], weights: Sequence[int] =
     """The places of resources in the matrices and the amounts as a column. An empty slice stands for no resource."""
     return Amounts(
         tuple(by_name),
-        nodes.resources(by_name) if by_name else slice(0, 0),
+        nodes.amounts.resources(by_name) if by_name else slice(0, 0),
         np.array(list(by_name.values()), np.int64)[:, None],
         np.array(weights, np.int64),
     )
@@ -242,19 +243,17 @@ def _fits(nodes: NodeTable, checked: Amounts, row: int) -> bool:
     """Whether one node has room, in plain numbers. If not, `filter` works out why."""
     if nodes.pod_count[row] >= nodes.allowed_pods[row]:
         return False
-    allocatable, held = nodes.allocatable[checked.resources, row], nodes.requested[checked.resources, row]
+    allocatable = nodes.amounts.allocatable[checked.resources, row].tolist()
+    held = nodes.amounts.requested[checked.resources, row].tolist()
     wanted = checked.amounts[:, 0].tolist()
-    return all(
-        amount <= there - taken
-        for amount, there, taken in zip(wanted, allocatable.tolist(), held.tolist(), strict=True)
-    )
+    return all(amount <= there - taken for amount, there, taken in zip(wanted, allocatable, held, strict=True))
 
 
 def _least_allocated_of_one(nodes: NodeTable, scored: Amounts, row: int) -> int:
     """The score of one node by the default strategy, in plain numbers; `least_allocated` and `weighted_mean` give the
     same."""
-    allocatable = nodes.allocatable[scored.resources, row].tolist()
-    held = nodes.scored[scored.resources, row].tolist()
+    allocatable = nodes.amounts.allocatable[scored.resources, row].tolist()
+    held = nodes.amounts.scored[scored.resources, row].tolist()
     total = weights = 0
     amounts = scored.amounts[:, 0].tolist()
     for there, taken, amount, weight in zip(allocatable, held, amounts, scored.weights.tolist(), strict=True):

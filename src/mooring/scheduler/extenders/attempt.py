@@ -1,4 +1,8 @@
-"""An attempt in which extenders have a say: it is suspended at each call, and goes on when all replies are there."""
+"""An attempt in which extenders take part: it is suspended at each call, and goes on when all replies are there.
+
+The scheduler has no I/O and no threads, so an attempt is a generator (steps.py) that yields calls. Here it is driven:
+calls go out as intents, replies come in by token.
+"""
 
 from dataclasses import replace
 
@@ -18,7 +22,7 @@ def extenders_for(core: Core, pod: Pod) -> InterestedExtenders | None:
 
 
 def take(core: Core, steps: Steps[None]) -> None:
-    """Take steps that may have to wait for extenders: they are suspended at each call."""
+    """Run the steps of an attempt. Without extenders no step can wait, so the attempt is over when this returns."""
     if not core.options.extenders:
         at_once(steps)
         return
@@ -27,7 +31,10 @@ def take(core: Core, steps: Steps[None]) -> None:
 
 
 def replied(core: Core, suspension: Suspension, token: int, reply: CallReply) -> bool:
-    """A call was answered. Returns whether the attempt is over."""
+    """A call was answered. Returns whether the attempt is over.
+
+    Replies with an unknown token are from an earlier step or a second answer to the same call: they are ignored.
+    """
     if token not in (call.token for call in suspension.calls):
         return False
     suspension.replies.setdefault(token, reply)
@@ -39,7 +46,7 @@ def replied(core: Core, suspension: Suspension, token: int, reply: CallReply) ->
 
 
 def _advance(core: Core, suspension: Suspension, replies: list[CallReply] | None) -> None:
-    """To the next calls, or to the end."""
+    """Run the steps up to the next calls, or to the end. Each call gets a token here, because steps cannot know it."""
     suspension.calls, suspension.replies = (), {}
     try:
         calls = suspension.steps.send(replies)  # type: ignore[arg-type]  # None begins a generator

@@ -1,4 +1,4 @@
-"""Binding by an extender, in the place of the Bind plugins."""
+"""Binding by an extender instead of the Bind plugins."""
 
 from dataclasses import replace
 
@@ -10,10 +10,11 @@ from mooring.scheduler.extenders.interest import is_interested
 from mooring.scheduler.extenders.replies import Unusable, bind_call, read_bound
 
 SKIPPED = "Skipping extender in bind as it returned error and has ignorable flag set"
+"""Upstream's log message."""
 
 
 def call_binder(core: Core, binding: Binding) -> bool:
-    """Have the extender bind the pod that binds pods and is interested in it. False: there is none."""
+    """Have the first extender that binds pods and is interested in this one bind it. False: there is none."""
     for extender in core.options.extenders:
         if extender.bind_verb and is_interested(extender, binding.pod):
             _call(core, binding, extender)
@@ -22,6 +23,7 @@ def call_binder(core: Core, binding: Binding) -> bool:
 
 
 def _call(core: Core, binding: Binding, extender: Extender) -> None:
+    """Send the call, and note which binding its reply belongs to."""
     call = bind_call(extender, binding.pod, binding.node_name)
     token = core.outbox.next_token()
     core.extender_calls.binders[token] = (binding, extender)
@@ -38,7 +40,8 @@ def refusal(reply: CallReply) -> str | None:
 
 
 def skip(core: Core, extender: Extender, fault: str) -> bool:
-    """Whether the failure of the extender is one to pass over; then that is told."""
+    """Whether an extender that failed is ignorable. If so, a report says that it is skipped, and the Bind plugins
+    take over."""
     if extender.ignorable:
         core.report(f"{SKIPPED}: extender {extender.url_prefix}: {fault}", None)
     return extender.ignorable

@@ -9,6 +9,8 @@ from mooring.scheduler.extenders.steps import Suspension
 
 @dataclass(slots=True)
 class ExtenderCalls:
+    """At most one attempt waits for extenders at a time; any number of bindings may."""
+
     suspension: Suspension | None = None
     """The attempt that waits for extenders, if one does."""
     binders: dict[int, tuple[Binding, Extender]] = field(default_factory=dict)

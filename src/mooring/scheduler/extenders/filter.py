@@ -1,4 +1,8 @@
-"""Filtering by extenders: one after another, each on the nodes that the ones before it left."""
+"""Filtering by extenders: one after another, each on the nodes that the ones before it left.
+
+Extenders come after the Filter plugins and see only nodes that these let pass. Each may drop nodes with a reason, and
+say whether preemption could help there (failed) or not (unresolvable).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +26,7 @@ from mooring.scheduler.extenders.steps import Steps
 RowArray = NDArray[np.intp]
 
 SKIPPED = "Skipping extender as it returned error and has ignorable flag set"
+"""Upstream's log message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class Left:
 
     rows: RowArray
     are_bare: bool = False
-    """Whether an extender gave them back whole, so that no more is known of them (bare_nodes.py)."""
+    """Whether an extender gave them back whole, so that no more is known of them (`on_bare_nodes`)."""
 
 
 def passing(
@@ -48,9 +53,9 @@ def passing(
 
 
 def still_passes(interested: InterestedExtenders, attempt: Attempt, verdicts: Verdicts, row: int) -> Steps[bool]:
-    """Whether extenders agree to the node that the pod was promised, when they are asked about it alone.
+    """Whether extenders agree to the node that the pod is nominated to, when they are asked about it alone.
 
-    Parity: one that fails here is no reason to give up: all nodes are then asked about.
+    Parity: a failure of an extender here is no reason to give up: the attempt goes on with all nodes.
     """
     try:
         left = yield from _ask_all(interested, attempt, np.array([row], np.intp), verdicts.objections)
@@ -63,9 +68,9 @@ def still_passes(interested: InterestedExtenders, attempt: Attempt, verdicts: Ve
 def _ask_all(
     interested: InterestedExtenders, attempt: Attempt, rows: RowArray, objections: dict[str, Rejection]
 ) -> Steps[Left]:
-    """Who is left of these rows; what extenders have against others is added to the objections.
+    """The rows that every extender lets pass. Their reasons against other nodes are added to `objections`.
 
-    Raises AttemptError where one fails that must not.
+    Raises AttemptError if an extender fails that is not ignorable.
     """
     nodes, are_bare = attempt.context.nodes, False
     for extender in interested.extenders:
@@ -88,7 +93,11 @@ def _ask_all(
 
 
 def _settle(verdicts: Verdicts, nodes: NodeTable, before: RowArray, after: RowArray) -> None:
-    """Bring the verdicts in line with what extenders said of the nodes that filters had let pass."""
+    """Bring the verdicts in line with what extenders said of the nodes that filters had let pass.
+
+    NARROWED_OUT means: rejected, but by no filter whose reason could be looked up. The reason is in `objections`, if
+    there is one.
+    """
     verdicts.is_thinned = len(after) != len(before)
     verdicts.first = verdicts.first.copy()
     verdicts.first[np.setdiff1d(before, after)] = NARROWED_OUT
@@ -109,22 +118,25 @@ def _left(extender: Extender, read: FilterReply, nodes: NodeTable, rows: RowArra
                     "node list"
                 )
         return _distinct(asked[name] for name in read.node_names or ())
-    # Parity: whole nodes are taken as they come, asked about or not. Those that nobody knows are left out: upstream
-    # would bind the pod to them.
+    # Parity: whole nodes are taken as they come, asked about or not. Nodes that the table does not know are left out:
+    # upstream would bind the pod to them.
     known = (nodes.row_book.get(name) for name in read.nodes or ())
     return _distinct(row for row in known if row is not None and nodes.alive[row])
 
 
 def _goes_by_names(extender: Extender, read: FilterReply) -> bool:
+    """Parity: an extender that knows the cluster (nodeCacheCapable) answers with names; if it did not, upstream
+    falls back to the whole nodes."""
     return extender.node_cache_capable and read.node_names is not None
 
 
 def _distinct(rows: Iterable[int]) -> RowArray:
+    """Rows without repetitions, in the order of the reply."""
     return np.fromiter(dict.fromkeys(rows), np.intp)
 
 
 def _note(read: FilterReply, objections: dict[str, Rejection]) -> None:
-    """Parity: what an extender says of a node replaces whatever was said of it before."""
+    """Parity: what an extender says of a node replaces what was said of it before, by filters too."""
     for name, reason in read.failed.items():
         objections[name] = curable(reason)
     for name, reason in read.unresolvable.items():
@@ -145,8 +157,8 @@ def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
 def _bare(nodes: NodeTable, rows: NDArray[np.intp]) -> NodeTable:
     """A sketch with nothing on these rows. What is counted over all nodes by their labels stays as it is."""
     bare = nodes.sketch()
-    bare.scored = nodes.scored.copy()
-    for matrix in (bare.requested, bare.scored):
+    bare.amounts.scored = nodes.amounts.scored.copy()
+    for matrix in (bare.amounts.requested, bare.amounts.scored):
         matrix[:, rows] = 0
     bare.pod_count[rows] = 0
     bare.images = Images()

@@ -14,31 +14,33 @@ class InterestedExtenders:
 
     extenders: tuple[Extender, ...]
     report: Callable[[str], None] = lambda text: None
-    """Told of an extender that failed where it may."""
+    """Receives a line about an ignorable extender that failed."""
     tell: Callable[[str], None] = lambda text: None
-    """Told what belongs to the story of the pod."""
+    """Receives lines for the story of the pod."""
 
     @property
     def reviews_victims(self) -> bool:
-        """Whether one of them has a say in whom preemption makes leave."""
+        """Whether one of them takes part in the choice of victims (preemptVerb)."""
         return any(extender.preempt_verb for extender in self.extenders)
 
     def skip(self, text: str, extender: Extender, fault: object) -> None:
-        """An extender that may fail did."""
+        """Report that an ignorable extender failed and is passed over."""
         self.report(f"{text}: extender {extender.url_prefix}: {fault}")
 
 
 def in_asking_order(extenders: Iterable[Extender]) -> tuple[Extender, ...]:
-    """Those that may fail come after those that must not; otherwise as configured."""
+    """Parity: ignorable extenders come after the others, otherwise the order is that of the configuration."""
     return tuple(sorted(extenders, key=lambda extender: extender.ignorable))
 
 
 def interested_in(extenders: Iterable[Extender], pod: Pod) -> tuple[Extender, ...]:
+    """The extenders that take part in attempts for this pod, in their order."""
     return tuple(extender for extender in extenders if is_interested(extender, pod))
 
 
 def is_interested(extender: Extender, pod: Pod) -> bool:
-    """Whether a container asks for a resource that the extender manages; one that manages none wants all pods."""
+    """Whether a container requests or limits a resource that the extender manages. An extender that manages none
+    takes part for all pods."""
     managed = {resource.name for resource in extender.managed_resources}
     if not managed:
         return True

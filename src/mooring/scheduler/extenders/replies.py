@@ -1,4 +1,8 @@
-"""What extenders answer, read as Go reads it: keys in any case, null for the empty value, anything else refused."""
+"""Calls to extenders as upstream writes them, and replies as Go reads them: keys in any case, null for the empty value,
+any other type refused.
+
+Error texts are those of Go's encoding/json, as far as they end up in events and conditions of pods.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,15 +19,18 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.pod import Pod
 
 MAX_TEXT = 4096
-"""How many characters of a reason or an error are kept: they end up in conditions and events."""
+"""How many characters of a reason or an error are kept. They end up in conditions and events, and an extender could
+send megabytes; an event's note holds 1,024 bytes anyway."""
 
 _FILTER, _VICTIMS, _SCORE = "ExtenderFilterResult", "MetaVictims", "HostPriority"
 _INT64 = range(-(1 << 63), 1 << 63)
+"""Go decodes scores and counts into int64, and refuses numbers outside."""
 _GO_KINDS: dict[type, str] = {bool: "bool", str: "string", int: "number", float: "number", list: "array"}
+"""What Go's json package calls a value of a type in its error messages; what is not here is an object."""
 
 
 class Unusable(Exception):
-    """A call failed, or its reply makes no sense: the text is what people are told."""
+    """A call failed, or its reply cannot be used: the text goes into conditions and events."""
 
     def __init__(self, text: str) -> None:
         super().__init__(_cut(text))
@@ -31,15 +38,21 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FilterReply:
+    """An ExtenderFilterResult."""
+
     nodes: list[str] | None = None
     """The names of the nodes that came back whole; None: none came back that way."""
     node_names: list[str] | None = None
     failed: dict[str, str] = field(default_factory=dict)
+    """Node -> reason. Preemption may help on these nodes."""
     unresolvable: dict[str, str] = field(default_factory=dict)
+    """Node -> reason. Preemption cannot help there."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaVictims:
+    """The victims on a node, by uid, and how many of them violate a PodDisruptionBudget."""
+
     uids: list[str]
     violations: int = 0
 
@@ -74,7 +87,7 @@ def read_victims(reply: CallReply) -> dict[str, MetaVictims]:
 
 
 def read_bound(reply: CallReply) -> None:
-    """Nothing: the pod is bound. Raises Unusable."""
+    """Returns if the pod is bound, raises Unusable otherwise."""
     members = _members(_value(reply), "value of type v1.ExtenderBindingResult")
     if error := _text(members.get("error"), "ExtenderBindingResult.Error"):
         raise Unusable(error)
@@ -88,6 +101,7 @@ def _meta_victims(written: Any) -> MetaVictims:
 
 
 def _names_of(nodes: Any) -> list[str] | None:
+    """The names in a NodeList; None if the member is absent."""
     if nodes is None:
         return None
     items = _list(_members(nodes, f"struct field {_FILTER}.Nodes").get("items"), "struct field NodeList.items")
@@ -95,7 +109,8 @@ def _names_of(nodes: Any) -> list[str] | None:
 
 
 def _name_of(node: Any) -> str:
-    # Hot: thousands may come back, and nearly all are written in the usual way.
+    """The name of a node that came back whole; all else of it is ignored."""
+    # Hot: thousands of nodes may come back, and nearly all have keys in the usual case: no copy with lower keys is made.
     if isinstance(node, dict) and isinstance(metadata := node.get("metadata"), dict):
         name = metadata.get("name")
         if isinstance(name, str):
@@ -108,6 +123,8 @@ def _name_of(node: Any) -> str:
 
 
 def _value(reply: CallReply) -> Any:
+    """The reply as a JSON value. Only a reply that msgspec refuses is read again with Go's leniency, which is
+    slower."""
     if isinstance(reply, CallFault):
         raise Unusable(reply.message)
     try:
@@ -137,6 +154,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _quoted(character: str) -> str:
+    """A character as Go's error messages show it."""
     return "'\\''" if character == "'" else f"'{character}'" if character.isprintable() else repr(character)
 
 
@@ -150,12 +168,14 @@ def _members(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _list(value: Any, where: str) -> list[Any] | None:
+    """A list, or None for null or absent."""
     if value is not None and not isinstance(value, list):
         raise _mismatch(value, where)
     return value
 
 
 def _map(value: Any, field_name: str) -> dict[str, Any]:
+    """An object with its keys as written: here keys are data (node names), not members of a struct."""
     if value is not None and not isinstance(value, dict):
         raise _mismatch(value, f"struct field {field_name}")
     return value or {}
@@ -192,6 +212,7 @@ def _integer(value: Any, field_name: str) -> int:
 
 
 def _mismatch(value: Any, where: str) -> Unusable:
+    """Go's UnmarshalTypeError. A number is shown with its value, cut at 80 characters since it may have any length."""
     kind = _GO_KINDS.get(type(value), "object")
     shown = f"number {value}"[:80] if kind == "number" else kind
     return Unusable(f"json: cannot unmarshal {shown} into Go {where}")
@@ -203,6 +224,7 @@ def _whole(text: str) -> str:
 
 
 def _cut(text: str) -> str:
+    """At most MAX_TEXT characters, with a mark where something is missing."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
 
 
@@ -218,7 +240,7 @@ def prioritize_call(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterab
 
 
 def preempt_call(extender: Extender, pod: Pod, victims: Mapping[str, Victims]) -> Call:
-    """Who would have to leave where; to an extender that knows the cluster victims are named by their uid."""
+    """An ExtenderPreemptionArgs. An extender that knows the cluster gets victims by uid, others get whole pods."""
     if extender.node_cache_capable:
         meta = {name: _victims([{"UID": victim.id} for victim in on.pods], on) for name, on in victims.items()}
         return Call(extender, extender.preempt_verb, _about_victims(pod, None, meta))
@@ -227,11 +249,13 @@ def preempt_call(extender: Extender, pod: Pod, victims: Mapping[str, Victims]) -
 
 
 def bind_call(extender: Extender, pod: Pod, node_name: str) -> Call:
+    """An ExtenderBindingArgs. `binds` marks the call as one that changes the cluster."""
     body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
     return Call(extender, extender.bind_verb, body, binds=True)
 
 
 def _about_nodes(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterable[int]) -> JsonObject:
+    """An ExtenderArgs: names for extenders that know the cluster, whole nodes for others."""
     if extender.node_cache_capable:
         return {"Pod": pod, "Nodes": None, "NodeNames": [nodes.names[row] for row in rows]}
     items = [nodes.nodes[row] for row in rows]

@@ -1,4 +1,4 @@
-"""Preemption passes through extenders: each may drop nodes, and change who must leave."""
+"""Extenders review preemption: each may drop candidate nodes, and change the victims on the others."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,12 @@ IGNORED_NODE = "Ignored node for which the extender didn't report victims"
 def review(
     interested: InterestedExtenders, pod: Pod, nodes: NodeTable, victims: Mapping[str, Victims]
 ) -> Steps[Mapping[str, Victims] | CallFault]:
-    """Who must leave where, after all extenders that care have spoken; a fault where one failed that must not."""
+    """The victims by node after all extenders with a preemptVerb have reviewed them; a fault if one fails that is not
+    ignorable.
+
+    Parity: a node without victims ends preemption with an error, unless the extender is ignorable: then the node is
+    dropped.
+    """
     for extender in interested.extenders:
         if not extender.preempt_verb:
             continue
@@ -42,6 +47,7 @@ def review(
 
 
 def _reviewed(extender: Extender, reply: CallReply, nodes: NodeTable) -> dict[str, Victims]:
+    """Translate a reply back into pods. Raises Unusable for nodes and pods that do not exist."""
     return {name: _found(extender, name, meta, nodes) for name, meta in read_victims(reply).items()}
 
 

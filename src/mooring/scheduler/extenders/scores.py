@@ -1,4 +1,4 @@
-"""Scores by extenders: asked all at once, and added to what the plugins gave."""
+"""Scores by extenders: all are called at once, and their scores are added to those of the plugins."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,22 @@ from mooring.scheduler.extenders.replies import Unusable, prioritize_call, read_
 from mooring.scheduler.extenders.steps import Steps
 
 MAX_EXTENDER_SCORE = 10
-"""The best that an extender is expected to give; nobody checks it."""
+"""Upstream's MaxExtenderPriority: scores are scaled from 0..10 to the plugins' 0..100. Parity: the range is not
+checked."""
 NO_SCORE = "Failed to run extender's priority function. No score given by this extender."
+"""Upstream's log message. An extender that fails to score never fails the attempt."""
 
 
 def add_scores(
     interested: InterestedExtenders, attempt: Attempt, card: ScoreCard, explain: bool = False
 ) -> Steps[NDArray[np.bool_]]:
-    """Add what extenders give. Returns the places on the card that one of them spoke of.
+    """Add what extenders give. Returns a mask of the places on the card that one of them scored.
 
-    Parity: those win ties against the others; an extender that gives no scores at all speaks of every node.
+    Parity: those win ties against the others. An extender without a prioritizeVerb counts as having scored every node.
     """
     nodes, pod = attempt.context.nodes, attempt.context.pod
     if not attempt.runner.scores:
-        card.totals[:] = 0  # Parity: nodes are worth 1 each only where there is nobody at all to score them
+        card.totals[:] = 0  # Parity: nodes are worth 1 each only if neither plugins nor extenders score them
     rows: list[int] = np.arange(nodes.height)[card.rows].tolist()
     scoring = [extender for extender in interested.extenders if extender.prioritize_verb]
     spoken_of = np.full(len(rows), len(scoring) < len(interested.extenders), np.bool_)
@@ -47,7 +49,7 @@ def add_scores(
 def _weighed(
     extender: Extender, reply: CallReply, places: dict[str, int], spoken_of: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """What an extender gives to each place, on the plugins' scale; nodes that nobody asked about are left out."""
+    """What an extender gives to each place, on the plugins' scale. Nodes that were not asked about are left out."""
     given = [0] * len(places)
     for host, score in read_scores(reply):
         place = places.get(host)
@@ -58,5 +60,5 @@ def _weighed(
 
 
 def _wrapped(number: int) -> int:
-    """Parity: nobody checks the range, and what does not fit into 64 bits wraps around."""
+    """Parity: upstream adds int64 without checks, so a sum that does not fit into 64 bits wraps around."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -10,6 +10,7 @@ from mooring.scheduler.inputs import Input
 T = TypeVar("T")
 
 Steps = Generator[tuple[Call, ...], list[CallReply], T]
+"""Yields the calls of one step (all to be made at once), is sent their replies in the same order, returns a T."""
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class Suspension:
 
 
 def at_once(steps: Steps[T]) -> T:
-    """What comes of steps that need nobody's reply."""
+    """Run steps that make no calls, and return their result."""
     try:
         next(steps)
     except StopIteration as end:

@@ -23,11 +23,15 @@ from mooring.scheduler.observer import GroupResult
 from mooring.scheduler.verdict import is_pointless
 
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
+"""Upstream's words, here and below: they end up in conditions of pods and pod groups."""
 WAITS_FOR_PREEMPTION = f"{UNSCHEDULABLE_GROUP}, pod group is waiting for preemption to complete"
 
 
 def attempt_group(core: Core, first: QueuedPod) -> None:
-    """Try the group of a pod that was taken from the queue, with all its members that can be taken too."""
+    """Try the group of a pod that was popped, together with all members that wait in the queue.
+
+    Parity: members with different scheduler names fail, since one profile decides for the group.
+    """
     entries = _gather(core, first)
     if not entries:
         return
@@ -42,7 +46,8 @@ def attempt_group(core: Core, first: QueuedPod) -> None:
 
 
 def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
-    """The members to be tried, the most important first, then who has waited longest. The others need no attempt."""
+    """The members to be tried: highest priority first, then the one that has waited longest. Members that need no
+    attempt are left out."""
     groups = core.cluster.groups
     group = groups.of(first.pod) if groups is not None else None
     if group is None:
@@ -60,19 +65,25 @@ def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
 
 
 def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
+    """Try the members, then conclude for all at once. Seeds are numbered as if each member had been popped alone, so
+    that a run replays."""
     seed = core.queue.attempts - len(entries) + 1
     trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
     try:
         yield from trial.steps()
     except BaseException:
-        trial.give_back()  # a bug must not leave room held for nobody
+        trial.give_back()  # a bug must not leave room held that no pod will take
         raise
     core.observer.group_decided(entries[0])
     core.observer.group_ended(_conclude(core, trial), entries[0])
 
 
 def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
-    """Send the group to its nodes, or back to the queue. Parity: members beyond the minimum may stay behind alone."""
+    """Send the group to its nodes, or requeue all members. Parity: members beyond the minimum may fail alone.
+
+    Everything is given back before victims are evicted and members are requeued: both must see the cluster without the
+    trial.
+    """
     first = trial.members[0].entry.pod
     if trial.is_feasible and not trial.needs_preemption:
         write_group_status(core, first)
@@ -93,6 +104,7 @@ def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
 
 
 def _run_permit(core: Core, member: Member) -> None:
+    """A member of a group that goes: on to Permit again, now for real; or it fails alone."""
     if member.binding is None:
         assert member.failure is not None, "a member that was tried has room, or a reason why not"
         fail(core, member.entry, member.failure)
@@ -102,13 +114,14 @@ def _run_permit(core: Core, member: Member) -> None:
 
 
 def _group_failure(trial: GroupTrial, is_waiting: bool) -> AttemptFailure:
+    """The failure of the group as such: for its status, and for members without a reason of their own."""
     if trial.error is not None:
         return error(f"failed to schedule other pod from a pod group: {trial.error.message}")
     return AttemptFailure(WAITS_FOR_PREEMPTION if is_waiting else UNSCHEDULABLE_GROUP)
 
 
 def _failure(trial: GroupTrial, member: Member) -> AttemptFailure:
-    """Why a member of a group that is not sent off goes back to the queue."""
+    """Why a member of a group that does not go is requeued: its own reason, or that the group is not complete."""
     if trial.error is not None:
         return member.failure if member.failure is not None and member.has_error else _group_failure(trial, False)
     if member.binding is None:
@@ -121,9 +134,9 @@ def _failure(trial: GroupTrial, member: Member) -> AttemptFailure:
 
 
 def _make_room(core: Core, member: Member) -> None:
-    """The group will fit once others have left: have them leave.
+    """The group will fit once the victims have left: evict them.
 
-    Unlike upstream, nobody is evicted for a group that would not fit even then.
+    Unlike upstream, no pod is evicted for a group that would not fit even then.
     """
     room = member.room
     if room is not None and room.nomination is not None and room.found_by is not None:
@@ -137,7 +150,10 @@ POD_GROUP_SCHEDULED = "PodGroupScheduled"
 
 
 def write_group_status(core: Core, member: Pod, failure: AttemptFailure | None = None) -> None:
-    """Tell how the attempt ended, unless the status says so already. A group that was scheduled once remains so."""
+    """Set the condition PodGroupScheduled, unless the status has it already.
+
+    A group that was scheduled once stays so: members that come later and do not fit change nothing.
+    """
     group = cast("PodGroup | None", core.cluster.objects[PodGroup].get(member.group_key or ""))
     if group is None:
         return

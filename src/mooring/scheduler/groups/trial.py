@@ -1,6 +1,6 @@
-"""The trial of a pod group: its members are decided on one after another, each with the room of those before it taken.
+"""The trial of a pod group: members are decided on one after another, each without the room of those before it.
 
-What is held stays held until the trial is over: then the group is sent off, or all of it is given back.
+The room stays held until the trial is over. Then the group goes to its nodes, or all of it is given back.
 """
 
 from dataclasses import dataclass, field
@@ -26,20 +26,22 @@ class Member:
 
     entry: QueuedPod
     seed: int
+    """Breaks ties among nodes of equal score, as the number of the attempt does for a single pod."""
     decision: Decision | None = None
-    """None: it was not tried, as another one failed before."""
+    """None: it was not tried, because another member failed with an error before."""
     room: PostFilterResult | None = None
     failure: AttemptFailure | None = None
-    """Why it goes nowhere, or why not before others have left."""
+    """Why it cannot go, or cannot go before its victims have left."""
     binding: Binding | None = None
     """The room that is held for it."""
     promised: str | None = None
     """The node that it was nominated to before."""
     is_permitted: bool = False
-    """Nobody wants it to wait."""
+    """Permit let it go without a wait. Gang plugins make members wait until the minimum is reached."""
 
     @property
     def needs_preemption(self) -> bool:
+        """Whether it has a node, but only once victims have left."""
         return self.binding is not None and self.failure is not None
 
     @property
@@ -70,7 +72,8 @@ class GroupTrial:
         return any(member.needs_preemption for member in self.members)
 
     def steps(self) -> Steps[None]:
-        """Try one after another. A member that is rejected is passed over; an error ends it."""
+        """Try the members in order. A rejected member is passed over: the others may still reach the minimum. An
+        error ends the trial."""
         for member in self.members:
             yield from self._decide(member)
             self.core.observer.decided(member.entry)
@@ -79,12 +82,13 @@ class GroupTrial:
                 return
 
     def give_back(self) -> None:
-        """Nothing is held any longer, and who was nominated before is so again."""
+        """Release all room, in reverse order, and restore nominations that the trial deleted."""
         for member in reversed(self.members):
             if member.binding is not None:
                 self._release(member, member.binding)
 
     def _decide(self, member: Member) -> Steps[None]:
+        """Decide on one member with the room of the others taken; if it fits nowhere, ask PostFilter."""
         core, pod = self.core, member.entry.pod
         interested = extenders_for(core, pod)
         member.decision = yield from core.deciding(
@@ -94,7 +98,7 @@ class GroupTrial:
             member.room = yield from post_filter(self.runner, member.decision, interested)
 
     def _hold(self, member: Member) -> None:
-        """Take the room that was found, as the members that follow must do without it; then ask Permit."""
+        """Take the room that was found, so that the members that follow do without it; then ask Permit."""
         member.promised = self.core.queue.nominations.node_of(member.entry.uid)
         decision = member.decision
         if isinstance(decision, Placement):
@@ -116,7 +120,8 @@ class GroupTrial:
             self._ask_permits(member, member.binding)
 
     def _hold_promised(self, member: Member, decision: NoFit, node_name: str) -> None:
-        """Take the room beside those who are to leave. Nothing is reserved: this member is not sent off yet."""
+        """Take the room that preemption will free, although the victims still have it. Reserve does not run: this
+        member does not go in this attempt."""
         assert decision.failure is not None
         try:
             pod = self.core.cache.assume(member.entry.pod, node_name)
@@ -127,6 +132,8 @@ class GroupTrial:
         member.binding = Binding(member.entry, pod, self.runner, decision.failure.attempt.context)
 
     def _ask_permits(self, member: Member, binding: Binding) -> None:
+        """Ask Permit under GROUP_TRIAL: plugins say what they would answer if the group went, and must not act on
+        it."""
         binding.context.state.write(GROUP_TRIAL, True)
         waits = ask_permits(binding)
         binding.context.state.delete(GROUP_TRIAL)
@@ -137,6 +144,7 @@ class GroupTrial:
             member.is_permitted = not waits
 
     def _release(self, member: Member, binding: Binding) -> None:
+        """Give back the room of one member; Unreserve runs only where Reserve did."""
         if member.needs_preemption:
             self.core.cache.forget(binding.pod)
         else:

@@ -1,0 +1,234 @@
+"""What nodes have of each resource and what their pods request of it, as matrices: resources x rows of the node table.
+
+Units: cpu in milli-CPU, memory and ephemeral storage in bytes, extended resources in whole units.
+
+cpu, memory and ephemeral storage always have a place (a line of the matrices). An extended resource gets one when a
+plugin first asks about it, and only if a node has it: a pod may request thousands of resources that no node has, and a
+node may have thousands that no pod requests. A resource that no node has any more loses its place.
+
+Cells cannot overflow. Amounts are bounded when they are read (model/quantity.py), so a thousand pods of any size add up
+to less than MAX_SUM. The number of pods on a node is not bounded: beyond MAX_SUM a cell shows the limit, and the exact
+sum is kept aside. So what a pod adds is what it takes away again, to the last unit.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.facts import FIRST_CLASS
+from mooring.cluster.nodes.labels import grown
+from mooring.model.names import is_scalar_resource
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.quantity import parse_or, to_amount
+
+Column = NDArray[np.int64]
+Resources = slice | NDArray[np.intp]
+Rows = slice | NDArray[np.intp]
+
+NOWHERE = len(FIRST_CLASS)
+"""The place of all resources that no node has. Its cells stay 0: nothing is allocatable there, and nothing requested."""
+
+MAX_SUM = 1 << 61
+"""The largest sum that a cell shows. Three of them fit an int64: pods on a node, pods nominated there, and a request."""
+
+Beyond = dict[tuple[int, int], int]
+"""(Resource, row) -> the exact sum, where it is beyond MAX_SUM."""
+
+
+def cells(matrix: Column, resources: Resources, rows: Rows) -> Column:
+    """The part of `allocatable`, `requested` or `scored` for some resources and rows: resources x rows."""
+    if isinstance(resources, slice) or isinstance(rows, slice):
+        return matrix[resources, rows]
+    return matrix[resources[:, None], rows]
+
+
+class ResourceAmounts:
+    """Matrices of amounts. Ask `resource` or `resources` for the places first, then index: a new place may replace the
+    matrices, and places are good until `resources_version` grows.
+    """
+
+    def __init__(self, nodes: list[Node | None], pods_on: list[list[Pod]]) -> None:
+        self._nodes = nodes
+        """By row; this list and the next are those of the node table, which changes them in place."""
+        self._pods_on = pods_on
+        self._capacity = 0
+        self._origin: ResourceAmounts | None = None
+        """What this is a copy of. A copy takes the places of resources from there, so that both agree."""
+
+        self.resource_book: dict[str, int] = {name: i for i, name in enumerate(FIRST_CLASS)}
+        """Resource -> place, of those that have one."""
+        self.resources_version = 0
+        """Grows when a resource gets a place or loses it."""
+        self._suppliers: Counter[str] = Counter()
+        """How many nodes have an extended resource. One that no node has is not in it."""
+        self._free_places: list[int] = []
+
+        self.allocatable: Column = np.zeros((len(FIRST_CLASS) + 1, 0), np.int64)
+        self.requested: Column = self.allocatable.copy()
+        self.scored: Column = self.allocatable.copy()
+        """Like `requested`, but pods that ask for no cpu or memory count with a default: what scoring goes by."""
+        self._requested_beyond: Beyond = {}
+        self._scored_beyond: Beyond = {}
+
+    # ---- places of resources
+
+    def resource(self, name: str) -> int:
+        """The place of a resource in the matrices, NOWHERE if no node has it. Good until `resources_version` grows."""
+        index = self.resource_book.get(name)
+        if index is not None:
+            return index
+        return self._give_place(name) if name in self._suppliers else NOWHERE
+
+    def resources(self, names: Iterable[str]) -> Resources:
+        """The places of several resources, for `cells`. There must be at least one name."""
+        found = [self.resource(name) for name in names]
+        if found == list(range(found[0], found[0] + len(found))):
+            return slice(found[0], found[0] + len(found))  # Hot: NumPy reads a slice without a copy
+        return np.array(found, np.intp)
+
+    def supplied(self) -> list[str]:
+        """The resources that nodes have besides cpu, memory and ephemeral storage."""
+        return list(self._suppliers)
+
+    def supply(self, node: Node | None, change: int) -> None:
+        """Note which resources a node has (+1), or has no longer (-1); what no node has loses its place."""
+        for name in (node.status.allocatable or {}) if node is not None else ():
+            if not is_scalar_resource(name):
+                continue
+            self._suppliers[name] += change
+            if not self._suppliers[name]:
+                del self._suppliers[name]
+                self._take_place(name)
+
+    def _give_place(self, name: str) -> int:
+        """Count a resource from now on."""
+        if self._origin is not None:
+            return self._follow(self._origin, name)
+        index = self._free_places.pop() if self._free_places else len(self.resource_book) + 1  # one place is NOWHERE
+        if index >= len(self.allocatable):  # double the matrices, so that n new resources cost n cells and not n * n
+            more = np.zeros_like(self.allocatable)
+            self.allocatable = np.vstack((self.allocatable, more))
+            self.requested = np.vstack((self.requested, more))
+            self.scored = np.vstack((self.scored, more))
+        self.resource_book[name] = index
+        self.resources_version += 1
+        for row, node in enumerate(self._nodes):
+            text = (node.status.allocatable or {}).get(name) if node is not None else None
+            self.allocatable[index, row] = 0 if text is None else to_amount(parse_or(text, 0))
+        self._fill_place(name, index)
+        return index
+
+    def _follow(self, origin: "ResourceAmounts", name: str) -> int:
+        """Count a resource in a copy: at the place that it has, or now gets, in the original."""
+        index = origin.resource(name)
+        self.allocatable = origin.allocatable
+        more = np.zeros((len(origin.requested) - len(self.requested), self._capacity), np.int64)
+        self.requested = np.vstack((self.requested, more))
+        self.scored = np.vstack((self.scored, more))  # a copy even if nothing is missing: a sketch shares `scored`
+        self._scored_beyond = dict(self._scored_beyond)
+        self.resource_book[name] = index
+        self.resources_version = origin.resources_version
+        self._fill_place(name, index)
+        return index
+
+    def _fill_place(self, name: str, index: int) -> None:
+        """Sum up what the pods on nodes hold of a resource that has just got its place."""
+        self._clear_place(index)
+        for row, pods in enumerate(self._pods_on):
+            held = [pod.shape.held[name] for pod in pods if name in pod.shape.held]
+            if held:
+                add_exactly(self.requested, self._requested_beyond, index, row, sum(amount for amount, _ in held))
+                add_exactly(self.scored, self._scored_beyond, index, row, sum(scored for _, scored in held))
+
+    def _take_place(self, name: str) -> None:
+        index = self.resource_book.pop(name, None)
+        if index is not None:
+            self.allocatable[index] = 0
+            self._clear_place(index)
+            self._free_places.append(index)
+            self.resources_version += 1
+
+    def _clear_place(self, index: int) -> None:
+        self.requested[index] = self.scored[index] = 0
+        for beyond in (self._requested_beyond, self._scored_beyond):
+            for cell in [cell for cell in beyond if cell[0] == index]:
+                del beyond[cell]
+
+    # ---- rows
+
+    def grow(self, capacity: int) -> None:
+        """Make room for so many rows."""
+        self._capacity = capacity
+        self.allocatable = grown(self.allocatable, capacity)
+        self.requested = grown(self.requested, capacity)
+        self.scored = grown(self.scored, capacity)
+
+    def put_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
+        """What the node of a row has, by resource; resources without a place are left out."""
+        self.allocatable[:, row] = 0
+        for name, amount in amounts.items():
+            index = self.resource_book.get(name)
+            if index is not None:
+                self.allocatable[index, row] = amount
+
+    def add(self, pod: Pod, row: int, change: int) -> None:
+        """Count what a pod requests on a row (+1), or count it no longer (-1)."""
+        for name, (amount, scored) in pod.shape.held.items():
+            index = self.resource_book.get(name)
+            if index is not None:
+                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
+                add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
+
+    def add_requested(self, pod: Pod, row: int, change: int) -> None:
+        """The same in a sketch, whose `scored` belongs to the original."""
+        for name, (amount, _) in pod.shape.held.items():
+            index = self.resource_book.get(name)
+            if index is not None:
+                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
+
+    def count_anew(self, row: int) -> None:
+        """Sum up a row from the pods that are on it: counting failed halfway."""
+        self.requested[:, row] = self.scored[:, row] = 0
+        for beyond in (self._requested_beyond, self._scored_beyond):
+            for cell in [cell for cell in beyond if cell[1] == row]:
+                del beyond[cell]
+        for pod in self._pods_on[row]:
+            self.add(pod, row, 1)
+
+    # ---- copies
+
+    def fork(self, pods_on: list[list[Pod]]) -> Self:
+        """A copy in which pods come and go (`add`). It shares what nodes have, which must not change meanwhile."""
+        other = self.sketch(pods_on)
+        other.scored, other._scored_beyond = self.scored.copy(), dict(self._scored_beyond)
+        return other
+
+    def sketch(self, pods_on: list[list[Pod]]) -> Self:
+        """A lighter copy that shares `scored` as well: only `add_requested` may count pods in it."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._origin, other._pods_on = self, pods_on
+        other.resource_book = dict(self.resource_book)
+        other.requested, other._requested_beyond = self.requested.copy(), dict(self._requested_beyond)
+        return other
+
+
+def add_exactly(matrix: Column, beyond: Beyond, index: int, row: int, change: int) -> None:
+    """Add to one cell.
+
+    | cell    | beyond  | change | cell afterwards | beyond afterwards |
+    | 5       |         | 3      | 8               |                   |
+    | 2^61    |         | 3      | 2^61            | 2^61 + 3          |
+    | 2^61    | 2^61+3  | -4     | 2^61 - 1        |                   |
+    """
+    total = (beyond.pop((index, row), None) if beyond else None) or matrix.item(index, row)
+    total += change
+    if -MAX_SUM <= total <= MAX_SUM:
+        matrix[index, row] = total
+    else:
+        beyond[index, row] = total
+        matrix[index, row] = MAX_SUM if total > 0 else -MAX_SUM
