@@ -7,7 +7,8 @@ import pytest
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.framework import config
-from mooring.framework.memo import MEMO_OVERHEAD_BYTES, KeptAnswers
+from mooring.framework.kept_answers import KeptAnswers
+from mooring.framework.memo import MEMO_OVERHEAD_BYTES
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_runners

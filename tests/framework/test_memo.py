@@ -16,7 +16,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes import table as table_module
 from mooring.cluster.nodes.check import check_table
 from mooring.framework import config
-from mooring.framework.memo import DEFAULT_LIMIT_BYTES, KeptAnswers
+from mooring.framework.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
 from mooring.framework.runner import Runner
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node

@@ -20,7 +20,8 @@ from mooring.framework.asking import (
     scoring,
 )
 from mooring.framework.context import SchedulingContext
-from mooring.framework.memo import KeptQuestion, ShapeMemo
+from mooring.framework.kept_columns import KeptQuestion
+from mooring.framework.memo import ShapeMemo
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
     Codes,

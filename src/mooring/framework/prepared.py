@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from mooring.framework.asking import ask_filter, ask_score
-from mooring.framework.memo import KeptQuestion, PluginPlan
+from mooring.framework.kept_columns import KeptQuestion
+from mooring.framework.memo import PluginPlan
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
 from mooring.framework.profiles import Profile

@@ -19,7 +19,7 @@ NARROWED_OUT = -2
 """... a PreFilter ruled the node out."""
 
 BLOCK = 256
-"""Rows in a block. Measured on 5,000 and 100,000 nodes: 128 and 512 take as long within noise."""
+"""Rows in a block: on 5,000 to 100,000 nodes there are 20 to 391 blocks, so that both passes stay short."""
 NO_BEST = np.iinfo(np.int64).min
 """The total of a row that is not feasible."""
 _NO_RANK = np.iinfo(np.int64).max

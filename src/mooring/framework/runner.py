@@ -3,7 +3,7 @@
 from mooring.cluster.cluster import Cluster
 from mooring.framework.attempt import Attempt
 from mooring.framework.context import SchedulingContext
-from mooring.framework.memo import KeptAnswers
+from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.prepared import PreparedProfile, SearchCursor
 from mooring.framework.profiles import Profile

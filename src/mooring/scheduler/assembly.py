@@ -9,7 +9,7 @@ from dataclasses import replace
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.memo import KeptAnswers
+from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.points import SchedulerServices
 from mooring.framework.prepared import SearchCursor
 from mooring.framework.profiles import build_profiles
