@@ -155,25 +155,20 @@ class Attempt:
 
     def filter(self, narrowing: Narrowing) -> Verdicts:
         """Ask every Filter plugin about the nodes that the ones before it let pass."""
-        caller, status = self.runner.caller, ERROR
+        caller, context, status = self.runner.caller, self.context, ERROR
         began_ns = caller.began()
         try:
-            verdicts = self._filter(narrowing)
+            kept = self._memo.first_rejections(context, self._kept_filters)
+            verdicts = Verdicts(kept, kept=kept)
+            if narrowing.names is not None:
+                verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
+            for index, plugin in self.runner.asked_filters:
+                if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
+                    self._ask_filter(index, plugin, verdicts)
             status = SUCCESS
         finally:
             caller.ended("Filter", status, began_ns)
-        caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
-        return verdicts
-
-    def _filter(self, narrowing: Narrowing) -> Verdicts:
-        context = self.context
-        kept = self._memo.first_rejections(context, self._kept_filters)
-        verdicts = Verdicts(kept, kept=kept)
-        if narrowing.names is not None:
-            verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
-        for index, plugin in self.runner.asked_filters:
-            if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
-                self._ask_filter(index, plugin, verdicts)
+        caller.filtered(self._no_filter, verdicts.first, context.nodes.alive_count)
         return verdicts
 
     def active_filters(self) -> list[tuple[int, FilterPlugin]]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import ChangeLog
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Plugin, Reads, Rows
 from mooring.model.shape import PodPart, ShapePart
@@ -56,18 +57,18 @@ class KeptColumn:
     """The answers of one plugin for all rows, for all pods that share what the plugin reads of them."""
 
     __slots__ = (
-        "_ask",
         "_byte_count",
         "_capacity",
         "_node_set_version",
         "_position",
+        "ask",
         "follows_nodes",
         "users",
         "values",
     )
 
     def __init__(self, question: KeptQuestion, byte_count: ByteCount) -> None:
-        self._ask = question.ask
+        self.ask = question.ask
         self.follows_nodes = question.reads <= Reads.NODE
         """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
         self._byte_count = byte_count
@@ -82,17 +83,15 @@ class KeptColumn:
         self._node_set_version = -1
         self._position = 0
 
-    def refresh_rows(self, context: SchedulingContext, position: int, rows: Rows) -> None:
-        """`refresh`, where the reader knows the rows that were touched since `position`; as a rule this column was up to
-        date there too, and so need not look them up again."""
-        nodes = context.nodes
-        is_known = self._position == position and self._node_set_version == nodes.node_set_version
-        if not is_known or self._capacity != nodes.capacity:
-            self.refresh(context)
-            return
-        self._capacity = 0  # should asking raise, nothing passes for answered
-        self._put(rows, self._ask(context, rows), nodes.capacity)
-        self._capacity, self._position = nodes.capacity, nodes.touches.end
+    def is_at(self, nodes: NodeTable, position: int) -> bool:
+        """Whether the answers are up to date but for the rows that were touched since `position`."""
+        is_same_table = self._node_set_version == nodes.node_set_version and self._capacity == nodes.capacity
+        return self._position == position and is_same_table
+
+    def take(self, nodes: NodeTable, rows: Rows, answer: NDArray[np.int64] | None) -> None:
+        """The answer for the rows that were touched since the position of `is_at`."""
+        self._put(rows, answer, nodes.capacity)
+        self._position = nodes.touches.end
 
     def refresh(self, context: SchedulingContext) -> None:
         """Ask again where something was touched that the answers depend on."""
@@ -108,7 +107,7 @@ class KeptColumn:
             rows = _news(log, self._position, nodes.height)
         self._capacity = 0  # should asking raise, nothing passes for answered
         if rows is not None:
-            self._put(rows, self._ask(context, rows), nodes.capacity)
+            self._put(rows, self.ask(context, rows), nodes.capacity)
         self._capacity, self._position = nodes.capacity, log.end
 
     def _put(self, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
@@ -175,7 +174,11 @@ class ColumnSet:
                 self._refresh_all(context)
             elif rows is not None:
                 for column in self.following_rows:
-                    column.refresh_rows(context, self._position, rows)
+                    # Hot: as a rule the column was up to date where this set was, so the rows are looked up once for all.
+                    if column.is_at(nodes, self._position):
+                        column.take(nodes, rows, column.ask(context, rows))
+                    else:
+                        column.refresh(context)
         self._capacity, self._node_set_version = nodes.capacity, nodes.node_set_version
         self._position, self._node_position = nodes.touches.end, nodes.node_touches.end
         return rows
