@@ -56,6 +56,7 @@ class Count:
     def restart(self) -> None:
         self.calls: Counter[CodeType] = Counter()
         self.depth = self.deepest = 0
+        self.stack: list[str] = []
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
@@ -71,7 +72,17 @@ class Count:
         self.depth = max(self.depth + step, 0)
         if event == "call":
             self.calls[code] += 1
-            self.deepest = max(self.deepest, self.depth)
+            if self.depth > self.deepest:
+                self.deepest, self.stack = self.depth, self._stack_of(frame)
+
+    def _stack_of(self, frame: FrameType | None) -> list[str]:
+        """The functions on the stack that count, the outermost first."""
+        found = []
+        while frame is not None:
+            if self._is_ours(frame.f_code):
+                found.append(frame.f_code.co_qualname)
+            frame = frame.f_back
+        return found[::-1]
 
     def _enter(self) -> None:
         self.entries += 1
@@ -89,7 +100,7 @@ class Count:
         names: Counter[str] = Counter()
         for code, calls in self.calls.items():
             names[f"{code.co_filename.removeprefix(self._prefix)}:{code.co_qualname}"] += calls
-        return {"calls": names.total(), "depth": self.deepest, "names": dict(names)}
+        return {"calls": names.total(), "depth": self.deepest, "stack": self.stack, "names": dict(names)}
 
 
 def counted(source: Path, out: str, under: str, arguments: list[str]) -> None:
@@ -234,7 +245,7 @@ def _walked(process: Process, walk: Any) -> dict[str, Any]:
     found, found_s = process.count(), time.monotonic() - begin
     names = Counter(found["names"])
     names.subtract({name: round(calls * found_s / idle_s) for name, calls in idle["names"].items()})
-    return {"calls": round(names.total() / PODS), "depth": found["depth"], "names": dict(names)}
+    return {**found, "calls": round(names.total() / PODS), "names": dict(names)}
 
 
 def walk_decide(source: Path) -> dict[str, Any]:
@@ -251,7 +262,7 @@ def walk_decide(source: Path) -> dict[str, Any]:
         ]
         scenario.write_text(subprocess.run(workloads, check=True, capture_output=True, text=True).stdout)
         found = Process(stack, source, ["bench", str(scenario)], under="decide").wait()
-        return {"calls": round(found["calls"] / PODS), "depth": found["depth"], "names": found["names"]}
+        return {**found, "calls": round(found["calls"] / PODS)}
 
 
 WALKS = {"run": walk_run, "post": walk_post, "decide": walk_decide}
@@ -261,7 +272,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, default=ROOT / "src", help="the folder that has the package mooring")
     parser.add_argument("--walk", choices=WALKS, action="append", help="only this walk; may be repeated")
-    parser.add_argument("--names", action="store_true", help="print the functions that are called most as well")
+    parser.add_argument(
+        "--names", action="store_true", help="print the deepest stack and the functions that are called most as well"
+    )
     parser.add_argument("--counted", default="", help=argparse.SUPPRESS)
     parser.add_argument("--under", default="", help=argparse.SUPPRESS)
     parser.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
@@ -273,6 +286,7 @@ def main() -> None:
     print(json.dumps({name: {"calls": walk["calls"], "depth": walk["depth"]} for name, walk in found.items()}))
     if asked.names:
         for name, walk in found.items():
+            print(f"{name}: deepest: {' > '.join(walk['stack'])}")
             for function, calls in Counter(walk["names"]).most_common(NAMES_SHOWN):
                 print(f"{name}: {calls / PODS:7.2f}  {function}")
 

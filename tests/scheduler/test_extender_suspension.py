@@ -9,6 +9,7 @@ from build import a_node
 from extending import Extended, a_pending, a_running, as_json
 from mooring.framework.intents import Bind, Call, CallFault, Intent
 from mooring.model.pod import Pod
+from mooring.scheduler import scheduler as scheduler_module
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,
@@ -204,7 +205,7 @@ def test_it_dies_between_filter_and_prioritize() -> None:
 
 def test_a_change_that_cannot_be_taken_in_does_not_keep_the_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Suspended()
-    monkeypatch.setattr("mooring.scheduler.intake.removed", lambda core, item: 1 / 0)
+    monkeypatch.setitem(scheduler_module._HANDLERS, ObjectRemoved, lambda core, input: 1 / 0)
     world.scheduler.handle(ObjectRemoved(a_node("n1")))
     world.scheduler.handle(ObjectAdded(a_node("n3")))
     world.reply(world.call, {"NodeNames": ["n2"]})

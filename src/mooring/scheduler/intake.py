@@ -5,6 +5,7 @@ the change. Upstream's exceptions are marked.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -28,6 +29,7 @@ from mooring.model.quantity import parse_or
 from mooring.queue.hints import pod_events
 from mooring.scheduler.core import Core
 from mooring.scheduler.evict import leaves
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.pre_bind import changed, pod_gone
 
 _RESOURCES: Mapping[type[KubeObject], str] = {
@@ -40,8 +42,10 @@ NODE_DELETE = ClusterEvent(NODE, Action.DELETE)
 _WAITING_POD_DELETE = ClusterEvent(UNSCHEDULABLE_POD, Action.DELETE)
 
 
-def added(core: Core, item: KubeObject) -> None:
+def added(core: Core, input: ObjectAdded) -> None:
     """An object was created, or is seen for the first time."""
+    core.observer.change_arrived()
+    item = input.item
     if isinstance(item, Pod):
         _pod_added(core, item)
     elif isinstance(item, Node):
@@ -53,8 +57,10 @@ def added(core: Core, item: KubeObject) -> None:
         _wake_for(core, Action.ADD, None, item)
 
 
-def updated(core: Core, old: KubeObject, new: KubeObject) -> None:
+def updated(core: Core, input: ObjectUpdated) -> None:
     """An object was changed."""
+    core.observer.change_arrived()
+    old, new = input.old, input.new
     if isinstance(old, Pod) and isinstance(new, Pod):
         _pod_updated(core, old, new)
     elif isinstance(old, Node) and isinstance(new, Node):
@@ -65,13 +71,15 @@ def updated(core: Core, old: KubeObject, new: KubeObject) -> None:
         _wake_for(core, Action.UPDATE, old, new)
 
 
-def removed(core: Core, item: KubeObject) -> None:
+def removed(core: Core, input: ObjectRemoved) -> None:
     """An object was deleted."""
+    core.observer.change_arrived()
+    item = input.item
     if isinstance(item, Pod):
         _pod_removed(core, item)
     elif isinstance(item, Node):
         core.queue.wake(NODE_DELETE, item, None)  # Parity: before the node is gone
-        _guard(core, lambda: core.cluster.nodes.remove_node(item.name))
+        _guard(core, partial(core.cluster.nodes.remove_node, item.name))
         core.observer.change_handled(NODE_DELETE)
     else:
         core.cluster.remove(type(item), item.key)
@@ -132,7 +140,7 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
     if new.is_terminating:
         leaves(core, new)
     if old.spec.node_name:
-        _guard(core, lambda: core.cache.update(old, new))
+        _guard(core, partial(core.cache.update, old, new))
         _wake_for_each(core, pod_events(old, new), old, new)
     elif new.spec.node_name:
         _assigned(core, new)
@@ -152,7 +160,7 @@ def _pod_removed(core: Core, pod: Pod) -> None:
     leaves(core, pod)
     held, queued = core.cache.get(pod.id), core.queue.get(pod.key)
     if pod.spec.node_name or (held is not None and not core.cache.is_assumed(pod.id)):
-        _guard(core, lambda: core.cache.remove(pod))
+        _guard(core, partial(core.cache.remove, pod))
         core.queue.wake(ASSIGNED_POD_DELETE, held or pod, None)
         core.observer.change_handled(ASSIGNED_POD_DELETE)
     if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):
@@ -176,7 +184,7 @@ def _waiting_removed(core: Core, pod: Pod) -> None:
 
 def _assigned(core: Core, pod: Pod) -> None:
     """A pod is on a node: new to us, or the confirmation of a binding of our own."""
-    _guard(core, lambda: core.cache.confirm(pod))
+    _guard(core, partial(core.cache.confirm, pod))
     if core.cluster.groups is not None:
         core.cluster.groups.add(pod)
     core.queue.wake(ASSIGNED_POD_ADD, None, pod)
@@ -208,7 +216,7 @@ def _assumed_leaves(core: Core, pod: Pod) -> None:
     if waiting is not None:
         waiting.reject("", "removed")  # its binding gives everything back, unless it was allowed to go on before
     if waiting is None or (waiting.release is not None and waiting.release.is_allowed):
-        _guard(core, lambda: core.cache.forget(assumed))
+        _guard(core, partial(core.cache.forget, assumed))
     core.queue.wake(ASSIGNED_POD_DELETE, assumed, None)
 
 

@@ -113,7 +113,7 @@ class Scheduler:
         """
         suspension = self.core.extender_calls.suspension
         if suspension is None:
-            _HANDLERS[type(input)](self, input)
+            _HANDLERS[type(input)](self.core, input)
             if self.core.outbox.activations:
                 self._activate()
         elif isinstance(input, CallAnswered) and input.token not in self.core.extender_calls.binders:
@@ -138,50 +138,6 @@ class Scheduler:
             except Exception as fault:  # one input that fails must not stop those behind it
                 self.core.report("an input that had to wait for an extender could not be taken in", fault)
         self.release_waiting()
-
-    def _object_added(self, input: ObjectAdded) -> None:
-        self.core.observer.change_arrived()
-        intake.added(self.core, input.item)
-
-    def _object_updated(self, input: ObjectUpdated) -> None:
-        self.core.observer.change_arrived()
-        intake.updated(self.core, input.old, input.new)
-
-    def _object_removed(self, input: ObjectRemoved) -> None:
-        self.core.observer.change_arrived()
-        intake.removed(self.core, input.item)
-
-    def _bind_answered(self, input: BindAnswered) -> None:
-        """Without a binding the pod was deleted or preempted meanwhile: the answer concerns no room of ours."""
-        binding = self.core.bindings.get(input.pod.id)
-        if binding is None:
-            return
-        if input.fault is None:
-            bind.finish(self.core, binding)
-        else:
-            bind.bind_failed(self.core, binding, input.fault, input.elsewhere)
-
-    def _eviction_answered(self, input: EvictionAnswered) -> None:
-        evict.evicted(self.core, input.victim, input.preemptor, input.fault, was_there=input.was_there)
-
-    def _write_answered(self, input: WriteAnswered) -> None:
-        pre_bind.written(self.core, input.token, input.item, input.fault)
-
-    def _call_answered(self, input: CallAnswered) -> None:
-        """No attempt waits, so it is the answer of an extender that binds, or one that came too late."""
-        called = self.core.extender_calls.binders.pop(input.token, None)
-        if called is not None:
-            bind.binder_replied(self.core, *called, input.reply)
-
-    def _time_passed(self, input: TimePassed) -> None:
-        """In upstream these are goroutines of their own: permit timers, PreBind polls, the backoff flush."""
-        self.core.services.waiting.expire(self.core.clock.now_ns())
-        pre_bind.continue_due(self.core)
-        self.core.queue.flush_backoff()
-        self.core.observer.time_passed()
-
-    def _half_minute_passed(self, input: HalfMinutePassed) -> None:
-        self.core.queue.flush_unschedulable()
 
     # ---- attempts and what they lead to
 
@@ -331,14 +287,55 @@ class Scheduler:
         return faults
 
 
-_HANDLERS: dict[type[Input], Callable[[Scheduler, Any], None]] = {
-    ObjectAdded: Scheduler._object_added,
-    ObjectUpdated: Scheduler._object_updated,
-    ObjectRemoved: Scheduler._object_removed,
-    BindAnswered: Scheduler._bind_answered,
-    EvictionAnswered: Scheduler._eviction_answered,
-    WriteAnswered: Scheduler._write_answered,
-    CallAnswered: Scheduler._call_answered,
-    TimePassed: Scheduler._time_passed,
-    HalfMinutePassed: Scheduler._half_minute_passed,
+# ---- what is done with each input
+
+
+def _bind_answered(core: Core, input: BindAnswered) -> None:
+    """Without a binding the pod was deleted or preempted meanwhile: the answer concerns no room of ours."""
+    binding = core.bindings.get(input.pod.id)
+    if binding is None:
+        return
+    if input.fault is None:
+        bind.finish(core, binding)
+    else:
+        bind.bind_failed(core, binding, input.fault, input.elsewhere)
+
+
+def _eviction_answered(core: Core, input: EvictionAnswered) -> None:
+    evict.evicted(core, input.victim, input.preemptor, input.fault, was_there=input.was_there)
+
+
+def _write_answered(core: Core, input: WriteAnswered) -> None:
+    pre_bind.written(core, input.token, input.item, input.fault)
+
+
+def _call_answered(core: Core, input: CallAnswered) -> None:
+    """No attempt waits, so it is the answer of an extender that binds, or one that came too late."""
+    called = core.extender_calls.binders.pop(input.token, None)
+    if called is not None:
+        bind.binder_replied(core, *called, input.reply)
+
+
+def _time_passed(core: Core, input: TimePassed) -> None:
+    """In upstream these are goroutines of their own: permit timers, PreBind polls, the backoff flush."""
+    core.services.waiting.expire(core.clock.now_ns())
+    pre_bind.continue_due(core)
+    core.queue.flush_backoff()
+    core.observer.time_passed()
+
+
+def _half_minute_passed(core: Core, input: HalfMinutePassed) -> None:
+    core.queue.flush_unschedulable()
+
+
+_HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
+    ObjectAdded: intake.added,
+    ObjectUpdated: intake.updated,
+    ObjectRemoved: intake.removed,
+    BindAnswered: _bind_answered,
+    EvictionAnswered: _eviction_answered,
+    WriteAnswered: _write_answered,
+    CallAnswered: _call_answered,
+    TimePassed: _time_passed,
+    HalfMinutePassed: _half_minute_passed,
 }
