@@ -128,10 +128,11 @@ class Cache:
         """Count the new object instead of the known one; if that fails, the known one stays counted."""
         try:
             self._nodes.displace(known.id)
-            self._put(new)
+            self._nodes.place(new, new.spec.node_name)
         except BaseException:
             self._put(known)
             raise
+        self._pods[new.id] = new
 
 
 def _shown(pod: Pod) -> str:
