@@ -92,8 +92,9 @@ class KeptAnswers:
         """Drop memos until the rest is within the limit; the one in use stays."""
         for memos in (self._new, self._protected):
             while memos and self.byte_count.bytes > self.limit_bytes:
-                key = next((key for key, memo in memos.items() if memo is not used), None)
-                if key is None:
+                # No loop over the items: the garbage collector may free a shape at any time, and its memo with it.
+                key = next(iter(memos))
+                if memos[key] is used:  # it was used last, so there are no others
                     break
                 self._drop(memos.pop(key))
                 self._evicted[key] = None
