@@ -8,16 +8,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from mooring.cluster.nodes.kernels import MAX_SCORE
 from mooring.cluster.nodes.table import FEW
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, FilterPlugin, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import describe
 
 P = TypeVar("P", bound=Plugin)
-
-MAX_SCORE = 100
-_ONE_ROW = np.zeros(1, np.intp)
-"""For a score that is the same for all nodes, and so is normalised for one."""
 
 
 class AttemptError(Exception):
@@ -51,7 +48,7 @@ def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows) -> 
     try:
         codes = context.wrap("Filter", plugin.name, plugin.filter)(context, rows)
         if codes is not None:
-            _check_form(codes, context, rows, "codes")
+            _check_form(codes, count_rows(context, rows), "codes")
     except Exception as fault:
         raise AttemptError(f"{filtering(plugin)}: {describe(fault)}") from fault
     return codes
@@ -62,7 +59,7 @@ def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows) -> Sc
     try:
         scores = context.wrap("Score", plugin.name, plugin.score)(context, rows)
         if scores is not None:
-            _check_form(scores, context, rows, "scores")
+            _check_form(scores, count_rows(context, rows), "scores")
     except Exception as fault:
         raise AttemptError(f"{scoring(plugin)}: {describe(fault)}") from fault
     if scores is not None and not plugin.normalizes():
@@ -72,9 +69,9 @@ def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows) -> Sc
 
 def normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
     try:
-        given = rows if len(scores) != 1 else _ONE_ROW
+        asked = len(scores)  # one for all nodes, where the plugin tells no nodes apart
         scores = context.wrap("ScoreExtensionNormalize", plugin.name, plugin.normalize)(context, scores, rows)
-        _check_form(scores, context, given, "scores")
+        _check_form(scores, asked, "scores")
     except Exception as fault:
         text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}'
         raise AttemptError(text) from fault
@@ -82,11 +79,10 @@ def normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, r
     return scores
 
 
-def _check_form(answer: object, context: SchedulingContext, rows: Rows, what: str) -> None:
+def _check_form(answer: object, asked: int, what: str) -> None:
     if not isinstance(answer, np.ndarray) or answer.dtype != np.int64:
         form = f"an array of {answer.dtype}" if isinstance(answer, np.ndarray) else type(answer).__name__
         raise TypeError(f"{what} must be an array of int64, not {form}")
-    asked = len(rows) if not isinstance(rows, slice) else count_rows(context, rows)
     if len(answer) != asked:
         raise ValueError(f"{len(answer)} {what} for {asked} nodes")
 

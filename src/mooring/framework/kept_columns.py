@@ -135,6 +135,7 @@ class KeptColumn:
             self.values = self.values.astype(np.int64)
 
     def clear(self) -> None:
+        """Forget all answers: there are other nodes than those that they are about."""
         if self.values is not None:
             self._byte_count.bytes -= self.values.nbytes
             self.values = None

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.nodes.kernels import MAX_SCORE
 from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.kept_columns import ByteCount, ColumnKey, ColumnSet, Integers, KeptColumn, KeptQuestion
@@ -27,7 +28,6 @@ MEMO_OVERHEAD_BYTES = 10_000
 _MOST_CHANGED = 16
 """Changed rows up to which a ranking is kept up to date: looking through a block takes 5 µs, all 5,000 rows 30 µs."""
 _UNKNOWN = object()
-_MAX_SCORE = 100
 _MAX_INT32 = (1 << 31) - 1
 
 
@@ -59,10 +59,10 @@ class ShapeMemo:
     may have skipped some, and will skip the same ones every time.
     """
 
-    def __init__(self, store: MemoOwner | None = None) -> None:
-        """Without a store it shares no columns: what is asked in a what-if is forgotten with it."""
-        self._store = store
-        self._byte_count = store.byte_count if store is not None else ByteCount()
+    def __init__(self, owner: MemoOwner | None = None) -> None:
+        """Without an owner it shares no columns: what is asked in a what-if is forgotten with it."""
+        self._owner = owner
+        self._byte_count = owner.byte_count if owner is not None else ByteCount()
         self.kept_values = KeptValues()
         self._part_outcomes: dict[ShapePart, Outcomes] = {}
         self.outcomes: Outcomes = {}
@@ -88,7 +88,7 @@ class ShapeMemo:
 
     def outcomes_of(self, part: ShapePart) -> Outcomes:
         """What PreFilter and PreScore plugins said that follows from a part of the shape alone."""
-        return self._part_outcomes.setdefault(part, {}) if self._store is None else self._store.outcomes_of(part)
+        return self._part_outcomes.setdefault(part, {}) if self._owner is None else self._owner.outcomes_of(part)
 
     def settle(self, point: str, plan: PluginPlan, shape: PodShape) -> PluginPlan:
         """The plan without the plugins that are known to skip, or to have nothing to say, for this shape."""
@@ -152,7 +152,7 @@ class ShapeMemo:
         rows = self._scores.refresh(context)
         if len(self._sum) != nodes.capacity:
             before = self._sum.nbytes
-            is_small = sum(abs(weight) for _, weight in self._summed) * _MAX_SCORE < _MAX_INT32
+            is_small = sum(abs(weight) for _, weight in self._summed) * MAX_SCORE < _MAX_INT32
             self._sum = np.zeros(nodes.capacity, np.int32 if is_small else np.int64)
             self._byte_count.bytes += self._sum.nbytes - before
         parts = [(column.values, weight) for column, weight in self._summed if column.values is not None]
@@ -205,13 +205,13 @@ class ShapeMemo:
     def drop(self) -> None:
         """The memo is no longer kept. An attempt that still reads it finds it as it was."""
         self._byte_count.bytes -= MEMO_OVERHEAD_BYTES + self.arrays_bytes
-        self._byte_count, self._store = ByteCount(), None
+        self._byte_count, self._owner = ByteCount(), None
 
     def _find_columns(self, questions: list[KeptQuestion], shape: PodShape) -> list[tuple[int, KeptColumn]]:
         found = []
         for question in questions:
             key = question.plugin, question.point, shape.part(question.part)
-            column = self._store.column(key, question) if self._store else KeptColumn(question, self._byte_count)
+            column = self._owner.column(key, question) if self._owner else KeptColumn(question, self._byte_count)
             column.users += 1
             self.columns.append((key, column))
             found.append((question.index, column))

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.cluster.nodes.kernels import MAX_SCORE
 from mooring.framework.config.args import NodeResourcesFitArgs
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.problems import ConfigError, show
@@ -43,8 +44,6 @@ from mooring.framework.registry import Registry
 from mooring.framework.status import describe
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 
-MAX_NODE_SCORE = 100
-"""Upstream's MaxNodeScore: what a Score plugin gives at most, after normalising."""
 _MAX_INT64 = (1 << 63) - 1
 """Totals of scores must fit into upstream's int64."""
 _FIT = "NodeResourcesFit"
@@ -351,7 +350,7 @@ def _listed_weights(entries: Iterable[PluginEntry], made: Mapping[str, Plugin]) 
         if entry.name in weights or not isinstance(made.get(entry.name), ScorePlugin):
             continue
         weights[entry.name] = weight = entry.weight or 1
-        if total < 0 or weight * MAX_NODE_SCORE > _MAX_INT64 - total:
+        if total < 0 or weight * MAX_SCORE > _MAX_INT64 - total:
             raise _Refusal("score plugins: total score of Score plugins could overflow")
-        total += weight * MAX_NODE_SCORE
+        total += weight * MAX_SCORE
     return weights

@@ -44,28 +44,28 @@ BEST = 3
 class TieBreak(Protocol):
     """Which of several rows with the highest total is taken; the same from a list of them and from a ranking."""
 
-    def among(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int: ...
+    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int: ...
 
-    def at_the_top(self, ranking: RowRanking, seed: int) -> int: ...
+    def pick_ranked(self, ranking: RowRanking, seed: int) -> int: ...
 
 
 class LowestName:
     """The row whose node has the lowest name: the same every time."""
 
-    def among(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         return int(tied[nodes.name_rank()[tied].argmin()])
 
-    def at_the_top(self, ranking: RowRanking, seed: int) -> int:
+    def pick_ranked(self, ranking: RowRanking, seed: int) -> int:
         return ranking.lowest_named()
 
 
 class BySeed:
     """Any of the rows, uniformly, as the seed of the attempt decides."""
 
-    def among(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         return int(tied[choose(seed, len(tied))])
 
-    def at_the_top(self, ranking: RowRanking, seed: int) -> int:
+    def pick_ranked(self, ranking: RowRanking, seed: int) -> int:
         return ranking.nth(choose(seed, ranking.count()))
 
 
@@ -87,7 +87,7 @@ class DecideOptions:
     """In the order in which they are asked (extenders/interest.py)."""
 
     @property
-    def records(self) -> bool:
+    def keeps_details(self) -> bool:
         """Whether more of a decision is kept than where the pod goes."""
         return self.record or self.explain
 
@@ -130,7 +130,7 @@ def deciding(
         found = len(attempt.context.nodes.alive[feasible])
         if not found:
             return _reviewed(_no_fit(attempt, verdicts, narrowing, options), interested)
-        if interested is None and verdicts.first is verdicts.kept and not options.records and found > 1:
+        if interested is None and verdicts.first is verdicts.kept and not options.keeps_details and found > 1:
             return _take_best(attempt, attempt.score(feasible, only_best=True), options)
         card = scoring.score(feasible, options.explain) if found > 1 else None
         assert not isinstance(card, RankedRows), "all totals are wanted"
@@ -173,7 +173,7 @@ def _take_best(attempt: Attempt, card: ScoreCard | RankedRows, options: DecideOp
     if isinstance(card, ScoreCard):
         placement = _pick(attempt, card, options, None)
     else:
-        row = options.tie_break.at_the_top(card.ranking, attempt.context.seed)
+        row = options.tie_break.pick_ranked(card.ranking, attempt.context.seed)
         highest = card.ranking.highest() + card.added
         placement = Placement(attempt.context.nodes.names[row], row, highest, card.count)
     placement.context = attempt.context
@@ -255,7 +255,7 @@ def _pick(attempt: Attempt, card: ScoreCard, options: DecideOptions, favoured: N
         tied = tied[favoured[tied]]
     if not isinstance(card.rows, slice):
         tied = card.rows[tied]
-    row = options.tie_break.among(nodes, tied, attempt.context.seed)
+    row = options.tie_break.pick(nodes, tied, attempt.context.seed)
     return Placement(nodes.names[row], row, int(highest), len(card.totals))
 
 
@@ -270,7 +270,7 @@ def _record(
 ) -> None:
     """Add to a placement what the options ask to keep of how it came about."""
     nodes = attempt.context.nodes
-    if options.records:
+    if options.keeps_details:
         placement.diagnosis = diagnose(attempt, verdicts, narrowing)
         placement.best = _best(nodes, card) if card else []
     if options.explain:

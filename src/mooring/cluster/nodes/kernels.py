@@ -11,6 +11,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 MAX_SCORE = 100
+"""Upstream's MaxNodeScore: what a Score plugin gives at most, after normalising."""
 
 _ALMOST_HALF = 0.49999999999999994
 """The number before 0.5: adding 0.5 itself would carry this very number, and whole ones beyond 2^52, up to the next."""

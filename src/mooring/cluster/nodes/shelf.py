@@ -156,7 +156,7 @@ def _place(volume: PersistentVolume) -> tuple[object, ...]:
 Ints = NDArray[np.int64]
 
 NONE = np.iinfo(np.int64).max
-"""In the place of a rank: there is no volume."""
+"""Instead of a rank: there is no volume."""
 
 
 def lowest_of_groups(groups: Ints, ranks: Ints, width: int, depth: int) -> Ints:

@@ -177,7 +177,7 @@ class NodeTable:
         return pod
 
     def exchange(self, old: Pod, new: Pod) -> bool:
-        """Put one object of a pod in the place of another, if no count depends on the difference. False: nothing was
+        """Replace one object of a pod with another, if no count depends on the difference. False: nothing was
         done.
 
         Parity: upstream removes and adds the pod, so it is the last in `pods_on` afterwards.

@@ -87,7 +87,7 @@ def _weight(written: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What this program is. `language_version` is in the place of Go's version."""
+    """What this program is. `language_version` is shown where upstream shows Go's version."""
 
     component: str = "kube-scheduler"
     binary_version: str = "1.36.4"

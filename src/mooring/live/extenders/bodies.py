@@ -1,4 +1,4 @@
-"""The bodies of calls to extenders: the core's plain data, with whole objects in the place of what the core keeps of them.
+"""The bodies of calls to extenders: the core's plain data, with whole objects instead of the parts that the core keeps.
 
 The core decodes only the fields that a scheduler reads, but extenders get pods and nodes whole. An embedded cluster has whole
 objects in its store; for a live one, `Originals` keeps them as the reflectors receive them, and only if there are extenders.

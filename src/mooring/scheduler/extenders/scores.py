@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.framework.asking import MAX_SCORE
+from mooring.cluster.nodes.kernels import MAX_SCORE
 from mooring.framework.attempt import Attempt, ScoreCard
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import CallReply
