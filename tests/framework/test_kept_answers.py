@@ -11,6 +11,7 @@ from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.memo import MEMO_OVERHEAD_BYTES
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 
@@ -86,16 +87,16 @@ def test_what_is_kept_goes_with_the_last_pod_of_its_shape() -> None:
     assert world.kept.check() == []
 
 
-def test_columns_are_shared_by_shapes_that_agree_in_a_part() -> None:
+def test_answers_are_shared_by_shapes_that_agree_in_a_part() -> None:
     world = World(1 << 30)
     one, other = templates(2)
     world.decide(one)
     alone = world.kept.byte_count.bytes
     world.decide(other)
     assert world.kept.byte_count.bytes - alone <= alone
-    plugins = [key[0].name for key in world.kept._columns]
-    assert plugins.count("TaintToleration") == 2, "one for Filter and one for Score"
-    assert plugins.count("NodeResourcesFit") == 4, "Filter and Score for each of the two"
+    parts = [memo.questions.part for memo in world.kept._parts[PROFILE.scheduler_name].values()]
+    assert parts.count(PodPart.TOLERATIONS) == 1
+    assert parts.count(PodPart.REQUESTS) == 2
 
 
 def test_another_table_voids_what_is_kept() -> None:

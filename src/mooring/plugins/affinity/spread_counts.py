@@ -26,6 +26,7 @@ from mooring.cluster.pods.tally import sum_by_code
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, Rows
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.plugins.affinity.spread_constraints import Constraints, SpreadConstraint
 
 FEW_CONSTRAINTS = 64
@@ -74,11 +75,12 @@ def counted_by(context: SchedulingContext, constraints: Constraints, action: str
     def find() -> Counted:
         return _find_counted(context, constraints, require_all)
 
-    # All pods of a shape have constraints with the same keys and policies, whatever their selectors, so the action is
-    # key enough. The height is part of it because a pod on a node that was never seen makes the table longer, though no
-    # node changes.
-    key = ("spread", action, context.nodes.height)
-    return context.of_nodes(key, find) if len(constraints) <= FEW_CONSTRAINTS else find()
+    # All pods with the same spread constraints have the same keys and policies, whatever their selectors, so the action is
+    # key enough beside the parts of the shape that policies honour. The height is part of it because a pod on a node that
+    # was never seen makes the table longer, though no node changes.
+    honoured = context.shape.part(PodPart.NODE_SELECTION), context.shape.part(PodPart.TOLERATIONS)
+    key = ("spread", action, context.nodes.height, *honoured)
+    return context.of_nodes(key, find, PodPart.SPREAD) if len(constraints) <= FEW_CONSTRAINTS else find()
 
 
 def _find_counted(context: SchedulingContext, constraints: Constraints, require_all: bool) -> Counted:

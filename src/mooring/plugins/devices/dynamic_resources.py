@@ -35,17 +35,20 @@ from mooring.framework.points import (
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    Reads,
     ReservePlugin,
     Rows,
     ScorePlugin,
     Scores,
     Work,
+    reads,
 )
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.selectors import NodeMatcher, compile_node_selector
+from mooring.model.shape import PodPart
 from mooring.plugins.devices.allocation import (
     BindingFailed,
     ClaimMetrics,
@@ -134,6 +137,7 @@ class DynamicResources(
             return final(str(why))
         return None
 
+    @reads(Reads.CLUSTER, PodPart.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         """Find the claims and check what no node can cure. SKIP for pods without claims and without resources that
         devices serve."""

@@ -44,6 +44,7 @@ from mooring.model.kinds.storage import (
     STORAGE_CLASS,
 )
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.model.storage import (
     CSIDriver,
     CSINode,
@@ -106,6 +107,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     # ---- which nodes will do
 
+    @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         if not context.shape.has_storage:
             return SKIP_SHAPE
@@ -144,7 +146,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     # ---- which of them is best
 
-    @reads(Reads.SHAPE)
+    @reads(Reads.SHAPE, PodPart.STORAGE)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """SKIP unless the gate is on. Reads.SHAPE is right, and more than right: the answer depends on the gate alone."""
         return None if self._scores else SKIP
