@@ -15,6 +15,9 @@ from mooring.framework.status import describe
 
 P = TypeVar("P", bound=Plugin)
 
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""By the bytes of an integer."""
+
 
 class AttemptError(Exception):
     """The attempt ended in an error (not in a *no*): the text is what the pod's condition will say."""
@@ -111,7 +114,8 @@ def _check_form(answer: object, asked: int, what: str) -> None:
 
 
 def _check_range(plugin: ScorePlugin, scores: Scores) -> None:
-    if len(scores) and (scores.min() < 0 or scores.max() > MAX_SCORE):
+    # Hot: as unsigned, a negative score is larger than any allowed one, so one maximum finds both ends.
+    if len(scores) and np.maximum.reduce(scores.view(_UNSIGNED[scores.itemsize])) > MAX_SCORE:
         raise _out_of_range(plugin, int(next(s for s in scores if not 0 <= s <= MAX_SCORE)))
 
 

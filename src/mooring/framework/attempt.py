@@ -3,12 +3,14 @@
 Whatever a plugin raises ends the attempt with that plugin named; never the scheduler.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.asking import (
     AttemptError,
     ask_filter,
@@ -21,7 +23,7 @@ from mooring.framework.asking import (
 )
 from mooring.framework.context import SchedulingContext
 from mooring.framework.memo import ASK, PluginPlan, ShapeMemo
-from mooring.framework.part_memo import First, PartOutcomes, outcomes_of_skips
+from mooring.framework.part_memo import First, Integers, PartOutcomes, outcomes_of_skips
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
     Codes,
@@ -37,6 +39,8 @@ from mooring.framework.prepared import PreparedProfile
 from mooring.framework.ranking import NARROWED_OUT, PASSED, RowRanking
 from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, Code, Rejection, describe, final
 from mooring.model.shape import PodPart
+
+C = TypeVar("C")
 
 _FEW_CODES = 4096
 
@@ -86,6 +90,53 @@ class ScoreCard:
     by_plugin: dict[str, Scores] = field(default_factory=dict)
 
 
+class FeasibleRows:
+    """The rows that passed every filter. Hot: how many is known at once; which, only when a plugin asks for them."""
+
+    __slots__ = ("_passed", "_rows", "count")
+
+    def __init__(self, first: First) -> None:
+        """`first` has PASSED for these rows, and something else for the others."""
+        self._passed: Mask | None = first == PASSED
+        self.count = int(np.count_nonzero(self._passed))
+        self._rows: Rows | None = slice(0, len(first)) if self.count == len(first) else None
+
+    @classmethod
+    def of(cls, rows: Rows, count: int) -> "FeasibleRows":
+        """These rows, of which there are so many."""
+        self = object.__new__(cls)
+        self._passed, self._rows, self.count = None, rows, count
+        return self
+
+    @property
+    def rows(self) -> Rows:
+        if self._rows is None:
+            assert self._passed is not None
+            self._rows = self._passed.nonzero()[0]
+        return self._rows
+
+    def mask(self, totals: Integers) -> Integers:
+        """The totals of all rows, with the lowest number where a row did not pass."""
+        assert self._passed is not None
+        totals = totals[: len(self._passed)]
+        if self.count == len(totals):
+            return totals
+        masked: Integers = np.where(self._passed, totals, totals.dtype.type(np.iinfo(totals.dtype).min))
+        return masked
+
+
+@dataclass(slots=True)
+class MaskedTotals:
+    """The outcome of scoring where only kept scores tell nodes apart, row by row. Do not write to it."""
+
+    totals: Integers
+    """For all rows; what did not pass has the lowest number."""
+    added: int
+    """What the other scores add to each."""
+    count: int
+    """The number of feasible rows."""
+
+
 @dataclass(slots=True)
 class RankedRows:
     """The outcome of scoring where only kept scores tell nodes apart: all others add the same to each total."""
@@ -100,7 +151,7 @@ class RankedRows:
 class Attempt:
     """One attempt: call pre_filter, filter and score, in this order."""
 
-    __slots__ = ("_first", "_memo", "_no_filter", "_no_score", "_own_kin", "context", "runner")
+    __slots__ = ("_first", "_has_learned", "_memo", "_no_filter", "_no_score", "_own_kin", "context", "runner")
 
     def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
         self.runner = runner
@@ -109,6 +160,8 @@ class Attempt:
         self._no_filter: set[str] = set()
         self._no_score: set[str] = set()
         self._own_kin: tuple[Any, ...] | None = None
+        self._has_learned = False
+        """Whether a plugin skips that the plan has as one to ask."""
         self._first: First | None = None
         """What the kept filters say."""
 
@@ -133,7 +186,7 @@ class Attempt:
         self._no_filter.update(plan.skipped)
         refused: PodRejected | None = None
         for plugin, part, said in plan.steps:
-            outcome = said if said is not ASK else self._ask("PreFilter", plugin, part, plugin.pre_filter, self.context)
+            outcome = said if said is not ASK else self._ask("PreFilter", plugin, part)
             if outcome is None:
                 continue
             if outcome in SKIPS:
@@ -153,7 +206,7 @@ class Attempt:
             else:
                 raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
         if memo.pre_filter_plan is None:
-            memo.settle_filters(self._plan("PreFilter"))
+            memo.settle_filters(self._plan("PreFilter") if self._has_learned else plan)
         return refused or narrowing
 
     def _plan(self, point: str) -> PluginPlan:
@@ -176,9 +229,7 @@ class Attempt:
         skipped, others = [], []
         for index, plugin in plugins:
             try:
-                args = (self.context,) if point == "PreFilter" else (self.context, slice(0, self.context.nodes.height))
-                ask = plugin.pre_filter if point == "PreFilter" else plugin.pre_score
-                said = self._call(point, plugin, ask, *args)
+                said = self._call(point, plugin, slice(0, self.context.nodes.height))
             except AttemptError as fault:
                 said = fault
             if said in SKIPS:
@@ -187,15 +238,16 @@ class Attempt:
                 others.append((index, plugin, said))
         return PartOutcomes(frozenset(skipped), tuple(others)) if others else outcomes_of_skips(frozenset(skipped))
 
-    def _ask(self, point: str, plugin: Any, part: PodPart, ask: Any, *args: Any) -> Any:
+    def _ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
         """Ask a PreFilter or PreScore plugin whose answer depends on more than the shape, unless it is known to skip."""
         kept, key = self._memo.by_part[part], (plugin.name, point, *self._kin())
         version = plugin.version(self.context.cluster)
         if kept.quiet.get(key) == version:
             return SKIP
-        outcome = self._call(point, plugin, ask, *args)
+        outcome = self._call(point, plugin, feasible.rows if feasible is not None else None)
         if outcome is SKIP_SHAPE:
             kept.learn_skip(point, plugin.name)
+            self._has_learned = True
         elif outcome is SKIP_FOR_NOW:
             kept.learn_quiet(key, version)
         return outcome
@@ -208,9 +260,12 @@ class Attempt:
             self._own_kin = (pod.label_set, (owner.api_version, owner.kind, owner.name) if owner else None)
         return self._own_kin
 
-    def _call(self, point: str, plugin: Any, ask: Any, *args: Any) -> Any:
+    def _call(self, point: str, plugin: Any, rows: Rows | None) -> Any:
+        wrap = self.context.wrap
         try:
-            return self.context.wrap(point, plugin.name, ask)(*args)
+            if point == "PreFilter":
+                return wrap(point, plugin.name, plugin.pre_filter)(self.context)
+            return wrap(point, plugin.name, plugin.pre_score)(self.context, rows)
         except Exception as fault:
             raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
 
@@ -282,34 +337,42 @@ class Attempt:
             return
         everywhere = codes
         if not isinstance(rows, slice):
-            everywhere = np.zeros(height, np.int64)
+            everywhere = np.zeros(height, codes.dtype)
             everywhere[rows] = codes
         rejected = everywhere != 0
-        if rejected.any():
+        if np.count_nonzero(rejected):
             verdicts.codes[index] = everywhere
             verdicts.first = np.where(rejected, np.int8(index), verdicts.first)
 
     # ---- Score
 
-    def score(self, rows: Rows, explain: bool = False, *, only_best: bool = False) -> ScoreCard | RankedRows:
-        """Score the nodes that passed: PreScore, Score, normalise, range check, weights.
+    def score(self, rows: Rows, explain: bool = False) -> ScoreCard:
+        """Score the nodes that passed: PreScore, Score, normalise, range check, weights."""
+        feasible = FeasibleRows.of(rows, count_rows(self.context, rows))
+        return self._measured(feasible, lambda: self._totals(feasible, explain))
 
-        `only_best`: `rows` are those that the kept filters let pass, and only the best of them is wanted.
-        """
+    def best(self, verdicts: Verdicts) -> ScoreCard | RankedRows | MaskedTotals | None:
+        """The same, where only the best node is wanted; None: fewer than two passed."""
+        feasible = FeasibleRows(verdicts.first)
+        if feasible.count < 2:
+            return None
+        return self._measured(feasible, lambda: self._find_best(verdicts, feasible))
+
+    def _measured(self, feasible: FeasibleRows, score: Callable[[], C]) -> C:
         caller, point, status = self.runner.caller, "PreScore", ERROR
         began_ns = caller.began()
         try:
-            self._pre_score(rows)
+            self._pre_score(feasible)
             began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
-            card = self._ranked(rows) if only_best else self._totals(rows, explain)
+            card = score()
             status = SUCCESS
         finally:
             caller.ended(point, status, began_ns)
-        caller.scored(self._no_score, count_rows(self.context, rows))
+        caller.scored(self._no_score, feasible.count)
         return card
 
-    def _totals(self, rows: Rows, explain: bool) -> ScoreCard:
-        runner, context = self.runner, self.context
+    def _totals(self, feasible: FeasibleRows, explain: bool) -> ScoreCard:
+        runner, context, rows = self.runner, self.context, feasible.rows
         if not runner.scores:
             return ScoreCard(rows, np.ones(count_rows(context, rows), np.int64))
         kept_sum = self._memo.score_sum(context)
@@ -317,78 +380,78 @@ class Attempt:
         for index, plugin in enumerate(runner.scores) if explain else runner.asked_scores:
             if plugin.name in self._no_score:
                 continue
-            weighted = self._weighted(index, plugin, rows)
+            weighted = self._weighted(index, plugin, feasible)
             if index not in runner.summed:
                 card.totals += weighted
             if explain:
                 card.by_plugin[plugin.name] = np.zeros(len(card.totals), np.int64) + weighted
         return card
 
-    def _ranked(self, rows: Rows) -> ScoreCard | RankedRows:
-        runner, context = self.runner, self.context
-        if not runner.scores:
-            return self._totals(rows, explain=False)
+    def _find_best(self, verdicts: Verdicts, feasible: FeasibleRows) -> ScoreCard | RankedRows | MaskedTotals:
+        """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart."""
+        context = self.context
         kept_sum, added, parts = self._memo.score_sum(context), 0, []
-        for index, plugin in runner.asked_scores:
-            if plugin.name in self._no_score:
-                continue
-            weighted = self._weighted(index, plugin, rows)
-            if isinstance(weighted, int):
-                added += weighted
-            else:
-                parts.append(weighted)
-        ranking = None
-        if self._first is not None and not parts:
+        for index, plugin in self.runner.asked_scores:
+            if plugin.name not in self._no_score:
+                weighted = self._weighted(index, plugin, feasible)
+                if isinstance(weighted, int):
+                    added += weighted
+                else:
+                    parts.append(weighted)
+        if parts:
+            rows = feasible.rows
+            totals = kept_sum[rows].astype(np.int64)
+            totals += added
+            for part in parts:
+                totals += part
+            return ScoreCard(rows, totals)
+        if self._first is not None and verdicts.first is verdicts.kept:
             ranking = self._memo.ranking(context.nodes, self._first, kept_sum)
-        if ranking is not None:
-            return RankedRows(ranking, added, count_rows(context, rows))
-        totals = kept_sum[rows].astype(np.int64)
-        totals += added
-        for part in parts:
-            totals += part
-        return ScoreCard(rows, totals)
+            if ranking is not None:
+                return RankedRows(ranking, added, feasible.count)
+        return MaskedTotals(feasible.mask(kept_sum), added, feasible.count)
 
-    def _weighted(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
+    def _weighted(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
         """What a plugin adds to the totals; one number where it is the same for all nodes."""
         if not concerns(plugin, self.context, scoring):
             return 0
-        return self._scores_of(index, plugin, rows) * self.runner.weights[index]
+        scores, weight = self._scores_of(index, plugin, feasible), self.runner.weights[index]
+        return scores if weight == 1 else scores * weight
 
-    def _pre_score(self, rows: Rows) -> None:
-        memo = self._memo
+    def _pre_score(self, feasible: FeasibleRows) -> None:
+        memo, self._has_learned = self._memo, False
         plan = memo.pre_score_plan or self._plan("PreScore")
         self._no_score.update(plan.skipped)
         for plugin, part, said in plan.steps:
-            outcome = (
-                said if said is not ASK else self._ask("PreScore", plugin, part, plugin.pre_score, self.context, rows)
-            )
+            outcome = said if said is not ASK else self._ask("PreScore", plugin, part, feasible)
             if outcome in SKIPS:
                 self._no_score.add(plugin.name)
             elif isinstance(outcome, AttemptError):
                 raise outcome
         if memo.pre_score_plan is None:
-            memo.settle_scores(self._plan("PreScore"))
+            memo.settle_scores(self._plan("PreScore") if self._has_learned else plan)
 
-    def _scores_of(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
+    def _scores_of(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
         """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
         if index in self.runner.summed or self.runner.score_reads[index] is Reads.CLUSTER:
-            raw = ask_score(plugin, self.context, rows)
+            raw = ask_score(plugin, self.context, feasible.rows)
         else:
             column = self._memo.raw_scores(index)
             if column is None:
-                return self._level(index, plugin, rows)
-            raw = column[rows].astype(np.int64)
+                return self._level(index, plugin, feasible)
+            raw = column[feasible.rows].astype(np.int64)
         if not plugin.normalizes():
             return 0 if raw is None else raw
         # Hot: a plugin without anything to tell nodes apart is normalised for one node instead of thousands.
-        scores = normalize(plugin, self.context, np.zeros(1, np.int64) if raw is None else raw, rows)
+        scores = normalize(plugin, self.context, np.zeros(1, np.int64) if raw is None else raw, feasible.rows)
         return int(scores[0]) if raw is None else scores
 
-    def _level(self, index: int, plugin: ScorePlugin, rows: Rows) -> int:
-        """What a kept score plugin gives that tells no nodes apart; it is worked out once for the shape."""
-        level = self._memo.levels.get(index)
+    def _level(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> int:
+        """What a kept score plugin gives that tells no nodes apart. Its `normalize` depends on the scores alone."""
+        levels = self.runner.levels
+        level = levels.get(index)
         if level is None:
-            level = self._memo.levels[index] = int(normalize(plugin, self.context, np.zeros(1, np.int64), rows)[0])
+            level = levels[index] = int(normalize(plugin, self.context, np.zeros(1, np.int64), feasible.rows)[0])
         return level
 
 

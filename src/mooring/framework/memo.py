@@ -144,8 +144,6 @@ class ShapeMemo:
         self.by_part: Mapping[PodPart, PartMemo] = {part.questions.part: part for part in parts}
         self._own_values: dict[PodPart, KeptValues] = {}
         """Of parts that no plugin of the profile has questions about."""
-        self.levels: dict[int, int] = {}
-        """By index of a kept score plugin that tells no nodes apart: what normalising makes of 0."""
         self.pre_filter_plan: PluginPlan | None = None
         self.pre_score_plan: PluginPlan | None = None
         self._filtering: list[PartMemo] = []

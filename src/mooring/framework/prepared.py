@@ -55,6 +55,9 @@ class PreparedProfile:
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
 
+        self.levels: dict[int, int] = {}
+        """By index of a kept score plugin: what normalising makes of 0, where it tells no nodes apart."""
+
     def _questions_about(self, part: PodPart) -> PartQuestions:
         profile = self.profile
         filters = [

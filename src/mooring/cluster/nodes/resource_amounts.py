@@ -45,8 +45,10 @@ Beyond = dict[tuple[int, int], int]
 
 def cells(matrix: Column, resources: Resources, rows: Rows) -> Column:
     """The part of `allocatable`, `requested` or `scored` for some resources and rows: resources x rows."""
-    if isinstance(resources, slice) or isinstance(rows, slice):
+    if isinstance(rows, slice):
         return matrix[resources, rows]
+    if isinstance(resources, slice):
+        return matrix[resources].take(rows, axis=1)  # Hot: a fifth of the time that indexing takes
     return matrix[resources[:, None], rows]
 
 

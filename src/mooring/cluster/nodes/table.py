@@ -211,6 +211,11 @@ class NodeTable:
         """For each row the position of its node among all node names, sorted."""
         return self.order.name_rank(self.row_book, self.capacity)
 
+    def is_named_by_row(self) -> bool:
+        """Whether the nodes have the same order by name as by row."""
+        self.name_rank()
+        return self.order.is_by_row
+
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
         self.images.capture(self._rows(self._unsettled.news()))

@@ -125,7 +125,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 lambda part: self._judge(context, checked, part), len(checked.names), wanted
             )
         full, hopeless, short = self._judge(context, checked, rows)
-        if not short.any() and not full.any():
+        if not np.count_nonzero(short) and not np.count_nonzero(full):
             return None
         bits = _FIRST_RESOURCE << np.arange(len(checked.names))[:, None]
         codes: Codes = full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
@@ -153,7 +153,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
         allocatable = cells(nodes.amounts.allocatable, checked.resources, rows)
         short = checked.amounts > allocatable - cells(nodes.amounts.requested, checked.resources, rows)
-        if not short.any():
+        if not np.count_nonzero(short):
             return full, np.zeros(len(full), np.bool_), short
         too_much = checked.amounts > allocatable
         by_devices = self._by_devices(context)
