@@ -1,7 +1,9 @@
 """What is kept stays within its bytes, and a pass over many templates does not evict those that come again and again."""
 
+from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from build import a_cluster, a_node, a_pod
@@ -9,9 +11,11 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework import config
 from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.memo import MEMO_OVERHEAD_BYTES
+from mooring.framework.part_memo import PartMemo
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
+from mooring.model.workloads import Service
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 
@@ -40,6 +44,10 @@ class World:
     def is_kept(self, pod: Pod) -> bool:
         """Whether the memo of a pod's shape is the one that was there before."""
         return any(key[1]() is pod.shape for memos in (self.kept._new, self.kept._protected) for key in memos)
+
+
+def all_parts(kept: KeptAnswers) -> list[PartMemo]:
+    return [memo for by_part in kept._parts.values() for memo in by_part.values()]
 
 
 @pytest.fixture
@@ -94,9 +102,58 @@ def test_answers_are_shared_by_shapes_that_agree_in_a_part() -> None:
     alone = world.kept.byte_count.bytes
     world.decide(other)
     assert world.kept.byte_count.bytes - alone <= alone
-    parts = [memo.questions.part for memo in world.kept._parts[PROFILE.scheduler_name].values()]
+    parts = [memo.questions.part for memo in all_parts(world.kept)]
     assert parts.count(PodPart.TOLERATIONS) == 1
     assert parts.count(PodPart.REQUESTS) == 2
+
+
+def test_profiles_with_the_same_plugins_share_what_depends_on_nothing_else() -> None:
+    written = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: one
+- schedulerName: two
+- schedulerName: other
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+    runners, pod, cluster = build_runners(config.load(written)), a_pod(cpu="1"), a_small_cluster()
+    kept = runners["one"].kept
+    for name in ("one", "two", "other", "one", "two"):
+        assert runners[name].kept is kept
+        decide(runners[name], pod, cluster, DecideOptions())
+        assert kept.check() == []
+    parts = Counter(memo.questions.part for memo in all_parts(kept))
+    assert parts[PodPart.TOLERATIONS] == 1
+    assert parts[PodPart.REQUESTS] == 2
+
+
+def test_profiles_with_other_arguments_share_nothing_that_depends_on_them() -> None:
+    """One profile has hard default constraints, so that its PodTopologySpread rejects; the others skip Filter."""
+    written = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: lax
+- schedulerName: strict
+  pluginConfig:
+  - name: PodTopologySpread
+    args:
+      defaultingType: List
+      defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+"""
+    service = msgspec.convert(
+        {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "x"}}}, Service
+    )
+    cluster = a_cluster(service, a_node("a", cpu="9", labels={"zone": "a"}), a_node("b", cpu="1", labels={"zone": "b"}))
+    cluster.nodes.place(a_pod("first", labels={"app": "x"}), "a")
+    runners, pod = build_runners(config.load(written)), a_pod(cpu="500m", labels={"app": "x"})
+    for _ in range(2):
+        found = {name: decide(runners[name], pod, cluster, DecideOptions(explain=True)) for name in ("lax", "strict")}
+        nodes = {name: sorted(decision.details.feasible) for name, decision in found.items() if decision.details}
+        assert nodes == {"lax": ["a", "b"], "strict": ["b"]}
 
 
 def test_another_table_voids_what_is_kept() -> None:

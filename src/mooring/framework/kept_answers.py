@@ -1,6 +1,6 @@
 """Owns what the profiles of a scheduler keep from one attempt to the next, and bounds it in bytes."""
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from functools import partial
 from weakref import ref
 
@@ -31,8 +31,8 @@ class KeptAnswers:
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.byte_count = ByteCount()
-        self._parts: dict[str, dict[ShapePart, PartMemo]] = {}
-        """By name of the profile."""
+        self._parts: dict[object, dict[ShapePart, PartMemo]] = defaultdict(dict)
+        """By owner of the questions: profiles with the same ones share the answers."""
         self._new: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         """Both: least recently used first."""
@@ -73,9 +73,9 @@ class KeptAnswers:
 
     def _parts_of(self, profile: PreparedProfile, shape: PodShape) -> tuple[PartMemo, ...]:
         """What is kept for the parts of a shape, which other shapes may have too."""
-        kept, found = self._parts.setdefault(profile.profile.scheduler_name, {}), []
+        found = []
         for questions in profile.parts:
-            part = shape.part(questions.part)
+            kept, part = self._parts[questions.owner], shape.part(questions.part)
             memo = kept.get(part)
             if memo is None:
                 memo = kept[part] = PartMemo(questions, self.byte_count, partial(kept.pop, part))

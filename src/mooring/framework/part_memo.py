@@ -65,6 +65,8 @@ class PartQuestions:
     """The scores that need nothing but adding up."""
     normalized: tuple[KeptQuestion, ...] = ()
     """The scores that depend on those of other nodes."""
+    owner: object = None
+    """Profiles whose questions have the same owner get the same answers, and share them."""
 
     @property
     def is_any(self) -> bool:

@@ -133,6 +133,9 @@ class Plugin(ABC):
     """Base of all plugins. `args` is the typed arguments object of the configuration, or None."""
 
     name: ClassVar[str]
+    is_same_in_all_profiles: ClassVar[bool] = False
+    """Whether answers and values that are kept depend on the class and the arguments alone, and not on the profile that the
+    plugin was made for: then profiles with equal arguments share them."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args, handle

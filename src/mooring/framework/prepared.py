@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from mooring.framework.asking import ask_filter, ask_filter_row, ask_score, ask_score_row
+from mooring.framework.config.problems import show
 from mooring.framework.context import SchedulingContext
 from mooring.framework.memo import PlanBook, ShapeMemo
 from mooring.framework.part_memo import ByteCount, KeptQuestion, PartMemo, PartQuestions
@@ -42,7 +43,10 @@ class PreparedProfile:
         self.weights = [profile.weights[plugin.name] for plugin in self.scores]
         asked = _asked(profile.pre_filters, "pre_filter"), _asked(profile.pre_scores, "pre_score")
         self.pre_filter_plans, self.pre_score_plans = PlanBook("PreFilter", asked[0]), PlanBook("PreScore", asked[1])
-        named = {part for _, _, part in (*asked[0], *asked[1])}
+        self._asked = [("asked before Filter", *each) for each in asked[0]] + [
+            ("before Score", *each) for each in asked[1]
+        ]
+        named = {part for _, _, _, part in self._asked}
         questions = [self._questions_about(part) for part in PodPart]
         self.parts = tuple(each for each in questions if each.is_any or each.part in named)
         """What is kept, by part of a shape."""
@@ -81,7 +85,20 @@ class PreparedProfile:
             tuple(filters),
             tuple(question for question in scores if not question.normalizes),
             tuple(question for question in scores if question.normalizes),
+            self._owner(part, [*filters, *scores]),
         )
+
+    def _owner(self, part: PodPart, questions: list[KeptQuestion]) -> object:
+        """What stands for the answers about a part: the same object for profiles that get the same ones."""
+        profile = self.profile
+        asked = [(each.point, each.index, each.weight, each.plugin) for each in questions]
+        asked += [("PreFilter", index, 1, plugin) for index, plugin in _fixed(profile.pre_filters, "pre_filter", part)]
+        asked += [("PreScore", index, 1, plugin) for index, plugin in _fixed(profile.pre_scores, "pre_score", part)]
+        asked += [(point, index, 1, plugin) for point, index, plugin, goes_by in self._asked if goes_by is part]
+        if not all(plugin.is_same_in_all_profiles for _, _, _, plugin in asked):
+            return object()
+        described = [(*place, type(plugin), show(profile.args.get(plugin.name))) for *place, plugin in asked]
+        return _interned(repr((part, described)))
 
     @property
     def kept_questions(self) -> list[KeptQuestion]:
@@ -91,6 +108,11 @@ class PreparedProfile:
     def forgetful_memo(self) -> ShapeMemo:
         """A memo for one attempt that shares nothing with others: what is asked in a what-if is forgotten with it."""
         return ShapeMemo(tuple(PartMemo(questions, ByteCount()) for questions in self.parts))
+
+
+@lru_cache(maxsize=1024)
+def _interned(key: str) -> object:
+    return object()
 
 
 def _filter_row_asker(plugin: FilterPlugin) -> Callable[[SchedulingContext, int], int]:

@@ -70,6 +70,7 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
     what-if."""
 
     name = "InterPodAffinity"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle

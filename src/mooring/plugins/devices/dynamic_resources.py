@@ -105,6 +105,7 @@ class DynamicResources(
     """The features decide which parts are on; offers are kept between attempts, all else is in the attempt's state."""
 
     name = "DynamicResources"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()

@@ -16,6 +16,7 @@ class ImageLocality(ScorePlugin):
     """Score only: a node without the images can still pull them."""
 
     name = "ImageLocality"
+    is_same_in_all_profiles = True
 
     @reads(Reads.ROW, PodPart.IMAGES)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:

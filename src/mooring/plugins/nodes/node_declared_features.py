@@ -18,6 +18,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """On by default, as upstream's gate of the same name; with the gate off the plugin skips every pod."""
 
     name = "NodeDeclaredFeatures"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args

@@ -17,6 +17,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """The table keeps the host ports in use by row, with upstream's rule that 0.0.0.0 collides with every address."""
 
     name = "NodePorts"
+    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return (

@@ -19,6 +19,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     """Compares how even the utilisation of the node's resources is with the pod and without it."""
 
     name = "NodeResourcesBalancedAllocation"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle

@@ -83,10 +83,16 @@ class Amounts:
     """Amount and weight of each, for questions about one row."""
 
 
+_books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionary()
+"""For pods with more than _BITS resources, by the part of their shape that says so, and by what the plugin ignores. Profiles
+share kept codes, so they have to share their meaning. Entries go with the part."""
+
+
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Requests are those of the shape; sums over the pods of a node are columns of the table."""
 
     name = "NodeResourcesFit"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
@@ -99,8 +105,6 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
         self._score = _strategy(strategy)
         self._is_least_allocated = strategy.type == LEAST_ALLOCATED
-        self._books: WeakKeyDictionary[object, ShortageBook] = WeakKeyDictionary()
-        """For pods with more than _BITS resources, by the part of their shape that says so. Entries go with it."""
 
     def events(self) -> Sequence[Registration]:
         return fit_events(self._devices_serve_requests)
@@ -166,11 +170,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _book(self, context: SchedulingContext) -> ShortageBook:
         """The book of the requests: codes in it mean something only for the answers that are kept for them."""
-        requests = context.shape.part(PodPart.REQUESTS)
-        book = self._books.get(requests)
-        if book is None:
-            book = self._books[requests] = ShortageBook()
-        return book
+        books = _books.setdefault(context.shape.part(PodPart.REQUESTS), {})
+        return books.setdefault((self._ignored, self._ignored_groups), ShortageBook())
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         """One reason for each resource that is short, in upstream's order and words."""

@@ -95,6 +95,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     """All limits are curable: preempted pods detach their volumes."""
 
     name = "NodeVolumeLimits"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args

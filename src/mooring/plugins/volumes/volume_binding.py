@@ -89,6 +89,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     """Keeps masks and reports between attempts (Planner); all else is in the attempt's state."""
 
     name = "VolumeBinding"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()

@@ -44,6 +44,7 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
     """
 
     name = "VolumeRestrictions"
+    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return RESTRICTION_EVENTS

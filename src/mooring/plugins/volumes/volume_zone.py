@@ -24,6 +24,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     volumes."""
 
     name = "VolumeZone"
+    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return ZONE_EVENTS
