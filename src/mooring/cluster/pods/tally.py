@@ -4,6 +4,7 @@ over node labels."""
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn, LabelColumns, grown
 from mooring.model.affinity import CarriedTerm, Labels
 from mooring.model.label_set import LabelSet, LabelSetCases, SelectorIndex
+
+Counts = NDArray[np.int32]
+"""Numbers of pods. There may be a thousand tallies of every node, so they take no more room than they need."""
 
 
 class Tally:
@@ -24,9 +28,9 @@ class Tally:
     are dropped, since a workload with that many keys would hardly use one twice."""
 
     def __init__(self, capacity: int) -> None:
-        self.counts: NDArray[np.int64] = np.zeros(capacity, np.int64)
+        self.counts: Counts = np.zeros(capacity, np.int32)
         self.total = 0
-        self._sums: dict[LabelColumn, tuple[int, NDArray[np.int64]]] = {}
+        self._sums: dict[LabelColumn, tuple[int, Counts]] = {}
 
     def add(self, row: int, change: int) -> None:
         """Add a pod to a row, or take one away. Sums of an older version of a column are left alone: `by_value`
@@ -38,13 +42,13 @@ class Tally:
             if code != ABSENT and version == column.version and code < len(sums):
                 sums[code] += change
 
-    def by_value(self, column: LabelColumn) -> NDArray[np.int64]:
+    def by_value(self, column: LabelColumn) -> Counts:
         """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
         if column.is_nowhere:
-            return np.zeros(column.width, np.int64)
+            return np.zeros(column.width, np.int32)
         version, sums = self._sums.get(column, (-1, None))
         if sums is None or version != column.version:
-            sums = sum_by_code(column.codes, self.counts, column.width)
+            sums = sum_by_code(column.codes, self.counts, column.width).astype(np.int32)
         elif len(sums) < column.width:
             sums = grown(sums, column.width)
         else:
@@ -73,7 +77,7 @@ class Tally:
         return other
 
 
-def sum_by_code(codes: NDArray[np.int32], counts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+def sum_by_code(codes: NDArray[np.int32], counts: NDArray[np.signedinteger[Any]], width: int) -> NDArray[np.int64]:
     """Sums of counts over equal codes; code 0 (absent) sums to nothing.
 
     | codes  | counts  | width | sums    |

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.cluster.nodes.kernels import Ints
+from mooring.cluster.nodes.kernels import Integers, Ints
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.cluster.pods.tallies import are_few
 from mooring.cluster.pods.tally import Concern, Tally, sum_by_code
@@ -67,7 +67,7 @@ class Domains:
 
     column: LabelColumn
     """Gives the value of each node as an index into `counts`."""
-    counts: Ints
+    counts: Integers
 
     def count(self, row: int, change: int) -> None:
         """Add `change` for the domain of a node. A node without the label belongs to no domain."""
@@ -140,7 +140,7 @@ def count_wanted(context: SchedulingContext, own: OwnTerms) -> ByKey:
     if not are_few(predicate.selector for predicate in predicates):
         counts = nodes.tallies.census().count_all(predicates)
 
-    def by_value(column: LabelColumn) -> Ints:
+    def by_value(column: LabelColumn) -> Integers:
         if counts is not None:
             return sum_by_code(column.codes, counts, column.width)
         return nodes.tallies.matching(predicates, with_terminating=True).by_value(column)
@@ -233,7 +233,7 @@ def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, 
     counts = tally.by_value(column)
     if counts.any():
         # `counts` belongs to the tally: it is shared and must not be written to, so every sum is a new array.
-        part = counts if weight == 1 else counts * weight
+        part = counts if weight == 1 else counts.astype(np.int64) * weight
         found[key] = Domains(column, part if before is None else before.counts + part)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Ints, Mask
+from mooring.cluster.nodes.kernels import Integers, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.cluster.nodes.match import match_labels, match_nodes
 from mooring.cluster.pods.tallies import are_few
@@ -145,7 +145,9 @@ def lacking_rows(context: SchedulingContext, keys: tuple[str, ...], rows: Rows) 
     return lacking
 
 
-def count_values(context: SchedulingContext, constraint: SpreadConstraint, eligible: Eligible, is_few: bool) -> Ints:
+def count_values(
+    context: SchedulingContext, constraint: SpreadConstraint, eligible: Eligible, is_few: bool
+) -> Integers:
     """The pods that count, by value of the constraint's label, on nodes that are eligible. Do not write to it: it may
     be the tally's own array.
 
@@ -161,7 +163,7 @@ def count_values(context: SchedulingContext, constraint: SpreadConstraint, eligi
     return sum_by_code(column.codes[eligible.rows], counts[eligible.rows], column.width)
 
 
-def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few: bool) -> Ints:
+def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few: bool) -> Integers:
     """The pods that count, by row, wherever they are. Do not write to it."""
     predicate, tallies = constraint.predicate, context.nodes.tallies
     if predicate is None:
@@ -184,7 +186,7 @@ class SkewCheck:
     """One hard constraint: the pods that count, by value of its label."""
 
     constraint: SpreadConstraint
-    counts: Ints
+    counts: Integers
     eligible: Eligible
     itself: int
     """1 if the selector matches the pod itself, which then adds to the skew; 0 otherwise."""
