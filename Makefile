@@ -3,7 +3,6 @@ VENV   ?= .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 CODE   := src tests examples benchmarks tools
-RUNS   ?= 3
 LOCK   := requirements-dev.lock
 MODULE ?= src/mooring/queue/*.py
 
@@ -37,14 +36,14 @@ coverage: $(READY)  ## lines and branches that the fast tests reach, in the proc
 	$(VENV)/bin/coverage html --quiet
 
 bench: $(READY)  ## every workload with its ratio to the baseline, and how cost grows: RUNS=5 ONLY=basic,spread/100000 PARTS=workloads
-	$(PY) benchmarks/bench.py --runs $(RUNS) $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS))
+	$(PY) benchmarks/bench.py $(if $(RUNS),--runs $(RUNS)) $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS))
 
 bench-baseline: $(READY)  ## the same, recorded as the new baseline and shown in docs/performance.md; on a quiet machine
-	$(PY) benchmarks/bench.py --runs $(RUNS) --baseline
+	$(PY) benchmarks/bench.py --baseline $(if $(RUNS),--runs $(RUNS))
 	$(PY) tools/performance.py
 
 bench-compare: $(READY)  ## this checkout against another commit, measured in turn: BASE=v0.1 RUNS=5 ONLY=basic,spread/100000
-	$(PY) benchmarks/compare.py $(BASE) --runs $(RUNS) $(if $(ONLY),--only $(ONLY))
+	$(PY) benchmarks/compare.py $(BASE) $(if $(RUNS),--runs $(RUNS)) $(if $(ONLY),--only $(ONLY))
 
 performance: $(READY)  ## tables and plots of docs/performance.md, from benchmarks/results/baseline.json
 	$(PY) tools/performance.py

@@ -129,6 +129,12 @@ VERDICTS: dict[str, tuple[list[float], list[float], str]] = {
     "a little slower, and steady": ([1000, 1001, 999], [900, 901, 899], "SLOWER"),
     "a little faster, and steady": ([1000, 1001, 999], [1100, 1101, 1099], "faster"),
     "a little slower, on a noisy machine": ([1000, 700, 1200], [900, 1100, 650], "equal within noise"),
+    "faster at times, when others left the machine alone": (
+        [1000, 1010, 990, 1600],
+        [1500, 1490, 1510, 980],
+        "equal within noise",
+    ),
+    "faster but for one pair of runs": ([1000, 1010, 990, 1005, 1210], [1200, 1220, 1230, 1240, 1250], "faster"),
     "much faster, on a noisy machine": ([1000, 900, 1100], [3000, 2700, 3300], "faster"),
 }
 
@@ -174,10 +180,9 @@ def test_a_comparison_ends_with_what_is_larger_than_the_noise() -> None:
     kinds = {"basic": steady, "spread": [2000.0, 2001.0, 1999.0], "anti": [500.0, 501.0, 499.0]}
     found = [compare.Comparison(Workload(kind, 5, 5, 7), steady, here) for kind, here in kinds.items()]
     assert compare.summary(found) == (
-        "Larger than the noise: spread 5/5/7 faster (2.00); anti 5/5/7 SLOWER (0.50). "
-        "The other 1 are equal within noise."
+        "Larger than the noise: spread 5/5/7 faster (2.00); anti 5/5/7 SLOWER (0.50). Equal within noise: 1 of 3."
     )
-    assert compare.summary(found[:1]) == "Larger than the noise: nothing. The other 1 are equal within noise."
+    assert compare.summary(found[:1]) == "Larger than the noise: nothing. Equal within noise: 1 of 1."
 
 
 def test_a_commit_that_lacks_a_workload_is_refused(
