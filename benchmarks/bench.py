@@ -45,13 +45,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     try:
         baseline = known_baseline(is_replaced=options.baseline)
-        record = run(options)
-    except (subprocess.CalledProcessError, OSError, RecordError) as error:
+    except RecordError as error:
         sys.exit(f"bench: {error}")
+    record = new_record(options.runs)
+    fault: BaseException | None = None
+    try:
+        fill(record, options)
+    except (subprocess.CalledProcessError, OSError, KeyboardInterrupt) as error:
+        fault = error  # what was measured until then took minutes: it is shown and stored, but never as a baseline
     print(report(record, baseline))
-    path = BASELINE if options.baseline else FOLDER / file_name(record)
+    path = BASELINE if options.baseline and fault is None else FOLDER / file_name(record)
     write_record(record, path)
     tell(f"stored in {path}")
+    if fault is not None:
+        sys.exit(f"bench: not complete: {str(fault) or type(fault).__name__}")
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -83,8 +90,8 @@ def known_baseline(is_replaced: bool) -> Record | None:
 # ---- running
 
 
-def run(options: argparse.Namespace) -> Record:
-    record = new_record(options.runs)
+def fill(record: Record, options: argparse.Namespace) -> None:
+    """Measure what the options ask for; each figure is in the record as soon as there is one."""
     if record.machine.load_before >= BUSY_LOAD:
         tell(f"The machine is busy (load {record.machine.load_before}): the figures will be too low.")
     parts = {name: workloads for name, workloads in PARTS.items() if name in options.parts}
@@ -98,7 +105,6 @@ def run(options: argparse.Namespace) -> Record:
             tell(f"memory after many templates, {alive} of them in use: one or two minutes")
             printed, _ = run_measured([*MEMORY_COMMAND, "--alive", str(alive)])
             record.memory += msgspec.json.decode(printed, type=list[MemoryPoint])
-    return record
 
 
 def distinct(workloads: Iterable[Workload]) -> list[Workload]:

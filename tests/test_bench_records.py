@@ -221,6 +221,18 @@ def test_a_baseline_replaces_the_one_before(small: Path, monkeypatch: pytest.Mon
     assert (len(baseline.workloads), len(baseline.memory)) == (3, 2)
 
 
+def test_a_run_that_fails_stores_what_it_has_but_never_as_the_baseline(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(bench.PARTS, "workloads", (BASIC, Workload("nothing", 5, 5, 7)))  # type: ignore[attr-defined]
+    with pytest.raises(SystemExit, match=r"^bench: not complete: Command .* returned non-zero exit status 1\.$"):
+        bench.main(["--runs", "1", "--baseline"])
+    (path,) = small.iterdir()
+    assert path.name == "2026-11-16T0312Z-04c325b.json"
+    assert [each.workload for each in records.read_record(path).workloads] == [BASIC]
+    assert "basic 5/5/7" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
