@@ -186,7 +186,7 @@ def test_nodes_that_come_raise_the_default_limit_before_anything_is_evicted(monk
     world, pods = World(None), templates(3)
     for pod in pods:
         world.decide(pod)
-    assert (world.kept.evictions, world.kept.memo_count) == (0, 3), "5 KiB a node are 100 KiB"
+    assert (world.kept.evictions, world.kept.memo_count) == (0, 3), "3 KiB a node are 60 KiB"
 
 
 def test_lookups_and_evictions_are_counted(one_shape_bytes: int) -> None:

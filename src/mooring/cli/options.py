@@ -58,7 +58,7 @@ kept_answers_limit = click.option(
     "--kept-answers-limit",
     type=_ByteCount(),
     help="The memory for answers of plugins that are kept for pods of the same shape, such as 256Mi."
-    "  [default: 64Mi, or 5Ki for each node if that is more]",
+    "  [default: 32Mi, or 3Ki for each node if that is more]",
 )
 
 
