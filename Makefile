@@ -3,12 +3,11 @@ VENV   ?= .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 CODE   := src tests examples benchmarks tools
-RUNS   ?= 3
 LOCK   := requirements-dev.lock
 MODULE ?= src/mooring/queue/*.py
 
 .PHONY: run test check lint types tests fast-tests coverage lock hooks
-.PHONY: bench bench-compare bench-up bench-live bench-one-object mutants figures format clean
+.PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
@@ -36,11 +35,18 @@ coverage: $(READY)  ## lines and branches that the fast tests reach, in the proc
 	$(VENV)/bin/coverage report --format=total
 	$(VENV)/bin/coverage html --quiet
 
-bench: $(READY)  ## throughput of every workload of docs/parity.md; RUNS=5 runs each five times
-	$(PY) benchmarks/throughput.py --runs $(RUNS)
+bench: $(READY)  ## every workload with its ratio to the baseline, and how cost grows: RUNS=5 ONLY=basic,spread/100000 PARTS=workloads
+	$(PY) benchmarks/bench.py $(if $(RUNS),--runs $(RUNS)) $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS))
 
-bench-compare: $(READY)  ## this checkout against another commit, measured in turn: BASE=v0.1 RUNS=5
-	$(PY) benchmarks/compare.py $(BASE) --runs $(RUNS)
+bench-baseline: $(READY)  ## the same, recorded as the new baseline and shown in docs/performance.md; on a quiet machine
+	$(PY) benchmarks/bench.py --baseline $(if $(RUNS),--runs $(RUNS))
+	$(PY) tools/performance.py
+
+bench-compare: $(READY)  ## this checkout against another commit, measured in turn: BASE=v0.1 RUNS=5 ONLY=basic,spread/100000
+	$(PY) benchmarks/compare.py $(BASE) $(if $(RUNS),--runs $(RUNS)) $(if $(ONLY),--only $(ONLY))
+
+performance: $(READY)  ## tables and plots of docs/performance.md, from benchmarks/results/baseline.json
+	$(PY) tools/performance.py
 
 bench-up: $(READY)  ## pods a second of the embedded cluster, in process and over HTTPS
 	$(PY) benchmarks/embedded.py

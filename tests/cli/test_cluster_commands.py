@@ -33,6 +33,8 @@ def ran(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str
         (("run", "--feature-gates", "Nope=true"), "unrecognized feature gate: Nope"),
         (("run", "--logging-format", "xml"), "xml"),
         (("run", "--leader-elect-lease-duration", "15"), "missing unit"),
+        (("run", "--kept-answers-limit", "much"), "'much': quantities must match the regular expression"),
+        (("run", "--kept-answers-limit", "-1Mi"), "-1Mi is negative"),
         (("snapshot", "--server", "https://127.0.0.1:1"), "with --server"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",

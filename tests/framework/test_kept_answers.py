@@ -8,8 +8,8 @@ import pytest
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework import config
-from mooring.framework.kept_answers import KeptAnswers
+from mooring.framework import config, kept_answers
+from mooring.framework.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
 from mooring.framework.memo import MEMO_OVERHEAD_BYTES
 from mooring.framework.part_memo import PartMemo
 from mooring.framework.runner import Runner
@@ -33,7 +33,7 @@ def templates(count: int, first: int = 1) -> list[Pod]:
 
 
 class World:
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int | None) -> None:
         self.kept = KeptAnswers(limit_bytes)
         self.runner = Runner(PROFILE, kept=self.kept)
         self.cluster = a_small_cluster()
@@ -169,3 +169,32 @@ def test_another_table_voids_what_is_kept() -> None:
     world.decide(pod)
     assert world.kept.byte_count.bytes >= MEMO_OVERHEAD_BYTES
     assert len(world.kept._new) + len(world.kept._protected) == 1
+
+
+def test_the_default_limit_grows_with_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_answers, "DEFAULT_NODE_BYTES", DEFAULT_LIMIT_BYTES // 10)
+    world, chosen = World(None), World(77)
+    assert (world.kept.limit_bytes, chosen.kept.limit_bytes) == (DEFAULT_LIMIT_BYTES, 77)
+    world.decide(a_pod())
+    chosen.decide(a_pod())
+    assert world.kept.limit_bytes == NODES * (DEFAULT_LIMIT_BYTES // 10)
+    assert chosen.kept.limit_bytes == 77, "a limit that was chosen stays"
+
+
+def test_nodes_that_come_raise_the_default_limit_before_anything_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_answers, "DEFAULT_LIMIT_BYTES", 1)
+    world, pods = World(None), templates(3)
+    for pod in pods:
+        world.decide(pod)
+    assert (world.kept.evictions, world.kept.memo_count) == (0, 3), "3 KiB a node are 60 KiB"
+
+
+def test_lookups_and_evictions_are_counted(one_shape_bytes: int) -> None:
+    world = World(one_shape_bytes * 4)
+    one, *others = templates(20)
+    for pod in (one, one, one, *others):
+        world.decide(pod)
+    kept = world.kept
+    assert (kept.hits, kept.misses) == (2, 20)
+    assert kept.memo_count == 20 - kept.evictions
+    assert 0 < kept.memo_count < 10

@@ -56,6 +56,11 @@ rest_client_requests_total | counter | ALPHA | code method host
 rest_client_request_duration_seconds | histogram | ALPHA | verb host | requests
 mooring_watches_ended_total | counter | ALPHA | resource reason
 mooring_watch_gap_seconds_total | counter | ALPHA | resource
+mooring_kept_answers_bytes | gauge | ALPHA |
+mooring_kept_answers_limit_bytes | gauge | ALPHA |
+mooring_kept_answers_memos | gauge | ALPHA |
+mooring_kept_answers_lookups_total | counter | ALPHA | result
+mooring_kept_answers_evictions_total | counter | ALPHA |
 kubernetes_build_info | gauge | ALPHA | \
 major minor git_version git_commit git_tree_state build_date go_version compiler platform
 process_cpu_seconds_total | counter | ALPHA |

@@ -49,4 +49,4 @@ def test_the_page_shows_how_watches_ended_and_how_long_there_was_none() -> None:
 
 
 def shown(metrics: ServiceMetrics) -> list[str]:
-    return [line for line in metrics.metrics().decode().splitlines() if line.startswith("mooring_")]
+    return [line for line in metrics.metrics().decode().splitlines() if line.startswith("mooring_watch")]

@@ -19,6 +19,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.registry import Registry
 from mooring.kit.clock import WallClock
 from mooring.kit.fence import NO_FENCE, Fence
@@ -83,6 +84,8 @@ class RunSettings:
     flags: Mapping[str, str] = field(default_factory=dict)
     is_dry_run: bool = False
     gates: Mapping[str, bool] | None = None
+    kept_answers_limit_bytes: int | None = None
+    """None: the default, which grows with the number of nodes."""
 
 
 class Running:
@@ -128,6 +131,7 @@ class Running:
             observer=self._metrics.of_scheduler,
             max_unschedulable_s=settings.max_unschedulable_s,
             gates=settings.gates,
+            kept=KeptAnswers(settings.kept_answers_limit_bytes),
         )
 
     def _tell(self, pod: Pod, text: str) -> None:

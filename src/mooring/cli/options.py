@@ -20,6 +20,8 @@ from mooring.framework.config.types import PluginEntry, Plugins
 from mooring.framework.points import QueueSortPlugin
 from mooring.framework.registry import Registry, load_file
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
+from mooring.model.quantity import QuantityError, to_int
+from mooring.model.quantity import parse as parse_quantity
 from mooring.model.validation.problem import Problem, show
 from mooring.scheduler.assembly import all_plugins
 
@@ -34,6 +36,29 @@ feature_gates = click.option(
     callback=lambda context, option, parts: ",".join(parts),
     metavar="Name=true,...",
     help="In the form of kube-scheduler's flag; may be repeated.",
+)
+
+
+class _ByteCount(click.ParamType[int]):
+    """`64Mi`: a quantity as manifests have it, in bytes."""
+
+    name = "QUANTITY"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            count = to_int(parse_quantity(value))
+        except QuantityError as fault:
+            self.fail(str(fault), param, ctx)
+        if count < 0:
+            self.fail(f"{value} is negative", param, ctx)
+        return count
+
+
+kept_answers_limit = click.option(
+    "--kept-answers-limit",
+    type=_ByteCount(),
+    help="The memory for answers of plugins that are kept for pods of the same shape, such as 256Mi."
+    "  [default: 32Mi, or 3Ki for each node if that is more]",
 )
 
 

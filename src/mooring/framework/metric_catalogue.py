@@ -262,6 +262,17 @@ WATCHES = (
 )
 """Upstream has no such metrics; the prefix of what only Mooring has is `mooring_`."""
 
+KEPT_ANSWERS = (
+    _gauge("mooring_kept_answers_bytes", "ALPHA", "Bytes that kept answers of plugins take."),
+    _gauge("mooring_kept_answers_limit_bytes", "ALPHA", "Bytes that kept answers of plugins may take."),
+    _gauge("mooring_kept_answers_memos", "ALPHA", "Pod shapes of all profiles for which answers are kept."),
+    _counter(
+        "mooring_kept_answers_lookups_total", "ALPHA", "Attempts by whether answers were kept: hit, miss.", "result"
+    ),
+    _counter("mooring_kept_answers_evictions_total", "ALPHA", "Pod shapes whose answers were dropped for the limit."),
+)
+"""What is kept for pods of the same shape (kept_answers.py); read when metrics are read."""
+
 BUILD_LABELS: Labels = (
     *("major", "minor", "git_version", "git_commit", "git_tree_state"),
     *("build_date", "go_version", "compiler", "platform"),
@@ -290,7 +301,7 @@ RESOURCES = (
 
 CATALOGUE: tuple[Description, ...] = (
     *(ATTEMPTS + QUEUE + PLUGINS + PREEMPTION + STATE),
-    *(BATCHES + VOLUMES_AND_DEVICES + CLIENT + WATCHES + PROCESS),
+    *(BATCHES + VOLUMES_AND_DEVICES + CLIENT + WATCHES + KEPT_ANSWERS + PROCESS),
 )
 """All metrics that exist with the feature gates at their defaults."""
 

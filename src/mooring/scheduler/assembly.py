@@ -38,6 +38,7 @@ def build_runners(
     services: SchedulerServices | None = None,
     gates: Mapping[str, bool] | None = None,
     observer: Observer | None = None,
+    kept: KeptAnswers | None = None,
 ) -> dict[str, Runner]:
     """A runner for each scheduler name; raises ConfigError where the configuration asks for what cannot be had."""
     observer = observer or Observer()
@@ -45,7 +46,8 @@ def build_runners(
     profiles = build_profiles(config, plugins, gates, services, observer.registry)
     # Parity: upstream has one nextStartNodeIndex for all profiles, so the runners share the cursor. They share the kept
     # answers as well, whose limit in bytes holds for the whole scheduler.
-    cursor, kept = SearchCursor(), KeptAnswers()
+    cursor, kept = SearchCursor(), kept or KeptAnswers()
+    observer.watch_kept_answers(kept)
     return {name: Runner(profile, observer.caller_for(profile), cursor, kept) for name, profile in profiles.items()}
 
 
@@ -59,17 +61,18 @@ def build_scheduler(
     observer: Observer | None = None,
     max_unschedulable_s: float = 300,
     gates: Mapping[str, bool] | None = None,
+    kept: KeptAnswers | None = None,
 ) -> Scheduler:
     """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one.
 
-    `max_unschedulable_s` is upstream's --pod-max-in-unschedulable-pods-duration (300 s). The outbox exists before the
-    plugins, because plugins get services that write to it.
+    `max_unschedulable_s` is upstream's --pod-max-in-unschedulable-pods-duration (300 s). `kept` has its own limit in bytes.
+    The outbox exists before the plugins, because plugins get services that write to it.
     """
     outbox, cluster = Outbox(), Cluster(schedules_groups=with_defaults(gates)["GenericWorkload"])
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
     # The options of a driver say nothing about extenders: these come from the configuration alone.
     options = replace(options or DecideOptions(), extenders=in_asking_order(config.extenders))
-    runners = build_runners(config, registry, services, gates, observer)
+    runners = build_runners(config, registry, services, gates, observer, kept)
     return Scheduler(
         clock,
         runners,

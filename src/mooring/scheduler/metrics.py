@@ -4,6 +4,7 @@ and cache."""
 from collections.abc import Iterable, Mapping
 
 from mooring.framework.events import ClusterEvent
+from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.metered_caller import MeteredCaller
 from mooring.framework.metric_catalogue import CATALOGUE, POD_GROUPS
 from mooring.framework.plugin_caller import PluginCaller
@@ -55,6 +56,9 @@ class SchedulerMetrics(Observer):
         if state.cluster.groups is not None:
             for description in POD_GROUPS:  # shown only where pod groups are scheduled
                 self.registry.declare(description)
+
+    def watch_kept_answers(self, kept: KeptAnswers) -> None:
+        read_kept_answers(kept, self.registry)
 
     def time_passed(self) -> None:
         """Durations are noted in lists and counted into buckets here, away from the attempts."""
@@ -140,6 +144,24 @@ def read_state_of(state: SchedulerState, registry: MetricRegistry) -> None:
     registry.gauge("scheduler_unschedulable_pods").read_from(counters.unschedulable.items)
     registry.gauge("scheduler_inflight_events").read_from(lambda: _in_flight(state))
     registry.counter("scheduler_queue_incoming_pods_total").read_from(counters.incoming.items, counters.incoming.clear)
+
+
+def read_kept_answers(kept: KeptAnswers, registry: MetricRegistry) -> None:
+    """Have the metrics of kept answers read from here."""
+
+    def forget_lookups() -> None:
+        kept.hits = kept.misses = 0
+
+    def forget_evictions() -> None:
+        kept.evictions = 0
+
+    registry.gauge("mooring_kept_answers_bytes").read_from(lambda: [((), kept.byte_count.bytes)])
+    registry.gauge("mooring_kept_answers_limit_bytes").read_from(lambda: [((), kept.limit_bytes)])
+    registry.gauge("mooring_kept_answers_memos").read_from(lambda: [((), kept.memo_count)])
+    lookups = registry.counter("mooring_kept_answers_lookups_total")
+    lookups.read_from(lambda: [(("hit",), kept.hits), (("miss",), kept.misses)], forget_lookups)
+    evictions = registry.counter("mooring_kept_answers_evictions_total")
+    evictions.read_from(lambda: [((), kept.evictions)], forget_evictions)
 
 
 def read_evaluations(callers: Mapping[str, MeteredCaller], registry: MetricRegistry) -> None:

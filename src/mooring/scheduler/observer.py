@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
 from mooring.framework.events import ClusterEvent
+from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.profiles import Profile
 from mooring.kit.metrics import MetricRegistry
@@ -48,6 +49,9 @@ class Observer:
 
     def watch(self, state: SchedulerState) -> None:
         """The scheduler is built: its state may be read from now on."""
+
+    def watch_kept_answers(self, kept: KeptAnswers) -> None:
+        """The profiles keep answers here: their bytes and counts may be read from now on."""
 
     def time_passed(self) -> None:
         """A second has passed."""

@@ -24,6 +24,7 @@ from mooring.cli.options import (
     feature_gates,
     flag_values,
     idle_plugins,
+    kept_answers_limit,
     plugin_files,
     registry_with,
 )
@@ -135,6 +136,7 @@ def _accept_ignored(command: Any) -> Any:
     is_flag=True,
     help="Log what the scheduler would do and where another scheduler differs; write nothing.",
 )
+@kept_answers_limit
 @_boolean("--leader-elect", help="Schedule only while holding the lease.  [default: true]")
 @click.option("--leader-elect-lease-duration", "lease_duration", type=_GoDuration(), help="[default: 15s]")
 @click.option("--leader-elect-renew-deadline", "renew_deadline", type=_GoDuration(), help="[default: 10s]")
@@ -198,6 +200,7 @@ def run(**flags: Any) -> None:
             flag_values(run.params, flags),
             flags["dry_run"],
             gates,
+            flags["kept_answers_limit"],
         )
         raise_descriptor_limit()
         idle = idle_plugins(config, registry)
