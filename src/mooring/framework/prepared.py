@@ -53,6 +53,8 @@ class PreparedProfile:
             for index, (plugin, reads) in enumerate(zip(self.scores, self.score_reads, strict=True))
             if reads is not Reads.CLUSTER
         ]
+        self.reads_pods = any(kept.reads is Reads.ROW for kept in (*self.kept_filters, *self.kept_scores))
+        """Whether kept answers depend on the pods themselves that are on nodes, and not only on what is counted of them."""
         self.asked_filters = [
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]

@@ -71,6 +71,7 @@ class Scheduler:
         """
         report = report or (lambda text, error: None)
         cluster = services.cluster
+        cluster.nodes.labels_touch = any(runner.reads_pods for runner in runners.values())
         pods: dict[str, Pod] = {}
         queue = SchedulingQueue(
             clock,
