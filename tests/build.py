@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 from mooring.cluster.cluster import Cluster
+from mooring.framework.context import KeptValues
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 
 CPU = 0
 """The place of cpu in the matrices of a node table."""
@@ -92,3 +94,13 @@ def a_cluster(*items: KubeObject) -> Cluster:
     for item in items:
         cluster.put(item)
     return cluster
+
+
+class FreshValues:
+    """For a context that no runner opened: what plugins keep with the parts of a shape."""
+
+    def __init__(self) -> None:
+        self._by_part = {part: KeptValues() for part in PodPart}
+
+    def values(self, part: PodPart) -> KeptValues:
+        return self._by_part[part]

@@ -2,15 +2,16 @@
 
 import numpy as np
 
+from build import FreshValues
 from mooring.cluster.cluster import Cluster
-from mooring.framework.context import KeptValues, SchedulingContext
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import FilterPlugin, PreFilterPlugin
 from mooring.framework.status import SKIPS, Rejection
 from mooring.model.pod import Pod
 
 
 def a_context(cluster: Cluster, pod: Pod) -> SchedulingContext:
-    return SchedulingContext(pod, cluster, 0, KeptValues())
+    return SchedulingContext(pod, cluster, 0, FreshValues())
 
 
 def verdicts(

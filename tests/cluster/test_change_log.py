@@ -1,28 +1,34 @@
 """The log of changes, and the reader that follows several."""
 
+from typing import Any
+
 import pytest
 
-from mooring.cluster.change_log import ChangeLog, Follower
+from mooring.cluster.change_log import ChangeLog, Follower, RowLog
+
+LOGS = pytest.mark.parametrize("make", [ChangeLog, RowLog], ids=["of anything", "of rows"])
 
 
-def a_log(*rows: int, limit: int = ChangeLog.LIMIT) -> ChangeLog[int]:
-    log: ChangeLog[int] = ChangeLog()
+def a_log(*rows: int, limit: int = RowLog.LIMIT, make: Any = RowLog) -> Any:
+    log = make()
     log.LIMIT = limit
     for row in rows:
         log.note(row)
     return log
 
 
-def test_a_reader_learns_what_changed_since_each_item_once_in_order() -> None:
-    log = a_log(5, 3, 5, 1)
+@LOGS
+def test_a_reader_learns_what_changed_since_each_item_once_in_order(make: Any) -> None:
+    log = a_log(5, 3, 5, 1, make=make)
     assert log.since(0) == [5, 3, 1]
     assert log.since(2) == [5, 1]
     assert log.since(3) == [1]
     assert log.since(log.end) == []
 
 
-def test_a_reader_that_stayed_away_too_long_must_start_over() -> None:
-    log = a_log(*range(5), limit=4)
+@LOGS
+def test_a_reader_that_stayed_away_too_long_must_start_over(make: Any) -> None:
+    log = a_log(*range(5), limit=4, make=make)
     assert log.end == 5
     assert log.since(1) is None
     assert log.since(2) == [2, 3, 4]
@@ -30,6 +36,23 @@ def test_a_reader_that_stayed_away_too_long_must_start_over() -> None:
         log.note(row)
     assert log.end == 105
     assert log.since(104) == [99]
+
+
+def test_rows_that_a_reader_holds_stay_while_the_log_goes_on() -> None:
+    log = a_log(*range(300), limit=512)
+    held = log.rows_since(0)
+    for row in range(1000):
+        log.note(-row)
+    assert held.tolist() == list(range(300))
+    assert log.rows_since(log.end - 2).tolist() == [-998, -999]
+
+
+def test_after_a_change_of_all_rows_every_reader_must_start_over() -> None:
+    log = a_log(1, 2)
+    log.note_all()
+    log.note(3)
+    assert log.rows_since(2) is None
+    assert log.since(log.end - 1) == [3]
 
 
 def test_items_can_be_what_a_mapping_is_keyed_by() -> None:

@@ -525,7 +525,10 @@ FAULTS: dict[str, tuple[Fake, str]] = {
     "Filter raises, kept": (KeptFilter("Bad", BOOM), f"{FILTERING}boom"),
     "Filter gives too few codes": (FakeFilter("Bad", np.array([0, 1])), f"{FILTERING}2 codes for 3 nodes"),
     "Filter gives too many codes, kept": (KeptFilter("Bad", np.zeros(4, np.int64)), f"{FILTERING}4 codes for 3 nodes"),
-    "Filter gives a list": (FakeFilter("Bad", [0, 1, 0]), f"{FILTERING}codes must be an array of int64, not list"),
+    "Filter gives a list": (
+        FakeFilter("Bad", [0, 1, 0]),
+        f"{FILTERING}codes must be an array of signed integers, not list",
+    ),
     "Filter cannot tell what its code means": (Oblivious("Bad", {"n0": 1}), f"{FILTERING}boom"),
     "Filter cannot tell whom it concerns": (Unsure("Bad"), f"{FILTERING}boom"),
     "Score cannot tell whom it concerns": (UnsureScore("Bad"), f"{SCORING}boom"),
@@ -536,7 +539,7 @@ FAULTS: dict[str, tuple[Fake, str]] = {
     "Score gives too few, kept": (KeptScore("Bad", np.array([0, 1])), f"{SCORING}2 scores for 3 nodes"),
     "Score gives fractions": (
         FakeScore("Bad", np.array([0.5, 1.0, 2.0])),
-        f"{SCORING}scores must be an array of int64, not an array of float64",
+        f"{SCORING}scores must be an array of signed integers, not an array of float64",
     ),
     "Score is too high": (FakeScore("Bad", {"n1": 101}), INVALID.format(101)),
     "Score is too low": (FakeScore("Bad", {"n2": -1}), INVALID.format(-1)),
@@ -582,6 +585,60 @@ def test_a_failure_between_two_attempts_does_not_hide_what_was_touched() -> None
     decision = decide(runner, a_pod(), cluster, DecideOptions())
     assert isinstance(decision, Placement)
     assert decision.node == "n1"
+
+
+class RowFilter(KeptFilter):
+    """Answers about one row differently from what it is asked about all of them."""
+
+    row_answer: Any = 0
+
+    def filter_row(self, context: SchedulingContext, row: int) -> int:
+        if isinstance(self.row_answer, Exception):
+            raise self.row_answer
+        answer: int = self.row_answer
+        return answer
+
+
+class RowScore(KeptScore):
+    row_answer: Any = 0
+
+    def score_row(self, context: SchedulingContext, row: int) -> int:
+        if isinstance(self.row_answer, Exception):
+            raise self.row_answer
+        answer: int = self.row_answer
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("bad", "answer", "text"),
+    [
+        (RowFilter("Bad", {}), BOOM, f"{FILTERING}boom"),
+        (RowFilter("Bad", {}), 0.5, f"{FILTERING}a code must be an int, not float"),
+        (RowScore("Bad", {}), BOOM, f"{SCORING}boom"),
+        (RowScore("Bad", {}), np.int64(3), f"{SCORING}a score must be an int, not int64"),
+        (RowScore("Bad", {}), 101, INVALID.format(101)),
+        (RowScore("Bad", {}), -1, INVALID.format(-1)),
+    ],
+    ids=["filter raises", "filter gives a fraction", "score raises", "score gives no int", "too high", "too low"],
+)
+def test_a_plugin_that_fails_about_one_row_ends_the_attempt_and_is_named(bad: Any, answer: Any, text: str) -> None:
+    cluster = a_cluster(*(a_node(f"n{i}") for i in range(8)))
+    runner, pod = Runner(a_profile(KeptFilter("A", {}), bad, KeptScore("B", {}))), a_pod()
+    assert isinstance(decide(runner, pod, cluster, DecideOptions()), Placement)
+    cluster.nodes.place(a_pod("other"), "n1")
+    bad.row_answer = answer
+    assert error(decide(runner, pod, cluster, DecideOptions())) == text
+    decision = decide(runner, pod, cluster, DecideOptions())
+    assert isinstance(decision, Placement), "the next attempt asks about all rows"
+    assert decision.node == "n0"
+    cluster.nodes.place(a_pod("another"), "n1")
+    bad.row_answer = 7
+    decision = decide(runner, pod, cluster, DecideOptions(explain=True))
+    if isinstance(bad, RowFilter):
+        assert "n1" not in feasible(decision)
+    else:
+        assert isinstance(decision, Placement)
+        assert decision.node == "n1"
 
 
 def test_a_failing_plugin_does_not_stop_other_pods() -> None:

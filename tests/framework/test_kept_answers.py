@@ -1,7 +1,9 @@
 """What is kept stays within its bytes, and a pass over many templates does not evict those that come again and again."""
 
+from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from build import a_cluster, a_node, a_pod
@@ -9,10 +11,14 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework import config
 from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.memo import MEMO_OVERHEAD_BYTES
+from mooring.framework.part_memo import PartMemo
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
+from mooring.model.workloads import Service
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decision import Placement
 
 PROFILE = build_runners(config.default())["default-scheduler"].profile
 NODES = 20
@@ -39,6 +45,10 @@ class World:
     def is_kept(self, pod: Pod) -> bool:
         """Whether the memo of a pod's shape is the one that was there before."""
         return any(key[1]() is pod.shape for memos in (self.kept._new, self.kept._protected) for key in memos)
+
+
+def all_parts(kept: KeptAnswers) -> list[PartMemo]:
+    return [memo for by_part in kept._parts.values() for memo in by_part.values()]
 
 
 @pytest.fixture
@@ -86,16 +96,69 @@ def test_what_is_kept_goes_with_the_last_pod_of_its_shape() -> None:
     assert world.kept.check() == []
 
 
-def test_columns_are_shared_by_shapes_that_agree_in_a_part() -> None:
+def test_answers_are_shared_by_shapes_that_agree_in_a_part() -> None:
     world = World(1 << 30)
     one, other = templates(2)
     world.decide(one)
     alone = world.kept.byte_count.bytes
     world.decide(other)
     assert world.kept.byte_count.bytes - alone <= alone
-    plugins = [key[0].name for key in world.kept._columns]
-    assert plugins.count("TaintToleration") == 2, "one for Filter and one for Score"
-    assert plugins.count("NodeResourcesFit") == 4, "Filter and Score for each of the two"
+    parts = [memo.questions.part for memo in all_parts(world.kept)]
+    assert parts.count(PodPart.TOLERATIONS) == 1
+    assert parts.count(PodPart.REQUESTS) == 2
+
+
+def test_profiles_with_the_same_plugins_share_what_depends_on_nothing_else() -> None:
+    written = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: one
+- schedulerName: two
+- schedulerName: other
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+    runners, pod, cluster = build_runners(config.load(written)), a_pod(cpu="1"), a_small_cluster()
+    kept = runners["one"].kept
+    for name in ("one", "two", "other", "one", "two"):
+        assert runners[name].kept is kept
+        decide(runners[name], pod, cluster, DecideOptions())
+        assert kept.check() == []
+    parts = Counter(memo.questions.part for memo in all_parts(kept))
+    assert parts[PodPart.TOLERATIONS] == 1
+    assert parts[PodPart.REQUESTS] == 2
+
+
+def test_profiles_with_other_arguments_share_nothing_that_depends_on_them() -> None:
+    """One profile has hard default constraints, so that its PodTopologySpread rejects; the others skip Filter."""
+    written = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: lax
+- schedulerName: strict
+  pluginConfig:
+  - name: PodTopologySpread
+    args:
+      defaultingType: List
+      defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+"""
+    service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "x"}}}
+    cluster = a_cluster(
+        msgspec.convert(service, Service),
+        a_node("a", cpu="9", labels={"zone": "a"}),
+        a_node("b", cpu="1", labels={"zone": "b"}),
+    )
+    cluster.nodes.place(a_pod("first", labels={"app": "x"}), "a")
+    runners, pod = build_runners(config.load(written)), a_pod(cpu="500m", labels={"app": "x"})
+    for _ in range(2):
+        for name, nodes in (("lax", ["a", "b"]), ("strict", ["b"])):
+            decision = decide(runners[name], pod, cluster, DecideOptions(explain=True))
+            assert isinstance(decision, Placement)
+            assert decision.details is not None
+            assert sorted(decision.details.feasible) == nodes
 
 
 def test_another_table_voids_what_is_kept() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -325,6 +326,38 @@ def test_what_is_kept_never_shows(seed: int) -> None:
         # Parity: how many nodes have an image is seen late, so a cluster that was built anew may differ there.
         for pod in walk.watched:
             assert by_name(walk.decide(pod)) == by_name(decide(Runner(PROFILE), pod, walk.rebuilt(), OPTIONS))
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=40)
+def test_an_answer_about_one_row_is_the_one_about_all_rows(seed: int) -> None:
+    """Plugins may answer about one row in plain numbers, and about some rows with other kernels than about all."""
+    walk = Walk(seed)
+    for _ in range(5):
+        walk.random.choice(CHANGES)(walk)
+    height = walk.cluster.nodes.height
+    alive = np.flatnonzero(walk.cluster.nodes.alive[:height]).tolist()
+    some = np.array(walk.random.choices(alive, k=8), np.intp)  # with repetitions
+    for shape in sorted(SHAPES):
+        context = walk.runner.open(walk.a_pod(shape), walk.cluster).context
+        for question in walk.runner.kept_questions:
+            everywhere = question.ask(context, slice(0, height))
+            expected = [0] * height if everywhere is None else everywhere.tolist()
+            by_row = [question.ask_row(context, row) for row in alive]
+            assert by_row == [expected[row] for row in alive], (shape, question.plugin.name)
+            found = question.ask(context, some)
+            assert (found.tolist() if found is not None else [0] * 8) == [expected[row] for row in some]
+
+
+def test_a_resource_that_no_node_had_is_found_on_the_first_node_that_has_it() -> None:
+    """The pod was rejected before: what is kept for its shape must not say that the resource is nowhere."""
+    cluster, runner, pod = Cluster(), Runner(PROFILE), a_pod(requests={"example.com/gpu": 1})
+    cluster.put(a_node("without"))
+    assert isinstance(decide(runner, pod, cluster, OPTIONS), NoFit)
+    cluster.put(a_node("with", allocatable={"example.com/gpu": 2}))
+    decision = decide(runner, pod, cluster, OPTIONS)
+    assert isinstance(decision, Placement)
+    assert decision.node == "with"
 
 
 def shown(decision: Decision) -> Decision:

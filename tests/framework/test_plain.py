@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from build import a_cluster, a_node, a_pod
+from build import FreshValues, a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.context import KeptValues, SchedulingContext
+from mooring.framework.context import SchedulingContext
 from mooring.framework.plain import NodeView, PlainPlugin, lift
 from mooring.framework.points import FilterPlugin, Handle, ScorePlugin
 from mooring.framework.registry import Registry
@@ -26,7 +26,7 @@ def a_row_of_nodes() -> Cluster:
 
 
 def a_context(cluster: Cluster | None = None) -> SchedulingContext:
-    return SchedulingContext(a_pod("new"), cluster or a_row_of_nodes(), 0, KeptValues())
+    return SchedulingContext(a_pod("new"), cluster or a_row_of_nodes(), 0, FreshValues())
 
 
 def build(plain: type[PlainPlugin], args: Any = None) -> Any:

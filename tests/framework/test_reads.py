@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from build import a_cluster, a_node, a_pod
+from build import FreshValues, a_cluster, a_node, a_pod
 from mooring.framework import config
 from mooring.framework.context import SchedulingContext
-from mooring.framework.memo import ShapeMemo
 from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
@@ -19,7 +18,7 @@ from mooring.scheduler.assembly import all_plugins, build_runners, build_schedul
 ZONE = "topology.kubernetes.io/zone"
 WHEN = "DuringSchedulingIgnoredDuringExecution"
 RUNNER = build_runners(config.default())["default-scheduler"]
-NARROW = [question for question in (*RUNNER.kept_filters, *RUNNER.kept_scores) if question.part is not PodPart.WHOLE]
+NARROW = [question for question in RUNNER.kept_questions if question.part is not PodPart.WHOLE]
 POD = a_pod(
     cpu="1",
     memory="1Gi",
@@ -70,7 +69,7 @@ class RecordingShape:
 
 def recorded(pod: Pod, ask: Any, rows: Any) -> set[str]:
     """What a question reads of a pod: attributes of its shape, and `pod` for anything else of it."""
-    context = SchedulingContext(pod, CLUSTER, 0, ShapeMemo().kept_values)
+    context = SchedulingContext(pod, CLUSTER, 0, FreshValues())
     context.shape = shape = RecordingShape(pod.shape)  # type: ignore[assignment]
     touched: set[str] = set()
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from build import a_cluster, a_node, a_pod
+from build import FreshValues, a_cluster, a_node, a_pod
 from gangs import GangWorld, a_group, a_member
 from hinting import wakes
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import PodGroups
-from mooring.framework.context import GROUP_TRIAL, KeptValues, SchedulingContext
+from mooring.framework.context import GROUP_TRIAL, SchedulingContext
 from mooring.framework.events import ASSIGNED_POD_ADD, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
 from mooring.framework.points import Handle, SchedulerServices, Wait
 from mooring.framework.status import PluginError, final
@@ -37,7 +37,7 @@ def plugin_at(services: SchedulerServices) -> GangScheduling:
 
 
 def a_context(pod: Pod, services: SchedulerServices) -> SchedulingContext:
-    return SchedulingContext(pod, services.cluster or Cluster(), 0, KeptValues())
+    return SchedulingContext(pod, services.cluster or Cluster(), 0, FreshValues())
 
 
 A, B, C = a_member("a"), a_member("b"), a_member("c")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from build import a_cluster, a_node, a_pod
+from build import FreshValues, a_cluster, a_node, a_pod
 from build_storage import (
     DRIVER,
     HOST,
@@ -25,7 +25,7 @@ from build_storage import (
 )
 from mooring.cluster.claims.volumes_on_nodes import volumes_of_row
 from mooring.cluster.cluster import Cluster
-from mooring.framework.context import KeptValues, SchedulingContext
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIPS, Rejection
 from mooring.model.pod import Pod
@@ -130,7 +130,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 def a_context(cluster: Cluster, pod: Pod) -> SchedulingContext:
-    return SchedulingContext(pod, cluster, 0, KeptValues())
+    return SchedulingContext(pod, cluster, 0, FreshValues())
 
 
 def _asked(draw: st.DrawFn, cluster: Cluster) -> Any:

@@ -550,4 +550,5 @@ def test_every_plugin_point_is_tried_here() -> None:
         "post_bind",
     }
     tried |= {"unreserve", "add_pod", "remove_pod", "eviction_began", "eviction_ended"}
+    tried |= {"filter_row", "score_row"}  # tests/framework/test_attempt.py does
     assert methods - tried == {"normalizes", "events", "concerns", "name"} & methods

@@ -2,6 +2,9 @@
 
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 T = TypeVar("T")
 
 
@@ -28,24 +31,70 @@ class ChangeLog(Generic[T]):
             del self._items[:half]
             self._start += half
 
-    def since(self, position: int, most: int | None = None) -> list[T] | None:
-        """What changed since `position`, each item once, in the order of its first change; None: no longer known.
-
-        None as well for more than `most` changes, repeated ones included: a reader that would start over then need not
-        wait for them to be sorted out.
-        """
-        if position < self._start or (most is not None and self.end - position > most):
+    def since(self, position: int) -> list[T] | None:
+        """What changed since `position`, each item once, in the order of its first change; None: no longer known."""
+        if position < self._start:
             return None
         recent = self._items[position - self._start :]
         return recent if len(recent) < 2 else list(dict.fromkeys(recent))
 
 
+class RowLog:
+    """A log of rows of the node table, as an array: readers take what came since as it is, without a copy."""
+
+    LIMIT = ChangeLog.LIMIT
+
+    def __init__(self) -> None:
+        self._rows: NDArray[np.intp] = np.zeros(256, np.intp)
+        self._length = 0
+        self._start = 0
+        self.end = 0
+        """The position after the last change."""
+
+    def note(self, row: int) -> None:
+        if self._length >= self.LIMIT:
+            self._keep_last(self.LIMIT // 2)
+        elif self._length == len(self._rows):
+            self._keep_last(self._length)
+        self._rows[self._length] = row
+        self._length += 1
+        self.end += 1
+
+    def note_all(self) -> None:
+        """All rows changed: all readers have to start over."""
+        self.end += 1
+        self._start, self._length = self.end, 0
+
+    def rows_since(self, position: int) -> NDArray[np.intp] | None:
+        """The rows that changed since `position`, in this order, with repetitions; None: no longer known.
+
+        Do not write to it.
+        """
+        return None if position < self._start else self._rows[position - self._start : self._length]
+
+    def since(self, position: int) -> list[int] | None:
+        """The same, each row once."""
+        rows = self.rows_since(position)
+        return None if rows is None else list(dict.fromkeys(rows.tolist()))
+
+    def _keep_last(self, count: int) -> None:
+        """Go on in a new array, because readers may still hold parts of the old one."""
+        rows = np.zeros(min(max(2 * count, 256), self.LIMIT), np.intp)
+        rows[:count] = self._rows[self._length - count : self._length]
+        self._start += self._length - count
+        self._rows, self._length = rows, count
+
+
 class Follower:
     """Reads several logs of rows at once, each from where it left off."""
 
-    def __init__(self, *logs: ChangeLog[int]) -> None:
+    def __init__(self, *logs: RowLog) -> None:
         self._logs = logs
         self._positions = [0] * len(logs)
+
+    def is_at_end(self) -> bool:
+        """Whether nothing is new."""
+        return all(position == log.end for log, position in zip(self._logs, self._positions, strict=True))
 
     def news(self) -> list[int] | None:
         """The rows touched since the last call in any of the logs, each once, ascending; None when that is not known."""

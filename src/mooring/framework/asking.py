@@ -9,12 +9,14 @@ from typing import TypeVar
 import numpy as np
 
 from mooring.cluster.nodes.kernels import MAX_SCORE
-from mooring.cluster.nodes.table import FEW
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, FilterPlugin, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import describe
 
 P = TypeVar("P", bound=Plugin)
+
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""By the bytes of an integer."""
 
 
 class AttemptError(Exception):
@@ -67,6 +69,30 @@ def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows) -> Sc
     return scores
 
 
+def ask_filter_row(plugin: FilterPlugin, context: SchedulingContext, row: int) -> int:
+    """A filter's code for one row."""
+    try:
+        code = context.wrap("Filter", plugin.name, plugin.filter_row)(context, row)
+        if type(code) is not int:
+            raise TypeError(f"a code must be an int, not {type(code).__name__}")
+    except Exception as fault:
+        raise AttemptError(f"{filtering(plugin)}: {describe(fault)}") from fault
+    return code
+
+
+def ask_score_row(plugin: ScorePlugin, context: SchedulingContext, row: int) -> int:
+    """A score for one row, which must be in range unless it is normalised afterwards."""
+    try:
+        score = context.wrap("Score", plugin.name, plugin.score_row)(context, row)
+        if type(score) is not int:
+            raise TypeError(f"a score must be an int, not {type(score).__name__}")
+    except Exception as fault:
+        raise AttemptError(f"{scoring(plugin)}: {describe(fault)}") from fault
+    if not 0 <= score <= MAX_SCORE and not plugin.normalizes():
+        raise _out_of_range(plugin, score)
+    return score
+
+
 def normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
     try:
         asked = len(scores)  # one for all nodes, where the plugin tells no nodes apart
@@ -80,25 +106,21 @@ def normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, r
 
 
 def _check_form(answer: object, asked: int, what: str) -> None:
-    if not isinstance(answer, np.ndarray) or answer.dtype != np.int64:
+    if not isinstance(answer, np.ndarray) or answer.dtype.kind != "i":
         form = f"an array of {answer.dtype}" if isinstance(answer, np.ndarray) else type(answer).__name__
-        raise TypeError(f"{what} must be an array of int64, not {form}")
+        raise TypeError(f"{what} must be an array of signed integers, not {form}")
     if len(answer) != asked:
         raise ValueError(f"{len(answer)} {what} for {asked} nodes")
 
 
 def _check_range(plugin: ScorePlugin, scores: Scores) -> None:
-    # Hot: as a rule there are few. As unsigned, a negative score is larger than any allowed one, so one maximum finds
-    # both ends.
-    if not len(scores):
-        return
-    if len(scores) <= FEW:
-        numbers = scores.tolist()
-        if min(numbers) >= 0 and max(numbers) <= MAX_SCORE:
-            return
-    if scores.view(np.uint64).max() > MAX_SCORE:
-        worst = int(next(s for s in scores if not 0 <= s <= MAX_SCORE))
-        raise AttemptError(
-            f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score {worst}, '
-            f"it should in the range of [0, {MAX_SCORE}] after normalizing"
-        )
+    # Hot: as unsigned, a negative score is larger than any allowed one, so one maximum finds both ends.
+    if len(scores) and np.maximum.reduce(scores.view(_UNSIGNED[scores.itemsize])) > MAX_SCORE:
+        raise _out_of_range(plugin, int(next(s for s in scores if not 0 <= s <= MAX_SCORE)))
+
+
+def _out_of_range(plugin: ScorePlugin, score: int) -> AttemptError:
+    return AttemptError(
+        f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score {score}, '
+        f"it should in the range of [0, {MAX_SCORE}] after normalizing"
+    )

@@ -3,12 +3,14 @@
 Whatever a plugin raises ends the attempt with that plugin named; never the scheduler.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.asking import (
     AttemptError,
     ask_filter,
@@ -20,8 +22,8 @@ from mooring.framework.asking import (
     scoring,
 )
 from mooring.framework.context import SchedulingContext
-from mooring.framework.kept_columns import KeptQuestion
-from mooring.framework.memo import ShapeMemo
+from mooring.framework.memo import ASK, PluginPlan, ShapeMemo
+from mooring.framework.part_memo import First, Integers, PartOutcomes, outcomes_of_skips
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
     Codes,
@@ -35,8 +37,10 @@ from mooring.framework.points import (
 )
 from mooring.framework.prepared import PreparedProfile
 from mooring.framework.ranking import NARROWED_OUT, PASSED, RowRanking
-from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection, describe, final
+from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, Code, Rejection, describe, final
 from mooring.model.shape import PodPart
+
+C = TypeVar("C")
 
 _FEW_CODES = 4096
 
@@ -86,6 +90,53 @@ class ScoreCard:
     by_plugin: dict[str, Scores] = field(default_factory=dict)
 
 
+class FeasibleRows:
+    """The rows that passed every filter. Hot: how many is known at once; which, only when a plugin asks for them."""
+
+    __slots__ = ("_passed", "_rows", "count")
+
+    def __init__(self, first: First) -> None:
+        """`first` has PASSED for these rows, and something else for the others."""
+        self._passed: Mask | None = first == PASSED
+        self.count = int(np.count_nonzero(self._passed))
+        self._rows: Rows | None = slice(0, len(first)) if self.count == len(first) else None
+
+    @classmethod
+    def of(cls, rows: Rows, count: int) -> "FeasibleRows":
+        """These rows, of which there are so many."""
+        self = object.__new__(cls)
+        self._passed, self._rows, self.count = None, rows, count
+        return self
+
+    @property
+    def rows(self) -> Rows:
+        if self._rows is None:
+            assert self._passed is not None
+            self._rows = self._passed.nonzero()[0]
+        return self._rows
+
+    def mask(self, totals: Integers) -> Integers:
+        """The totals of all rows, with the lowest number where a row did not pass."""
+        assert self._passed is not None
+        totals = totals[: len(self._passed)]
+        if self.count == len(totals):
+            return totals
+        masked: Integers = np.where(self._passed, totals, totals.dtype.type(np.iinfo(totals.dtype).min))
+        return masked
+
+
+@dataclass(slots=True)
+class MaskedTotals:
+    """The outcome of scoring where only kept scores tell nodes apart, row by row. Do not write to it."""
+
+    totals: Integers
+    """For all rows; what did not pass has the lowest number."""
+    added: int
+    """What the other scores add to each."""
+    count: int
+    """The number of feasible rows."""
+
+
 @dataclass(slots=True)
 class RankedRows:
     """The outcome of scoring where only kept scores tell nodes apart: all others add the same to each total."""
@@ -100,7 +151,7 @@ class RankedRows:
 class Attempt:
     """One attempt: call pre_filter, filter and score, in this order."""
 
-    __slots__ = ("_memo", "_no_filter", "_no_score", "context", "runner")
+    __slots__ = ("_first", "_has_learned", "_memo", "_no_filter", "_no_score", "_own_kin", "context", "runner")
 
     def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
         self.runner = runner
@@ -108,6 +159,11 @@ class Attempt:
         self._memo = memo
         self._no_filter: set[str] = set()
         self._no_score: set[str] = set()
+        self._own_kin: tuple[Any, ...] | None = None
+        self._has_learned = False
+        """Whether a plugin skips that the plan has as one to ask."""
+        self._first: First | None = None
+        """What the kept filters say."""
 
     # ---- PreFilter
 
@@ -125,15 +181,15 @@ class Attempt:
         return outcome
 
     def _pre_filter(self) -> Narrowing | PodRejected:
-        plan = self._memo.pre_filter_plan or self.runner.pre_filter_plan
+        memo, narrowing = self._memo, Narrowing()
+        plan = memo.pre_filter_plan or self._plan("PreFilter")
         self._no_filter.update(plan.skipped)
-        narrowing = Narrowing()
         refused: PodRejected | None = None
-        for plugin, part in plan.steps:
-            outcome = self._outcome("PreFilter", plugin, part, plugin.pre_filter, self.context)
+        for plugin, part, said in plan.steps:
+            outcome = said if said is not ASK else self._ask("PreFilter", plugin, part)
             if outcome is None:
                 continue
-            if outcome is SKIP or outcome is SKIP_SHAPE:
+            if outcome in SKIPS:
                 self._no_filter.add(plugin.name)
             elif isinstance(outcome, NodeNames):
                 empty = _narrow(narrowing, outcome.names, plugin.name)
@@ -145,11 +201,73 @@ class Attempt:
                     return refused
                 if outcome.code is not Code.Unschedulable:
                     raise AttemptError(f'running PreFilter plugin "{plugin.name}": {outcome.message}')
+            elif isinstance(outcome, AttemptError):
+                raise outcome
             else:
                 raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
-        if self._memo.pre_filter_plan is None:
-            self._memo.pre_filter_plan = self._memo.settle("PreFilter", plan, self.context.shape)
+        if memo.pre_filter_plan is None:
+            memo.settle_filters(self._plan("PreFilter") if self._has_learned else plan)
         return refused or narrowing
+
+    def _plan(self, point: str) -> PluginPlan:
+        """What is to be done at a point for pods of this shape. Plugins are asked whose answer a part of it decides."""
+        is_filter, faulty = point == "PreFilter", []
+        for part in self._memo.parts:
+            if point not in part.outcomes:
+                questions = part.questions
+                plugins = questions.pre_filters if is_filter else questions.pre_scores
+                outcomes = part.outcomes[point] = self._fixed_outcomes(point, plugins)
+                if any(isinstance(said, AttemptError) for _, _, said in outcomes.others):
+                    faulty.append(part)
+        plans = self.runner.pre_filter_plans if is_filter else self.runner.pre_score_plans
+        plan = plans.plan(self._memo.parts)
+        for part in faulty:
+            del part.outcomes[point]  # the next attempt asks again
+        return plan
+
+    def _fixed_outcomes(self, point: str, plugins: tuple[tuple[int, Any], ...]) -> PartOutcomes:
+        skipped, others = [], []
+        for index, plugin in plugins:
+            try:
+                said = self._call(point, plugin, slice(0, self.context.nodes.height))
+            except AttemptError as fault:
+                said = fault
+            if said in SKIPS:
+                skipped.append(plugin.name)
+            elif said is not None:
+                others.append((index, plugin, said))
+        return PartOutcomes(frozenset(skipped), tuple(others)) if others else outcomes_of_skips(frozenset(skipped))
+
+    def _ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
+        """Ask a PreFilter or PreScore plugin whose answer depends on more than the shape, unless it is known to skip."""
+        kept, key = self._memo.by_part[part], (plugin.name, point, *self._kin())
+        version = plugin.version(self.context.cluster)
+        if kept.quiet.get(key) == version:
+            return SKIP
+        outcome = self._call(point, plugin, feasible.rows if feasible is not None else None)
+        if outcome is SKIP_SHAPE:
+            kept.learn_skip(point, plugin.name)
+            self._has_learned = True
+        elif outcome is SKIP_FOR_NOW:
+            kept.learn_quiet(key, version)
+        return outcome
+
+    def _kin(self) -> tuple[Any, ...]:
+        """What SKIP_FOR_NOW may depend on of a pod beside its shape: its labels and its controller."""
+        if self._own_kin is None:
+            pod = self.context.pod
+            owner = pod.controller()
+            self._own_kin = (pod.label_set, (owner.api_version, owner.kind, owner.name) if owner else None)
+        return self._own_kin
+
+    def _call(self, point: str, plugin: Any, rows: Rows | None) -> Any:
+        wrap = self.context.wrap
+        try:
+            if point == "PreFilter":
+                return wrap(point, plugin.name, plugin.pre_filter)(self.context)
+            return wrap(point, plugin.name, plugin.pre_score)(self.context, rows)
+        except Exception as fault:
+            raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
 
     # ---- Filter
 
@@ -158,7 +276,8 @@ class Attempt:
         caller, context, status = self.runner.caller, self.context, ERROR
         began_ns = caller.began()
         try:
-            kept = self._memo.first_rejections(context, self._kept_filters)
+            self._first = self._memo.first_rejections(context)
+            kept = self._first[: context.nodes.height]
             verdicts = Verdicts(kept, kept=kept)
             if narrowing.names is not None:
                 verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
@@ -181,12 +300,13 @@ class Attempt:
 
     def extensions(self) -> list[PreFilterExtensions]:
         """The plugins with a say whose state follows the pods on nodes."""
-        plugins = (plugin for plugin, _ in self.runner.pre_filter_plan.steps)
+        plugins = self.runner.profile.pre_filters
         return [p for p in plugins if isinstance(p, PreFilterExtensions) and p.name not in self._no_filter]
 
     def kept_codes(self, index: int) -> Codes | None:
         """The codes of a filter whose answers are kept, for all rows; None: it rejects nothing."""
-        return self._memo.codes(index)
+        codes = self._memo.codes(index)
+        return None if codes is None else codes.astype(np.int64)
 
     def rejection(self, index: int, code: int) -> Rejection:
         """What a code of the filter with this index means."""
@@ -200,7 +320,7 @@ class Attempt:
         """The codes of one filter, for all rows."""
         found = verdicts.codes.get(index)
         if found is None:
-            found = self._memo.codes(index)
+            found = self.kept_codes(index)
         assert found is not None, "a filter that rejected something has codes"
         return found
 
@@ -217,128 +337,122 @@ class Attempt:
             return
         everywhere = codes
         if not isinstance(rows, slice):
-            everywhere = np.zeros(height, np.int64)
+            everywhere = np.zeros(height, codes.dtype)
             everywhere[rows] = codes
         rejected = everywhere != 0
-        if rejected.any():
+        if np.count_nonzero(rejected):
             verdicts.codes[index] = everywhere
             verdicts.first = np.where(rejected, np.int8(index), verdicts.first)
 
-    def _kept_filters(self) -> list[KeptQuestion]:
-        return [question for question in self.runner.kept_filters if question.plugin.name not in self._no_filter]
-
     # ---- Score
 
-    def score(self, rows: Rows, explain: bool = False, *, only_best: bool = False) -> ScoreCard | RankedRows:
-        """Score the nodes that passed: PreScore, Score, normalise, range check, weights.
+    def score(self, rows: Rows, explain: bool = False) -> ScoreCard:
+        """Score the nodes that passed: PreScore, Score, normalise, range check, weights."""
+        feasible = FeasibleRows.of(rows, count_rows(self.context, rows))
+        return self._measured(feasible, lambda: self._totals(feasible, explain))
 
-        `only_best`: `rows` are those that the kept filters let pass, and only the best of them is wanted.
-        """
+    def best(self, verdicts: Verdicts) -> ScoreCard | RankedRows | MaskedTotals | None:
+        """The same, where only the best node is wanted; None: fewer than two passed."""
+        feasible = FeasibleRows(verdicts.first)
+        if feasible.count < 2:
+            return None
+        return self._measured(feasible, lambda: self._find_best(verdicts, feasible))
+
+    def _measured(self, feasible: FeasibleRows, score: Callable[[], C]) -> C:
         caller, point, status = self.runner.caller, "PreScore", ERROR
         began_ns = caller.began()
         try:
-            self._pre_score(rows)
+            self._pre_score(feasible)
             began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
-            card = self._ranked(rows) if only_best else self._totals(rows, explain)
+            card = score()
             status = SUCCESS
         finally:
             caller.ended(point, status, began_ns)
-        caller.scored(self._no_score, count_rows(self.context, rows))
+        caller.scored(self._no_score, feasible.count)
         return card
 
-    def _totals(self, rows: Rows, explain: bool) -> ScoreCard:
-        runner, context = self.runner, self.context
+    def _totals(self, feasible: FeasibleRows, explain: bool) -> ScoreCard:
+        runner, context, rows = self.runner, self.context, feasible.rows
         if not runner.scores:
             return ScoreCard(rows, np.ones(count_rows(context, rows), np.int64))
-        kept_sum = self._memo.score_sum(context, self._kept_scores, runner.summed)
+        kept_sum = self._memo.score_sum(context)
         card = ScoreCard(rows, kept_sum[rows].astype(np.int64))
         for index, plugin in enumerate(runner.scores) if explain else runner.asked_scores:
             if plugin.name in self._no_score:
                 continue
-            weighted = self._weighted(index, plugin, rows)
+            weighted = self._weighted(index, plugin, feasible)
             if index not in runner.summed:
                 card.totals += weighted
             if explain:
                 card.by_plugin[plugin.name] = np.zeros(len(card.totals), np.int64) + weighted
         return card
 
-    def _ranked(self, rows: Rows) -> ScoreCard | RankedRows:
-        runner, context = self.runner, self.context
-        if not runner.scores:
-            return self._totals(rows, explain=False)
-        kept_sum, added, parts = self._memo.score_sum(context, self._kept_scores, runner.summed), 0, []
-        for index, plugin in runner.asked_scores:
-            if plugin.name in self._no_score:
-                continue
-            weighted = self._weighted(index, plugin, rows)
-            if isinstance(weighted, int):
-                added += weighted
-            else:
-                parts.append(weighted)
-        ranking = self._memo.ranking(context.nodes) if not parts else None
-        if ranking is not None:
-            return RankedRows(ranking, added, count_rows(context, rows))
-        totals = kept_sum[rows].astype(np.int64)
-        totals += added
-        for part in parts:
-            totals += part
-        return ScoreCard(rows, totals)
+    def _find_best(self, verdicts: Verdicts, feasible: FeasibleRows) -> ScoreCard | RankedRows | MaskedTotals:
+        """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart."""
+        context = self.context
+        kept_sum, added, parts = self._memo.score_sum(context), 0, []
+        for index, plugin in self.runner.asked_scores:
+            if plugin.name not in self._no_score:
+                weighted = self._weighted(index, plugin, feasible)
+                if isinstance(weighted, int):
+                    added += weighted
+                else:
+                    parts.append(weighted)
+        if parts:
+            rows = feasible.rows
+            totals = kept_sum[rows].astype(np.int64)
+            totals += added
+            for part in parts:
+                totals += part
+            return ScoreCard(rows, totals)
+        if self._first is not None and verdicts.first is verdicts.kept:
+            ranking = self._memo.ranking(context.nodes, self._first, kept_sum)
+            if ranking is not None:
+                return RankedRows(ranking, added, feasible.count)
+        return MaskedTotals(feasible.mask(kept_sum), added, feasible.count)
 
-    def _weighted(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
+    def _weighted(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
         """What a plugin adds to the totals; one number where it is the same for all nodes."""
         if not concerns(plugin, self.context, scoring):
             return 0
-        return self._scores_of(index, plugin, rows) * self.runner.weights[index]
+        scores, weight = self._scores_of(index, plugin, feasible), self.runner.weights[index]
+        return scores if weight == 1 else scores * weight
 
-    def _pre_score(self, rows: Rows) -> None:
-        plan = self._memo.pre_score_plan or self.runner.pre_score_plan
+    def _pre_score(self, feasible: FeasibleRows) -> None:
+        memo, self._has_learned = self._memo, False
+        plan = memo.pre_score_plan or self._plan("PreScore")
         self._no_score.update(plan.skipped)
-        for plugin, part in plan.steps:
-            outcome = self._outcome("PreScore", plugin, part, plugin.pre_score, self.context, rows)
-            if outcome is SKIP or outcome is SKIP_SHAPE:
+        for plugin, part, said in plan.steps:
+            outcome = said if said is not ASK else self._ask("PreScore", plugin, part, feasible)
+            if outcome in SKIPS:
                 self._no_score.add(plugin.name)
-        if self._memo.pre_score_plan is None:
-            self._memo.pre_score_plan = self._memo.settle("PreScore", plan, self.context.shape)
+            elif isinstance(outcome, AttemptError):
+                raise outcome
+        if memo.pre_score_plan is None:
+            memo.settle_scores(self._plan("PreScore") if self._has_learned else plan)
 
-    def _scores_of(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
+    def _scores_of(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
         """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
-        if self.runner.score_reads[index] is Reads.CLUSTER:
-            raw = ask_score(plugin, self.context, rows)
+        if index in self.runner.summed or self.runner.score_reads[index] is Reads.CLUSTER:
+            raw = ask_score(plugin, self.context, feasible.rows)
         else:
-            column = self._memo.score(index)
+            column = self._memo.raw_scores(index)
             if column is None:
-                return self._level(index, plugin, rows)
-            raw = column[rows]
-        if index in self.runner.summed or not plugin.normalizes():
+                return self._level(index, plugin, feasible)
+            raw = column[feasible.rows].astype(np.int64)
+        if not plugin.normalizes():
             return 0 if raw is None else raw
         # Hot: a plugin without anything to tell nodes apart is normalised for one node instead of thousands.
-        scores = normalize(plugin, self.context, np.zeros(1, np.int64) if raw is None else raw, rows)
+        scores = normalize(plugin, self.context, np.zeros(1, np.int64) if raw is None else raw, feasible.rows)
         return int(scores[0]) if raw is None else scores
 
-    def _level(self, index: int, plugin: ScorePlugin, rows: Rows) -> int:
-        """What a kept score plugin gives that tells no nodes apart; it is worked out once for the shape."""
-        level = self._memo.levels.get(index)
+    def _level(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> int:
+        """What a kept score plugin gives that tells no nodes apart. Its `normalize` depends on the scores alone."""
+        levels = self.runner.levels
+        level = levels.get(index)
         if level is None:
-            normalized = normalize(plugin, self.context, np.zeros(1, np.int64), rows) if plugin.normalizes() else (0,)
-            level = self._memo.levels[index] = int(normalized[0])
+            level = levels[index] = int(normalize(plugin, self.context, np.zeros(1, np.int64), feasible.rows)[0])
         return level
-
-    def _kept_scores(self) -> list[KeptQuestion]:
-        return [question for question in self.runner.kept_scores if question.plugin.name not in self._no_score]
-
-    def _outcome(self, point: str, plugin: Any, part: PodPart | None, ask: Any, *args: Any) -> Any:
-        """Ask a PreFilter or PreScore plugin, or recall what it said if that depends on a part of the shape alone."""
-        key = (plugin, point)
-        known = self._memo.outcomes if part is None else self._memo.outcomes_of(self.context.shape.part(part))
-        if key in known:
-            return known[key]
-        try:
-            outcome = self.context.wrap(point, plugin.name, ask)(*args)
-        except Exception as fault:
-            raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
-        if part is not None or outcome is SKIP_SHAPE:
-            known[key] = outcome
-        return outcome
 
 
 def _narrow(narrowing: Narrowing, names: frozenset[str], plugin: str) -> PodRejected | None:

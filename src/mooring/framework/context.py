@@ -1,7 +1,7 @@
 """The context of one attempt to place one pod: what the framework hands to every plugin that takes part."""
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.plugin_caller import Wrap, unwrapped
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 
 T = TypeVar("T")
 
@@ -52,11 +53,11 @@ class CycleState:
 
 
 class KeptValues:
-    """Values that outlive an attempt: they belong to a shape, or to a shape and the nodes as they are. An instance
-    serves one shape."""
+    """Values that outlive an attempt: they belong to a part of a shape, or to it and the nodes as they are. An instance
+    serves one part."""
 
     LIMIT = 256
-    """Keys of one shape. Plugins use a handful each; a plugin that puts changing values into its key must not fill
+    """Keys of one part. Plugins use a handful each; a plugin that puts changing values into its key must not fill
     the memory, so at the limit all are dropped."""
 
     def __init__(self) -> None:
@@ -74,13 +75,19 @@ class KeptValues:
         return value
 
 
+class ValuesByPart(Protocol):
+    """What is kept for the parts of one shape."""
+
+    def values(self, part: PodPart) -> KeptValues: ...
+
+
 class SchedulingContext:
     """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`, or a copy of it in a
     what-if."""
 
-    __slots__ = ("_kept_values", "cluster", "nodes", "pod", "seed", "shape", "state", "wrap")
+    __slots__ = ("_kept", "cluster", "nodes", "pod", "seed", "shape", "state", "wrap")
 
-    def __init__(self, pod: Pod, cluster: Cluster, seed: int, kept_values: KeptValues, wrap: Wrap = unwrapped) -> None:
+    def __init__(self, pod: Pod, cluster: Cluster, seed: int, kept: ValuesByPart, wrap: Wrap = unwrapped) -> None:
         self.pod = pod
         self.shape = pod.shape
         self.cluster = cluster
@@ -90,7 +97,7 @@ class SchedulingContext:
         self.wrap = wrap
         """The caller's wrapper around each plugin method in this attempt: `wrap(point, name, method)(...)`
         (metrics)."""
-        self._kept_values = kept_values
+        self._kept = kept
 
     def on(self, nodes: NodeTable, state: CycleState) -> "SchedulingContext":
         """The same attempt in a what-if: other counts on the nodes, another state of the plugins."""
@@ -100,27 +107,28 @@ class SchedulingContext:
         other.nodes, other.state = nodes, state
         return other
 
-    def float_columns(self, rows: slice | NDArray[np.intp], resources: slice | NDArray[np.intp]) -> FloatColumns | None:
-        """The amounts of these resources as floats, where the question is about all rows and every node has them.
+    def float_columns(self, resources: slice | NDArray[np.intp]) -> FloatColumns | None:
+        """The amounts of these resources as floats, where every node has them.
 
-        None in a what-if too: there other pods are on the nodes than the columns count.
+        None in a what-if: there other pods are on the nodes than the columns count.
         """
-        if not isinstance(rows, slice) or not isinstance(resources, slice) or self.nodes is not self.cluster.nodes:
+        if not isinstance(resources, slice) or self.nodes is not self.cluster.nodes:
             return None
         floats = self.cluster.float_columns()
         return floats if floats.is_exact and floats.has_all(resources) else None
 
-    def of_shape(self, key: Hashable, build: Callable[[], T]) -> T:
-        """A value that follows from the pod's shape (and the key) alone: built once, then kept."""
-        kept = self._kept_values.kept.get(key)  # Hot: six times in a decision, and nearly always it is there
+    def of_shape(self, key: Hashable, build: Callable[[], T], part: PodPart = PodPart.WHOLE) -> T:
+        """A value that follows from a part of the pod's shape (and the key) alone: built once, then kept."""
+        values = self._kept.values(part)
+        kept = values.kept.get(key)  # Hot: six times in a decision, and nearly always it is there
         if kept is not None and kept[0] == 0:
             value: T = kept[1]
             return value
-        return self._kept_values.get(key, 0, build)
+        return values.get(key, 0, build)
 
-    def of_nodes(self, key: Hashable, build: Callable[[], T]) -> T:
-        """A value that follows from the shape and facts of nodes, not from pods: built anew after a node changed.
+    def of_nodes(self, key: Hashable, build: Callable[[], T], part: PodPart = PodPart.WHOLE) -> T:
+        """A value that follows from the same and from facts of nodes, not from pods: built anew after a node changed.
 
         The version is one more than the end of the log, because 0 belongs to `of_shape`.
         """
-        return self._kept_values.get(key, self.nodes.node_touches.end + 1, build)
+        return self._kept.values(part).get(key, self.nodes.node_touches.end + 1, build)

@@ -1,11 +1,13 @@
 """Owns what the profiles of a scheduler keep from one attempt to the next, and bounds it in bytes."""
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from functools import partial
 from weakref import ref
 
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.kept_columns import ByteCount, ColumnKey, KeptColumn, KeptQuestion
-from mooring.framework.memo import MEMO_OVERHEAD_BYTES, Outcomes, ShapeMemo
+from mooring.framework.memo import ShapeMemo
+from mooring.framework.part_memo import ByteCount, PartMemo
+from mooring.framework.prepared import PreparedProfile
 from mooring.model.shape import PodShape, ShapePart
 
 MemoKey = tuple[str, "ref[PodShape]"]
@@ -15,68 +17,71 @@ DEFAULT_LIMIT_BYTES = 64 << 20
 """At 5,000 nodes a shape takes some 60 KB, so a thousand templates fit in."""
 PROTECTED_SHARE = 0.8
 """The share of the bytes that a pass over many new shapes leaves alone."""
-MAX_OUTCOMES = 4096
-"""Parts of shapes of which the answers at PreFilter and PreScore are kept: about 1 KB each."""
 MAX_EVICTED = 16384
 """Evicted shapes that are remembered: many times more than can be kept, at 200 bytes each."""
 
 
 class KeptAnswers:
-    """Memos and columns of all profiles of a scheduler, bounded in bytes.
+    """Memos of shapes and of their parts, of all profiles of a scheduler, bounded in bytes.
 
     The memos of shapes that came more than once are *protected*: new ones are evicted first. So a pass over many templates
-    that come once does not evict those that come again and again. A column goes with the last memo that reads it.
+    that come once does not evict those that come again and again. The memo of a part goes with the last shape that has it.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.byte_count = ByteCount()
-        self._columns: dict[ColumnKey, KeptColumn] = {}
-        self._outcomes: dict[ShapePart, Outcomes] = {}
+        self._parts: dict[object, dict[ShapePart, PartMemo]] = defaultdict(dict)
+        """By owner of the questions: profiles with the same ones share the answers."""
         self._new: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         """Both: least recently used first."""
         self._evicted: dict[MemoKey, None] = {}
         """Shapes whose memo was evicted. One that comes again is used more than once, though its memo did not last."""
         self._table: NodeTable | None = None
+        self._in_use: ShapeMemo | None = None
 
-    def memo(self, profile: str, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
+    def memo(self, profile: PreparedProfile, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
         """What is kept for a shape in a profile. It follows one table; for a fork of it nothing is kept."""
         if nodes.is_fork:
-            return ShapeMemo()
+            return profile.forgetful_memo()
         if nodes is not self._table:
             self._clear()
             self._table = nodes
-        key = profile, ref(shape)
+        if self._in_use is not None:
+            self._in_use.note_bytes()
+        memo = self._in_use = self._find(profile, shape)
+        if self.byte_count.bytes > self.limit_bytes:
+            self._evict(memo)
+        return memo
+
+    def _find(self, profile: PreparedProfile, shape: PodShape) -> ShapeMemo:
+        name = profile.profile.scheduler_name
+        key = name, ref(shape)
         memo = self._protected.get(key)
         if memo is not None:
             self._protected.move_to_end(key)
         elif (memo := self._new.get(key)) is not None:
             self._protect(key)
         else:
-            memo = self._new[profile, ref(shape, lambda dead: self._forget((profile, dead)))] = ShapeMemo(self)
+            memo = ShapeMemo(self._parts_of(profile, shape), self.byte_count)
+            self._new[name, ref(shape, lambda dead: self._forget((name, dead)))] = memo
             if key in self._evicted:
                 del self._evicted[key]
                 self._protect(key)
-        if self.byte_count.bytes > self.limit_bytes:
-            self._evict(memo)
         return memo
 
-    def column(self, key: ColumnKey, question: KeptQuestion) -> KeptColumn:
-        """The column for a question about pods with a part, which may have been asked for another shape before."""
-        column = self._columns.get(key)
-        if column is None:
-            column = self._columns[key] = KeptColumn(question, self.byte_count)
-        return column
-
-    def outcomes_of(self, part: ShapePart) -> Outcomes:
-        """What PreFilter and PreScore plugins said that follows from a part of a shape alone."""
-        found = self._outcomes.get(part)
-        if found is None:
-            if len(self._outcomes) >= MAX_OUTCOMES:
-                self._outcomes.clear()
-            found = self._outcomes[part] = {}
-        return found
+    def _parts_of(self, profile: PreparedProfile, shape: PodShape) -> tuple[PartMemo, ...]:
+        """What is kept for the parts of a shape, which other shapes may have too."""
+        found = []
+        for questions in profile.parts:
+            kept, part = self._parts[questions.owner], shape.part(questions.part)
+            memo = kept.get(part)
+            if memo is None:
+                memo = kept[part] = PartMemo(questions, self.byte_count, partial(kept.pop, part))
+            memo.users += 1
+            found.append(memo)
+        return tuple(found)
 
     def _protect(self, key: MemoKey) -> None:
         """A shape came for the second time. The memo that was not used for longest loses its protection, if need be."""
@@ -110,31 +115,32 @@ class KeptAnswers:
 
     def _drop(self, memo: ShapeMemo) -> None:
         memo.drop()
-        for key, column in memo.columns:
-            column.users -= 1
-            if not column.users:
-                column.drop()
-                self._columns.pop(key, None)
+        for part in memo.parts:
+            part.users -= 1
+            if not part.users:
+                part.drop()
 
     def _clear(self) -> None:
         for memos in (self._new, self._protected):
             while memos:
                 self._drop(memos.popitem()[1])
-        self._outcomes.clear()
         self._evicted.clear()
+        self._in_use = None
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
+        if self._in_use is not None:
+            self._in_use.note_bytes()
         memos = [*self._new.values(), *self._protected.values()]
-        counted = sum(MEMO_OVERHEAD_BYTES + memo.arrays_bytes for memo in memos)
-        counted += sum(column.values.nbytes for column in self._columns.values() if column.values is not None)
+        parts = [part for by_part in self._parts.values() for part in by_part.values()]
+        counted = sum(memo.own_bytes for memo in memos) + sum(part.arrays_bytes for part in parts)
         faults = (
             [] if counted == self.byte_count.bytes else [f"{counted} bytes are kept, {self.byte_count.bytes} are noted"]
         )
-        users: dict[ColumnKey, int] = {}
+        users: dict[PartMemo, int] = {}
         for memo in memos:
-            for key, _ in memo.columns:
-                users[key] = users.get(key, 0) + 1
-        if users != {key: column.users for key, column in self._columns.items()}:
-            faults.append("columns have other users than they know")
+            for part in memo.parts:
+                users[part] = users.get(part, 0) + 1
+        if users != {part: part.users for part in parts}:
+            faults.append("parts have other users than they know")
         return faults

@@ -1,218 +1,286 @@
 """What is kept for one shape: for each row the filter that rejects it first, and the weighted sum of the scores.
 
-A `ShapeMemo` combines columns that other shapes may share (kept_columns.py). `KeptAnswers` (kept_answers.py) owns memos and
-columns, and bounds them in bytes.
+A `ShapeMemo` puts together what is kept for the parts of the shape (part_memo.py), which other shapes may share.
+`KeptAnswers` (kept_answers.py) owns all of them, and bounds them in bytes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import lru_cache
+from operator import is_
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import MAX_SCORE
-from mooring.cluster.nodes.table import NodeTable, few_rows
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import KeptValues, SchedulingContext
-from mooring.framework.kept_columns import ByteCount, ColumnKey, ColumnSet, Integers, KeptColumn, KeptQuestion
+from mooring.framework.part_memo import Bookmark, ByteCount, First, Integers, KeptColumn, PartMemo, PartOutcomes
 from mooring.framework.points import Plugin, Rows
 from mooring.framework.ranking import DEAD, PASSED, RowRanking
-from mooring.framework.status import SKIPS
-from mooring.model.shape import PodPart, PodShape, ShapePart
-
-Outcomes = dict[tuple[Plugin, str], Any]
-"""Answers of PreFilter and PreScore plugins, by plugin and point."""
+from mooring.model.shape import PodPart
 
 MEMO_OVERHEAD_BYTES = 10_000
 """What a memo takes beside its arrays: dictionaries, plans, values of plugins. Measured over 2,000 templates: 10,300."""
 _MOST_CHANGED = 16
 """Changed rows up to which a ranking is kept up to date: looking through a block takes 5 µs, all 5,000 rows 30 µs."""
-_UNKNOWN = object()
-_MAX_INT32 = (1 << 31) - 1
+
+ASK = object()
+"""In a plan: the plugin has to be asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginPlan:
-    """What is to be asked at PreFilter or PreScore."""
+    """What is to be done at PreFilter or PreScore."""
 
     skipped: frozenset[str]
     """Plugins that are known to skip."""
-    steps: tuple[tuple[Any, PodPart | None], ...]
-    """Plugins with the part of the shape that alone decides the answer; None: more than the shape does."""
+    steps: tuple[tuple[Any, PodPart, Any], ...]
+    """The other plugins that may say something, the part of the shape that they go by, and what they say, or ASK."""
 
 
-class MemoOwner(Protocol):
-    """What a memo shares with others."""
+class PlanBook:
+    """Makes the plans of a profile for one point.
+
+    Hot: nearly all shapes have one of a few plans, because parts say nothing or skip. These plans are kept, so that a pod
+    with requests that no pod had before finds the plan of the others.
+    """
+
+    LIMIT = 1024
+    """Plans that are kept: plugins are few, and so are the combinations of those that skip."""
+
+    def __init__(self, point: str, asked: tuple[tuple[int, Plugin, PodPart], ...]) -> None:
+        """`asked` are the plugins whose answers depend on more than the shape, with their place in the order and the part
+        of the shape that a skip may follow from."""
+        self._point = point
+        self._asked = asked
+        self._plans: dict[tuple[PartOutcomes, ...], PluginPlan] = {}
+
+    def plan(self, parts: Iterable[PartMemo]) -> PluginPlan:
+        """The plan for a shape, where all parts know what their plugins say at this point."""
+        point = self._point
+        key = tuple([part.outcomes[point] for part in parts])
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._make(parts)
+            if not any(outcomes.others for outcomes in key):
+                if len(self._plans) >= self.LIMIT:
+                    self._plans.clear()
+                self._plans[key] = plan
+        return plan
+
+    def _make(self, parts: Iterable[PartMemo]) -> PluginPlan:
+        skipped: set[str] = set()
+        steps: list[tuple[int, Any, PodPart, Any]] = []
+        for part in parts:
+            outcomes = part.outcomes[self._point]
+            skipped |= outcomes.skipped
+            steps += [(index, plugin, part.questions.part, said) for index, plugin, said in outcomes.others]
+        steps += [(index, plugin, part, ASK) for index, plugin, part in self._asked if plugin.name not in skipped]
+        steps.sort(key=lambda step: step[0])
+        return PluginPlan(frozenset(skipped), tuple(step[1:] for step in steps))
+
+
+@lru_cache(maxsize=4)
+def _all_pass(capacity: int) -> First:
+    """Where no filter rejects a node. It is shared, so nobody may write to it."""
+    column = np.full(capacity, PASSED, np.int8)
+    column.flags.writeable = False
+    return column
+
+
+@lru_cache(maxsize=4)
+def _all_zero(capacity: int) -> Integers:
+    """Where no score is given."""
+    column = np.zeros(capacity, np.int16)
+    column.flags.writeable = False
+    return column
+
+
+class _CombinedColumn:
+    """A column that is put together from those of several parts, up to date on the rows that were touched."""
+
+    __slots__ = ("_at", "_sources", "values")
+
+    def __init__(self) -> None:
+        self.values: NDArray[Any] = np.zeros(0, np.int8)
+        self._sources: list[NDArray[Any]] = []
+        self._at = Bookmark()
+
+    def refresh(
+        self,
+        nodes: NodeTable,
+        sources: Sequence[NDArray[Any]],
+        dtype: type[np.signedinteger[Any]],
+        combine: Callable[[Rows], NDArray[Any]],
+    ) -> None:
+        """`combine` gives the values of some rows; it reads the sources, and what else is noted in the log of touches."""
+        is_same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
+        if not is_same or len(self.values) != nodes.capacity or self.values.dtype != dtype:
+            self._at.forget()
+            self.values = np.zeros(nodes.capacity, dtype)
+            self._sources = list(sources)
+        if not self._at.is_at_end(nodes, nodes.touches):
+            rows = self._at.news(nodes, nodes.touches)
+            self.values[rows] = combine(rows)
+            self._at.move(nodes, nodes.touches)
 
     @property
-    def byte_count(self) -> ByteCount: ...
-
-    def column(self, key: ColumnKey, question: KeptQuestion) -> KeptColumn: ...
-
-    def outcomes_of(self, part: ShapePart) -> Outcomes: ...
+    def nbytes(self) -> int:
+        return self.values.nbytes
 
 
 class ShapeMemo:
     """All that a profile keeps for one shape.
 
-    Which columns it reads is settled when they are first asked for: a PreFilter or PreScore that reads only the shape
-    may have skipped some, and will skip the same ones every time.
+    Which plugins have a say is settled when they are first asked: a PreFilter or PreScore that reads only the shape may have
+    skipped some, and will skip the same ones every time.
     """
 
-    def __init__(self, owner: MemoOwner | None = None) -> None:
-        """Without an owner it shares no columns: what is asked in a what-if is forgotten with it."""
-        self._owner = owner
-        self._byte_count = owner.byte_count if owner is not None else ByteCount()
-        self.kept_values = KeptValues()
-        self._part_outcomes: dict[ShapePart, Outcomes] = {}
-        self.outcomes: Outcomes = {}
-        """SKIP_SHAPE of PreFilter and PreScore plugins whose other answers depend on more than the shape."""
-        self.levels: dict[int, int] = {}
-        """By index of a kept score plugin that tells no nodes apart: what normalising makes of 0."""
+    def __init__(self, parts: tuple[PartMemo, ...], byte_count: ByteCount | None = None) -> None:
+        """Without a count of bytes it is kept by nobody: what is asked in a what-if is forgotten with it."""
+        self.parts = parts
+        self._byte_count = byte_count or ByteCount()
+        self.by_part: Mapping[PodPart, PartMemo] = {part.questions.part: part for part in parts}
+        self._own_values: dict[PodPart, KeptValues] = {}
+        """Of parts that no plugin of the profile has questions about."""
         self.pre_filter_plan: PluginPlan | None = None
         self.pre_score_plan: PluginPlan | None = None
-        self.columns: list[tuple[ColumnKey, KeptColumn]] = []
-        """The columns that it reads, with the key of each."""
-        self._filters: ColumnSet | None = None
-        """The last filter first, so that the first rejection of a row is the last one written."""
-        self._scores: ColumnSet | None = None
-        self._summed: list[tuple[KeptColumn, int]] = []
-        """The scores that need nothing but adding up, with their weights."""
-        self._first: NDArray[np.int8] = np.zeros(0, np.int8)
-        self._sum: Integers = np.zeros(0, np.int32)
+        self._filtering: list[PartMemo] = []
+        self._scoring: list[PartMemo] = []
+        self._row_filtering: list[PartMemo] = []
+        """Of the filtering ones those that also pods change which come and go. Hot: as a rule no node changed."""
+        self._row_scoring: list[PartMemo] = []
+        self._filters_at, self._scores_at = Bookmark(), Bookmark()
+        """How far all parts, and not only these, have followed the changes of nodes."""
+        self._combined_first: _CombinedColumn | None = None
+        self._combined_sum: _CombinedColumn | None = None
         self._ranking: RowRanking | None = None
         """Made when the shape comes again after few changes; None: it would cost more than it saves."""
-        self._changed: list[int] | None = []
-        """The rows whose first rejection or sum has changed since they were ranked; None: too many."""
+        self._ranked: tuple[First, Integers] | None = None
+        """The columns that were ranked."""
+        self._ranked_at = Bookmark()
+        self._noted_bytes = MEMO_OVERHEAD_BYTES
         self._byte_count.bytes += MEMO_OVERHEAD_BYTES
 
-    def outcomes_of(self, part: ShapePart) -> Outcomes:
-        """What PreFilter and PreScore plugins said that follows from a part of the shape alone."""
-        return self._part_outcomes.setdefault(part, {}) if self._owner is None else self._owner.outcomes_of(part)
+    # ---- filters
 
-    def settle(self, point: str, plan: PluginPlan, shape: PodShape) -> PluginPlan:
-        """The plan without the plugins that are known to skip, or to have nothing to say, for this shape."""
-        skipped, steps = [], []
-        for plugin, part in plan.steps:
-            known = self.outcomes if part is None else self.outcomes_of(shape.part(part))
-            said = known.get((plugin, point), _UNKNOWN)
-            if said in SKIPS:
-                skipped.append(plugin.name)
-            elif said is not None:
-                steps.append((plugin, part))
-        return PluginPlan(frozenset(skipped), tuple(steps))
+    def settle_filters(self, plan: PluginPlan) -> None:
+        """PreFilter is over for the first time: fix which filters have a say."""
+        for part in self.parts:
+            part.settle_filters(plan.skipped)
+        self._filtering = [part for part in self.parts if part.filters]
+        self._row_filtering = [part for part in self._filtering if not part.follows_nodes]
+        self.pre_filter_plan = plan
 
-    def first_rejections(
-        self, context: SchedulingContext, questions: Callable[[], list[KeptQuestion]]
-    ) -> NDArray[np.int8]:
+    def first_rejections(self, context: SchedulingContext) -> First:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
         nodes = context.nodes
-        if self._filters is None:
-            self._filters = ColumnSet(list(reversed(self._find_columns(questions(), context.shape))))
-        rows = self._filters.refresh(context)
-        if len(self._first) != nodes.capacity:
-            self._byte_count.bytes += nodes.capacity - len(self._first)
-            self._first = np.full(nodes.capacity, DEAD, np.int8)
-        few = few_rows(rows) if rows is not None else None
-        self._note_changed(rows, few)
-        if few is not None:
-            for row in few:
-                self._first[row] = self._first_rejection(nodes, row)
-        elif rows is not None:
-            first = np.where(nodes.alive[rows], np.int8(PASSED), np.int8(DEAD))
-            for index, column in self._filters.columns:
-                if column.values is not None:
-                    first[(column.values[rows] != 0) & (first != DEAD)] = index
-            self._first[rows] = first
-        return self._first[: nodes.height]
+        is_at_end = self._filters_at.is_at_end(nodes, nodes.node_touches)
+        for part in self._row_filtering if is_at_end else self._filtering:
+            part.refresh_filters(context)
+        if not is_at_end:
+            self._filters_at.move(nodes, nodes.node_touches)
+        sources = [part.first for part in self._filtering if part.first is not None]
+        if nodes.alive_count != nodes.height or len(sources) > 1:
+            return self._combine_first(nodes, sources)
+        return sources[0] if sources else _all_pass(nodes.capacity)
 
-    def _first_rejection(self, nodes: NodeTable, row: int) -> int:
-        """The same for one row."""
-        assert self._filters is not None
-        if not nodes.alive[row]:
-            return DEAD
-        first = PASSED
-        for index, column in self._filters.columns:
-            if column.values is not None and column.values[row]:
-                first = index
-        return first
+    def _combine_first(self, nodes: NodeTable, sources: list[First]) -> First:
+        def combine(rows: Rows) -> First:
+            first = np.where(nodes.alive[rows], np.int8(PASSED), np.int8(DEAD))  # DEAD is less than any index
+            for source in sources:
+                np.minimum(first, source[rows], out=first)
+            return first
 
-    def codes(self, index: int) -> NDArray[np.int64] | None:
+        combined = self._combined_first = self._combined_first or _CombinedColumn()
+        combined.refresh(nodes, sources, np.int8, combine)
+        return combined.values
+
+    def codes(self, index: int) -> Integers | None:
         """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
-        return self._filters.values(index) if self._filters is not None else None
+        return _values_of(index, (column for part in self._filtering for column in part.filters or ()))
 
-    def score_sum(
-        self, context: SchedulingContext, questions: Callable[[], list[KeptQuestion]], weights: dict[int, int]
-    ) -> Integers:
-        """For each row the sum of the kept scores named in `weights`, times their weight. Do not write to it."""
+    # ---- scores
+
+    def settle_scores(self, plan: PluginPlan) -> None:
+        """PreScore is over for the first time: fix which scores have a say."""
+        for part in self.parts:
+            part.settle_scores(plan.skipped)
+        self._scoring = [part for part in self.parts if part.has_scores]
+        self._row_scoring = [part for part in self._scoring if not part.follows_nodes]
+        self.pre_score_plan = plan
+
+    def score_sum(self, context: SchedulingContext) -> Integers:
+        """For each row the weighted sum of the kept scores that are not normalised. Do not write to it."""
         nodes = context.nodes
-        if self._scores is None:
-            self._scores = ColumnSet(self._find_columns(questions(), context.shape))
-            self._summed = [(column, weights[index]) for index, column in self._scores.columns if index in weights]
-        rows = self._scores.refresh(context)
-        if len(self._sum) != nodes.capacity:
-            before = self._sum.nbytes
-            is_small = sum(abs(weight) for _, weight in self._summed) * MAX_SCORE < _MAX_INT32
-            self._sum = np.zeros(nodes.capacity, np.int32 if is_small else np.int64)
-            self._byte_count.bytes += self._sum.nbytes - before
-        parts = [(column.values, weight) for column, weight in self._summed if column.values is not None]
-        few = few_rows(rows) if rows is not None else None
-        self._note_changed(rows, few)
-        if few is not None:
-            for row in few:
-                self._sum[row] = sum(int(part[row]) * weight for part, weight in parts)
-        elif rows is not None:
-            total = np.zeros(len(self._sum[rows]), self._sum.dtype)
-            for values, weight in parts:
-                total += values[rows] if weight == 1 else values[rows].astype(total.dtype) * weight
-            self._sum[rows] = total
-        return self._sum
+        is_at_end = self._scores_at.is_at_end(nodes, nodes.node_touches)
+        for part in self._row_scoring if is_at_end else self._scoring:
+            part.refresh_scores(context)
+        if not is_at_end:
+            self._scores_at.move(nodes, nodes.node_touches)
+        sources = [part.sum for part in self._scoring if part.sum is not None]
+        if len(sources) > 1:
+            return self._combine_sum(nodes, sources)
+        return sources[0] if sources else _all_zero(nodes.capacity)
 
-    def _note_changed(self, rows: Rows | None, few: list[int] | None) -> None:
-        if rows is None:
-            return
-        if few is None or self._changed is None or len(self._changed) > _MOST_CHANGED:
-            self._changed = None
-        else:
-            self._changed += few
+    def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
+        dtype = np.int64 if any(source.dtype == np.int64 for source in sources) else np.int32
 
-    def ranking(self, nodes: NodeTable) -> RowRanking | None:
-        """The rows by the sum of `score_sum`, those that `first_rejections` says pass; None: too many have changed."""
-        if self._changed is None:
+        def combine(rows: Rows) -> Integers:
+            total: Integers = sources[0][rows].astype(dtype)
+            for source in sources[1:]:
+                total += source[rows]
+            return total
+
+        combined = self._combined_sum = self._combined_sum or _CombinedColumn()
+        combined.refresh(nodes, sources, dtype, combine)
+        return combined.values
+
+    def raw_scores(self, index: int) -> Integers | None:
+        """The raw scores of one kept plugin that normalises, for all rows, as of the last refresh; None: all 0."""
+        return _values_of(index, (column for part in self._scoring for column in part.normalized or ()))
+
+    # ---- the best rows
+
+    def ranking(self, nodes: NodeTable, first: First, totals: Integers) -> RowRanking | None:
+        """The rows by their totals, those that `first` says pass; None: too many have changed since the last time."""
+        is_same = self._ranked is not None and self._ranked[0] is first and self._ranked[1] is totals
+        rows = self._ranked_at.news(nodes, nodes.touches) if is_same else None
+        self._ranked_at.move(nodes, nodes.touches)
+        if rows is None or isinstance(rows, slice) or len(rows) > _MOST_CHANGED:
             # It is made if few rows change until the shape comes again.
-            self._byte_count.bytes -= self._ranking.nbytes if self._ranking is not None else 0
-            self._changed, self._ranking = [], None
-            return None
-        if self._ranking is None:
-            self._ranking = RowRanking(nodes, self._first, self._sum)
-            self._byte_count.bytes += self._ranking.nbytes
-        elif self._changed:
-            before = self._ranking.nbytes
-            self._ranking.update(self._changed)
-            self._byte_count.bytes += self._ranking.nbytes - before
-        self._changed = []
+            self._ranked, self._ranking = (first, totals), None
+        elif self._ranking is None:
+            self._ranking = RowRanking(nodes, first, totals)
+        elif len(rows):
+            self._ranking.update(rows.tolist())
         return self._ranking
 
-    def score(self, index: int) -> NDArray[np.int64] | None:
-        """The raw scores of one kept score plugin for all rows, as of the last refresh; None: all 0."""
-        return self._scores.values(index) if self._scores is not None else None
+    # ---- memory
 
     @property
-    def arrays_bytes(self) -> int:
-        ranking = self._ranking.nbytes if self._ranking is not None else 0
-        return self._first.nbytes + self._sum.nbytes + ranking
+    def own_bytes(self) -> int:
+        owned = (self._ranking, self._combined_first, self._combined_sum)
+        return MEMO_OVERHEAD_BYTES + sum(each.nbytes for each in owned if each is not None)
+
+    def note_bytes(self) -> None:
+        """Count what it takes now."""
+        now = self.own_bytes
+        self._byte_count.bytes += now - self._noted_bytes
+        self._noted_bytes = now
 
     def drop(self) -> None:
         """The memo is no longer kept. An attempt that still reads it finds it as it was."""
-        self._byte_count.bytes -= MEMO_OVERHEAD_BYTES + self.arrays_bytes
-        self._byte_count, self._owner = ByteCount(), None
+        self._byte_count.bytes -= self._noted_bytes
+        self._byte_count = ByteCount()
 
-    def _find_columns(self, questions: list[KeptQuestion], shape: PodShape) -> list[tuple[int, KeptColumn]]:
-        found = []
-        for question in questions:
-            key = question.plugin, question.point, shape.part(question.part)
-            column = self._owner.column(key, question) if self._owner else KeptColumn(question, self._byte_count)
-            column.users += 1
-            self.columns.append((key, column))
-            found.append((question.index, column))
-        return found
+    # ---- values of plugins
+
+    def values(self, part: PodPart) -> KeptValues:
+        memo = self.by_part.get(part)
+        return memo.values if memo is not None else self._own_values.setdefault(part, KeptValues())
+
+
+def _values_of(index: int, columns: Iterable[KeptColumn]) -> Integers | None:
+    return next((column.values for column in columns if column.question.index == index), None)

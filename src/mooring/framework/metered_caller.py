@@ -15,7 +15,7 @@ from mooring.framework.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wra
 from mooring.framework.points import NoRoom, Plugin, Wait
 from mooring.framework.profiles import Profile
 from mooring.framework.ranking import PASSED
-from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection
+from mooring.framework.status import Code, Rejection, Sentinel
 from mooring.kit.clock import Clock
 from mooring.kit.metrics import Histogram, MetricRegistry
 
@@ -40,7 +40,7 @@ def status_of(answer: object) -> str:
         answer = answer.rejection
     if isinstance(answer, Rejection):
         return _STATUS[answer.code]
-    if answer is SKIP or answer is SKIP_SHAPE:
+    if isinstance(answer, Sentinel):
         return Code.Skip.name
     return Code.Wait.name if isinstance(answer, Wait) else SUCCESS
 

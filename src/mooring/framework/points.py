@@ -21,7 +21,7 @@ at one node at a time uses `mooring.framework.plain`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -44,10 +44,11 @@ from mooring.model.shape import PodPart
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""
 
-Codes = NDArray[np.int64]
+Codes = NDArray[np.signedinteger[Any]]
 """One verdict for each row asked about: 0 passes; what another number means, the plugin's `rejection` tells."""
 
-Scores = NDArray[np.int64]
+Scores = NDArray[np.signedinteger[Any]]
+"""One score for each row asked about. Both: integers of any size."""
 
 
 class Reads(IntEnum):
@@ -135,6 +136,9 @@ class Plugin(ABC):
     """Base of all plugins. `args` is the typed arguments object of the configuration, or None."""
 
     name: ClassVar[str]
+    is_same_in_all_profiles: ClassVar[bool] = False
+    """Whether answers and values that are kept depend on the class and the arguments alone, and not on the profile that the
+    plugin was made for: then profiles with equal arguments share them."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args, handle
@@ -154,6 +158,10 @@ class Plugin(ABC):
         """
         return True
 
+    def version(self, cluster: Cluster) -> Hashable:
+        """Changes with the objects that SKIP_FOR_NOW depends on."""
+        return 0
+
 
 class PreEnqueuePlugin(Plugin):
     @abstractmethod
@@ -169,7 +177,7 @@ class QueueSortPlugin(Plugin):
 class PreFilterPlugin(Plugin):
     @abstractmethod
     def pre_filter(self, context: SchedulingContext) -> NodeNames | Rejection | Skip | None:
-        """SKIP leaves the plugin's `filter` out of this attempt, SKIP_SHAPE out of all attempts for pods of this shape."""
+        """SKIP leaves the plugin's `filter` out of this attempt. SKIP_SHAPE and SKIP_FOR_NOW say for which others too."""
 
 
 class PreFilterExtensions(PreFilterPlugin):
@@ -188,7 +196,16 @@ class PreFilterExtensions(PreFilterPlugin):
 class FilterPlugin(Plugin):
     @abstractmethod
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
-        """A code for each row; None: all pass."""
+        """A code for each row; None: all pass. `rows` may name a row twice."""
+
+    def filter_row(self, context: SchedulingContext, row: int) -> int:
+        """The code of one row; the same as `filter` gives.
+
+        Hot: after a pod was placed, kept answers are asked for about its node alone. A plugin whose answers are kept
+        should define this in plain numbers, which takes a fifth of what arrays of one row take.
+        """
+        codes = self.filter(context, np.array([row], np.intp))
+        return 0 if codes is None else int(codes[0])
 
     @abstractmethod
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
@@ -271,16 +288,21 @@ class PostFilterPlugin(Plugin):
 class PreScorePlugin(Plugin):
     @abstractmethod
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
-        """`rows` are the feasible nodes. SKIP leaves the plugin's `score` out of this attempt.
-
-        SKIP_SHAPE leaves it out of all attempts for pods of this shape.
-        """
+        """`rows` are the feasible nodes. SKIP leaves the plugin's `score` out of this attempt, as at PreFilter."""
 
 
 class ScorePlugin(Plugin):
     @abstractmethod
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        """Any integer for each row, the higher the better; None: 0 for all. Must end in 0..100 after `normalize`."""
+        """Any integer for each row, the higher the better; None: 0 for all. Must end in 0..100 after `normalize`.
+
+        `rows` may name a row twice.
+        """
+
+    def score_row(self, context: SchedulingContext, row: int) -> int:
+        """The score of one row; the same as `score` gives (see `FilterPlugin.filter_row`)."""
+        scores = self.score(context, np.array([row], np.intp))
+        return 0 if scores is None else int(scores[0])
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         """Bring the scores of all feasible nodes to 0..100. Must not write to `scores`.

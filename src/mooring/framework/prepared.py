@@ -1,14 +1,18 @@
 """A profile made ready for attempts: its plugins with what their answers depend on, which is checked once, at the start."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
-from mooring.framework.asking import ask_filter, ask_score
-from mooring.framework.kept_columns import KeptQuestion
-from mooring.framework.memo import PluginPlan
+import numpy as np
+
+from mooring.framework.asking import ask_filter, ask_filter_row, ask_score, ask_score_row
+from mooring.framework.config.problems import show
+from mooring.framework.context import SchedulingContext
+from mooring.framework.memo import PlanBook, ShapeMemo
+from mooring.framework.part_memo import ByteCount, KeptQuestion, PartMemo, PartQuestions
 from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
+from mooring.framework.points import FilterPlugin, Plugin, Reads, ScorePlugin
 from mooring.framework.profiles import Profile
 from mooring.framework.ranking import PASSED
 from mooring.model.shape import PodPart
@@ -34,50 +38,128 @@ class PreparedProfile:
         self.scores = profile.scores
         if len(self.filters) >= PASSED:
             raise ValueError(f"a profile can have at most {PASSED - 1} filter plugins, {len(self.filters)} are enabled")
-        self.pre_filter_plan = _plan(profile.pre_filters, "pre_filter")
-        self.pre_score_plan = _plan(profile.pre_scores, "pre_score")
         self.filter_reads = [_reads_of(plugin, "filter", "pre_filter") for plugin in self.filters]
         self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
-        self.kept_filters = [
-            KeptQuestion(
-                index, plugin, "Filter", reads, _part_of(plugin, "filter", "pre_filter"), partial(ask_filter, plugin)
-            )
-            for index, (plugin, reads) in enumerate(zip(self.filters, self.filter_reads, strict=True))
-            if reads is not Reads.CLUSTER
+        self.weights = [profile.weights[plugin.name] for plugin in self.scores]
+        asked = _asked(profile.pre_filters, "pre_filter"), _asked(profile.pre_scores, "pre_score")
+        self.pre_filter_plans, self.pre_score_plans = PlanBook("PreFilter", asked[0]), PlanBook("PreScore", asked[1])
+        self._asked = [("asked before Filter", *each) for each in asked[0]] + [
+            ("before Score", *each) for each in asked[1]
         ]
-        """The filters whose answers are kept."""
-        self.kept_scores = [
-            KeptQuestion(
-                index, plugin, "Score", reads, _part_of(plugin, "score", "pre_score"), partial(ask_score, plugin)
-            )
-            for index, (plugin, reads) in enumerate(zip(self.scores, self.score_reads, strict=True))
-            if reads is not Reads.CLUSTER
-        ]
-        self.reads_pods = any(kept.reads is Reads.ROW for kept in (*self.kept_filters, *self.kept_scores))
+        named = {part for _, _, _, part in self._asked}
+        questions = [self._questions_about(part) for part in PodPart]
+        self.parts = tuple(each for each in questions if each.is_any or each.part in named)
+        """What is kept, by part of a shape."""
+        self.reads_pods = Reads.ROW in (*self.filter_reads, *self.score_reads)
         """Whether kept answers depend on the pods themselves that are on nodes, and not only on what is counted of them."""
         self.asked_filters = [
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
         """The filters whose answers are not kept, with their place in the order."""
-        self.weights = [profile.weights[plugin.name] for plugin in self.scores]
-        self.summed = {
-            index: self.weights[index]
-            for index, plugin in enumerate(self.scores)
-            if self.score_reads[index] is not Reads.CLUSTER and not plugin.normalizes()
-        }
-        """Score plugins whose kept answers need nothing but adding up, with their weight."""
+        self.summed = frozenset(question.index for part in self.parts for question in part.summed)
+        """The score plugins whose kept answers need nothing but adding up."""
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
 
+        self.levels: dict[int, int] = {}
+        """By index of a kept score plugin: what normalising makes of 0, where it tells no nodes apart."""
 
-def _plan(plugins: Iterable[PreFilterPlugin | PreScorePlugin], method: str) -> PluginPlan:
-    return PluginPlan(frozenset(), tuple((plugin, _fixed_part(plugin, method)) for plugin in plugins))
+    def _questions_about(self, part: PodPart) -> PartQuestions:
+        profile = self.profile
+        filters = [
+            KeptQuestion(index, plugin, "Filter", reads, part, partial(ask_filter, plugin), _filter_row_asker(plugin))
+            for index, (plugin, reads) in enumerate(zip(self.filters, self.filter_reads, strict=True))
+            if reads is not Reads.CLUSTER and _part_of(plugin, "filter", "pre_filter") is part
+        ]
+        scores = [
+            KeptQuestion(
+                index, plugin, "Score", reads, part, partial(ask_score, plugin), _score_row_asker(plugin), weight
+            )
+            for index, (plugin, reads, weight) in enumerate(
+                zip(self.scores, self.score_reads, self.weights, strict=True)
+            )
+            if reads is not Reads.CLUSTER and _part_of(plugin, "score", "pre_score") is part
+        ]
+        return PartQuestions(
+            part,
+            _fixed(profile.pre_filters, "pre_filter", part),
+            _fixed(profile.pre_scores, "pre_score", part),
+            tuple(filters),
+            tuple(question for question in scores if not question.normalizes),
+            tuple(question for question in scores if question.normalizes),
+            self._owner(part, [*filters, *scores]),
+        )
+
+    def _owner(self, part: PodPart, questions: list[KeptQuestion]) -> object:
+        """What stands for the answers about a part: the same object for profiles that get the same ones."""
+        profile = self.profile
+        asked = [(each.point, each.index, each.weight, each.plugin) for each in questions]
+        asked += [("PreFilter", index, 1, plugin) for index, plugin in _fixed(profile.pre_filters, "pre_filter", part)]
+        asked += [("PreScore", index, 1, plugin) for index, plugin in _fixed(profile.pre_scores, "pre_score", part)]
+        asked += [(point, index, 1, plugin) for point, index, plugin, goes_by in self._asked if goes_by is part]
+        if not all(plugin.is_same_in_all_profiles for _, _, _, plugin in asked):
+            return object()
+        described = [(*place, type(plugin), show(profile.args.get(plugin.name))) for *place, plugin in asked]
+        return _interned(repr((part, described)))
+
+    @property
+    def kept_questions(self) -> list[KeptQuestion]:
+        """All filters and scores whose answers are kept."""
+        return [each for part in self.parts for each in (*part.filters, *part.summed, *part.normalized)]
+
+    def forgetful_memo(self) -> ShapeMemo:
+        """A memo for one attempt that shares nothing with others: what is asked in a what-if is forgotten with it."""
+        return ShapeMemo(tuple(PartMemo(questions, ByteCount()) for questions in self.parts))
 
 
-def _fixed_part(plugin: Plugin, method: str) -> PodPart | None:
-    """The part of the shape that alone decides an answer; None: more than the shape does."""
-    part: PodPart = getattr(getattr(plugin, method), "part", PodPart.WHOLE)
-    return part if _declared(plugin, method) is Reads.SHAPE else None
+@lru_cache(maxsize=1024)
+def _interned(key: str) -> object:
+    return object()
+
+
+def _filter_row_asker(plugin: FilterPlugin) -> Callable[[SchedulingContext, int], int]:
+    """How the filter is asked about one row: as the plugin defines it, or as about rows."""
+    if type(plugin).filter_row is not FilterPlugin.filter_row:
+        return partial(ask_filter_row, plugin)
+
+    def ask(context: SchedulingContext, row: int) -> int:
+        codes = ask_filter(plugin, context, np.array([row], np.intp))
+        return 0 if codes is None else int(codes[0])
+
+    return ask
+
+
+def _score_row_asker(plugin: ScorePlugin) -> Callable[[SchedulingContext, int], int]:
+    """The same for a score."""
+    if type(plugin).score_row is not ScorePlugin.score_row:
+        return partial(ask_score_row, plugin)
+
+    def ask(context: SchedulingContext, row: int) -> int:
+        scores = ask_score(plugin, context, np.array([row], np.intp))
+        return 0 if scores is None else int(scores[0])
+
+    return ask
+
+
+def _fixed(plugins: Iterable[Plugin], method: str, part: PodPart) -> tuple[tuple[int, Plugin], ...]:
+    """The plugins whose answer follows from this part of the shape alone."""
+    return tuple(
+        (index, plugin)
+        for index, plugin in enumerate(plugins)
+        if _declared(plugin, method) is Reads.SHAPE and _declared_part(plugin, method) is part
+    )
+
+
+def _asked(plugins: Iterable[Plugin], method: str) -> tuple[tuple[int, Plugin, PodPart], ...]:
+    return tuple(
+        (index, plugin, _declared_part(plugin, method))
+        for index, plugin in enumerate(plugins)
+        if _declared(plugin, method) is not Reads.SHAPE
+    )
+
+
+def _declared_part(plugin: Plugin, method: str) -> PodPart:
+    return getattr(getattr(plugin, method), "part", PodPart.WHOLE)
 
 
 def _declared(plugin: Plugin, method: str) -> Reads:

@@ -91,6 +91,8 @@ class Profile:
     """Score plugin -> what its scores are multiplied with."""
     plugins: dict[str, Plugin] = field(default_factory=dict)
     """All plugins that were made, also those that all their points disable."""
+    args: dict[str, Any] = field(default_factory=dict)
+    """The arguments of plugins that have any, by name."""
     pre_enqueues: tuple[PreEnqueuePlugin, ...] = field(init=False)
     queue_sorts: tuple[QueueSortPlugin, ...] = field(init=False)
     pre_filters: tuple[PreFilterPlugin, ...] = field(init=False)
@@ -224,7 +226,8 @@ def _build(written: KubeSchedulerProfile, registry: Registry, handle: Handle) ->
     _check_counts(name, listed)
     points = {point: tuple(made[plugin] for plugin in listed[point]) for point in POINTS}
     weights = _weights(sets, made, points["score"])
-    return Profile(name, written.percentage_of_nodes_to_score, points, weights, made)
+    args = {config.name: config.args for config in written.plugin_config}
+    return Profile(name, written.percentage_of_nodes_to_score, points, weights, made, args)
 
 
 def _by_build_order(sets: Plugins) -> list[tuple[str, PluginSet]]:

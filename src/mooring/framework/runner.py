@@ -27,5 +27,5 @@ class Runner(PreparedProfile):
     def open(self, pod: Pod, cluster: Cluster, seed: int = 0) -> Attempt:
         """Begin an attempt to place a pod."""
         cluster.nodes.settle()
-        memo = self.kept.memo(self.profile.scheduler_name, pod.shape, cluster.nodes)
-        return Attempt(self, SchedulingContext(pod, cluster, seed, memo.kept_values, self.caller.wrap_for(seed)), memo)
+        memo = self.kept.memo(self, pod.shape, cluster.nodes)
+        return Attempt(self, SchedulingContext(pod, cluster, seed, memo, self.caller.wrap_for(seed)), memo)

@@ -57,17 +57,23 @@ class Sentinel(Enum):
 
     SKIP = "skip"
     SKIP_SHAPE = "skip shape"
+    SKIP_FOR_NOW = "skip for now"
 
 
 SKIP: Literal[Sentinel.SKIP] = Sentinel.SKIP
 """From PreFilter or PreScore: this plugin has nothing to say about this pod, leave it out of the attempt."""
 
 SKIP_SHAPE: Literal[Sentinel.SKIP_SHAPE] = Sentinel.SKIP_SHAPE
-"""The same, and it follows from the pod's shape alone: the framework does not ask again for pods of this shape."""
+"""The same, and it follows from the pod's shape alone, or from the part of it that `@reads` names: the framework does not ask
+again for pods with this part."""
 
-Skip = Literal[Sentinel.SKIP, Sentinel.SKIP_SHAPE]
+SKIP_FOR_NOW: Literal[Sentinel.SKIP_FOR_NOW] = Sentinel.SKIP_FOR_NOW
+"""The same, and it follows from that part, the labels and the controller of the pod, and the objects that the plugin's
+`version` counts changes of: the framework does not ask again for such pods while the version stays."""
 
-SKIPS = (SKIP, SKIP_SHAPE)
+Skip = Literal[Sentinel.SKIP, Sentinel.SKIP_SHAPE, Sentinel.SKIP_FOR_NOW]
+
+SKIPS = (SKIP, SKIP_SHAPE, SKIP_FOR_NOW)
 
 
 class PluginError(Exception):

@@ -22,6 +22,7 @@ from mooring.model.pod_spec import (
     PodStatus,
     SpecAndStatus,
     Toleration,
+    TopologySpreadConstraint,
     Volume,
 )
 from mooring.model.requests import (
@@ -109,20 +110,28 @@ def _resize_status(status: PodStatus) -> PodStatus:
 class PodPart(Enum):
     """A part of a shape that an answer can depend on. The values name the attributes of PodShape that belong to it."""
 
+    __hash__ = object.__hash__  # Hot: that of Enum is a Python function, and takes four times as long
+
     WHOLE = ()
     TOLERATIONS = ("tolerations", "tolerance")
     NODE_SELECTION = ("node_selector", "required_nodes", "preferred_nodes", "node_affinity")
     IMAGES = ("images", "containers_count")
     PORTS = ("host_ports",)
     REQUESTS = ("request", "score_request", "held", "has_extended_requests")
-
-    __hash__ = object.__hash__  # Hot: Enum's own is written in Python; 25 look-ups a pod, 0.15 µs each
+    SPREAD = ("spread_constraints", "spread_label_keys")
+    POD_TERMS = ("terms",)
+    STORAGE = ("has_storage",)
+    FEATURES = ("restart_actions", "host_network", "host_users")
 
 
 class ShapePart:
     """What pods have in common that agree in one part of their shapes. It is interned: identity is equality."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "terms")
+
+    def __init__(self) -> None:
+        self.terms: dict[str, PodTerms] = {}
+        """Of POD_TERMS: the compiled terms, by namespace of the pod."""
 
 
 _parts: "WeakValueDictionary[tuple[PodPart, bytes], ShapePart]" = WeakValueDictionary()
@@ -135,7 +144,6 @@ class PodShape:
         self.spec, self.status = spec, status
         self.has_storage = has_storage(spec)
         self._shape_parts: dict[PodPart, ShapePart] = {PodPart.WHOLE: ShapePart()}
-        self._terms: dict[str, PodTerms] = {}
 
     def work_out(self) -> None:
         """Work out what every attempt needs. Called when a pod arrives, so that its turn takes less time."""
@@ -218,10 +226,26 @@ class PodShape:
         return Tolerance(self.tolerations)
 
     @lazy
+    def spread_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
+        return tuple(self.spec.topology_spread_constraints or ())
+
+    @lazy
     def spread_label_keys(self) -> tuple[str, ...]:
         """The labels of the pod itself that its spread constraints read (matchLabelKeys), constraint by constraint."""
-        constraints = self.spec.topology_spread_constraints or ()
-        return tuple(key for constraint in constraints for key in constraint.match_label_keys or ())
+        return tuple(key for constraint in self.spread_constraints for key in constraint.match_label_keys or ())
+
+    @lazy
+    def restart_actions(self) -> tuple[str, ...]:
+        """What the rules of containers do when a container exits."""
+        return tuple(rule.action for c in self.containers for rule in c.restart_policy_rules or ())
+
+    @property
+    def host_network(self) -> bool:
+        return self.spec.host_network
+
+    @property
+    def host_users(self) -> bool | None:
+        return self.spec.host_users
 
     @property
     def node_selector(self) -> dict[str, str] | None:
@@ -254,10 +278,15 @@ class PodShape:
 
     def terms(self, namespace: str) -> PodTerms:
         """The pod affinity terms of a pod of this shape in `namespace`, which terms without namespaces mean."""
-        terms = self._terms.get(namespace)
+        kept = self.part(PodPart.POD_TERMS).terms
+        terms = kept.get(namespace)
         if terms is None:
-            terms = self._terms[namespace] = compile_terms(self.spec.affinity, namespace)
+            terms = kept[namespace] = compile_terms(self.spec.affinity, namespace)
         return terms
+
+    def _pod_affinity(self) -> object:
+        affinity = self.spec.affinity
+        return (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else (None, None)
 
 
 _WRITTEN: dict[PodPart, Callable[[PodShape], object]] = {
@@ -266,6 +295,10 @@ _WRITTEN: dict[PodPart, Callable[[PodShape], object]] = {
     PodPart.IMAGES: lambda shape: (shape.images, shape.containers_count),
     PodPart.PORTS: lambda shape: shape.host_ports,
     PodPart.REQUESTS: lambda shape: (shape.request, shape.score_request, shape.held),
+    PodPart.SPREAD: lambda shape: shape.spread_constraints,
+    PodPart.POD_TERMS: lambda shape: shape._pod_affinity(),
+    PodPart.STORAGE: lambda shape: shape.has_storage,
+    PodPart.FEATURES: lambda shape: (shape.restart_actions, shape.host_network, shape.host_users),
 }
 """What decides whether two shapes agree in a part: all attributes of the part must follow from it."""
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import Attempt, Narrowing, PodRejected, RankedRows, ScoreCard, Verdicts
+from mooring.framework.attempt import Attempt, MaskedTotals, Narrowing, PodRejected, RankedRows, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
+from mooring.framework.part_memo import Integers
 from mooring.framework.points import Rows
 from mooring.framework.prepared import SearchCursor
 from mooring.framework.ranking import NARROWED_OUT, PASSED, RowRanking
@@ -42,7 +43,10 @@ BEST = 3
 
 
 class TieBreak(Protocol):
-    """Which of several rows with the highest total is taken; the same from a list of them and from a ranking."""
+    """Which of several rows with the highest total is taken; the same from a list of them, from the totals of all rows and
+    from a ranking."""
+
+    def pick_best(self, nodes: NodeTable, totals: Integers, seed: int) -> int: ...
 
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int: ...
 
@@ -51,6 +55,11 @@ class TieBreak(Protocol):
 
 class LowestName:
     """The row whose node has the lowest name: the same every time."""
+
+    def pick_best(self, nodes: NodeTable, totals: Integers, seed: int) -> int:
+        if nodes.is_named_by_row():
+            return int(totals.argmax())  # Hot: the first of the highest. Nodes are listed in the order of their names
+        return self.pick(nodes, _highest(totals), seed)
 
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         return int(tied[nodes.name_rank()[tied].argmin()])
@@ -62,11 +71,20 @@ class LowestName:
 class BySeed:
     """Any of the rows, uniformly, as the seed of the attempt decides."""
 
+    def pick_best(self, nodes: NodeTable, totals: Integers, seed: int) -> int:
+        return self.pick(nodes, _highest(totals), seed)
+
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         return int(tied[choose(seed, len(tied))])
 
     def pick_ranked(self, ranking: RowRanking, seed: int) -> int:
         return ranking.nth(choose(seed, ranking.count()))
+
+
+def _highest(totals: Integers) -> NDArray[np.intp]:
+    """The rows with the highest total."""
+    rows: NDArray[np.intp] = (totals == np.maximum.reduce(totals)).nonzero()[0]
+    return rows
 
 
 lowest_name, by_seed = LowestName(), BySeed()
@@ -124,16 +142,17 @@ def deciding(
             interested is None or (yield from still_passes(interested, attempt, verdicts, promised))
         ):
             return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, options)
+        if interested is None and not options.keeps_details and _looks_at_all(attempt):
+            best = attempt.best(verdicts)
+            if best is not None:
+                return _take_best(attempt, best, options)
         feasible, scoring = _feasible_rows(attempt, verdicts, options), attempt
         if interested is not None:
             feasible, scoring = yield from passing(interested, attempt, verdicts, feasible)
         found = len(attempt.context.nodes.alive[feasible])
         if not found:
             return _reviewed(_no_fit(attempt, verdicts, narrowing, options), interested)
-        if interested is None and verdicts.first is verdicts.kept and not options.keeps_details and found > 1:
-            return _take_best(attempt, attempt.score(feasible, only_best=True), options)
         card = scoring.score(feasible, options.explain) if found > 1 else None
-        assert not isinstance(card, RankedRows), "all totals are wanted"
         favoured = None
         if interested is not None and card is not None:
             favoured = yield from add_scores(interested, attempt, card, options.explain)
@@ -168,14 +187,17 @@ def _place(
     return placement
 
 
-def _take_best(attempt: Attempt, card: ScoreCard | RankedRows, options: DecideOptions) -> Placement:
+def _take_best(attempt: Attempt, card: ScoreCard | RankedRows | MaskedTotals, options: DecideOptions) -> Placement:
     """The node with the highest total, where nothing else of the decision is kept."""
+    nodes, seed = attempt.context.nodes, attempt.context.seed
     if isinstance(card, ScoreCard):
         placement = _pick(attempt, card, options, None)
+    elif isinstance(card, RankedRows):
+        row = options.tie_break.pick_ranked(card.ranking, seed)
+        placement = Placement(nodes.names[row], row, card.ranking.highest() + card.added, card.count)
     else:
-        row = options.tie_break.pick_ranked(card.ranking, attempt.context.seed)
-        highest = card.ranking.highest() + card.added
-        placement = Placement(attempt.context.nodes.names[row], row, highest, card.count)
+        row = options.tie_break.pick_best(nodes, card.totals, seed)
+        placement = Placement(nodes.names[row], row, int(card.totals[row]) + card.added, card.count)
     placement.context = attempt.context
     return placement
 
@@ -214,6 +236,13 @@ def _take_promised(verdicts: Verdicts, row: int) -> Rows:
     """Parity: a node that was promised and still fits is taken; nobody asks about the others."""
     verdicts.first = np.full(len(verdicts.first), NARROWED_OUT, np.int8)
     return np.array([row], np.intp)
+
+
+def _looks_at_all(attempt: Attempt) -> bool:
+    """Whether the profile tells nodes apart, and looks at all that are feasible."""
+    count = attempt.context.nodes.alive_count
+    percentage = attempt.runner.profile.percentage_of_nodes_to_score
+    return bool(attempt.runner.scores) and nodes_to_find(count, percentage) >= count
 
 
 def _feasible_rows(attempt: Attempt, verdicts: Verdicts, options: DecideOptions) -> Rows:

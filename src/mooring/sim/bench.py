@@ -1,9 +1,8 @@
 """`mooring bench`: decisions per second, with nothing else in the measured loop.
 
-The garbage collector is frozen after loading, as it would be in a long-running process.
+The garbage collector is set up after loading as `mooring run` sets it up.
 """
 
-import gc
 import time
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from mooring.framework.intents import Bind
 from mooring.kit.clock import VirtualClock
+from mooring.kit.process import relax_collector
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_scheduler
@@ -93,8 +93,7 @@ class _Stopwatch:
     """Measures laps from its construction on."""
 
     def __init__(self) -> None:
-        gc.collect()
-        gc.freeze()  # loaded objects stay; without this, each collection would walk all of them
+        relax_collector()  # as in `mooring run`
         self._taken_ns: list[int] = []
         self._begin = self._before = time.perf_counter_ns()
 

@@ -9,13 +9,19 @@ more than rounding can carry a number below 128 (half a unit in its last place i
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.cluster.change_log import Follower
-from mooring.cluster.nodes.kernels import Floats, Ints, Mask, balance_of_floats
+from mooring.cluster.nodes.kernels import Floats, Mask, SmallInts, balance_of_floats, balance_of_two
 from mooring.cluster.nodes.table import NodeTable
 
 EXACT = 1 << 46
 """The amounts below which floats are as good as integers: 64 TiB of memory, or 70 billion cores, on one node."""
+
+
+def take(matrix: Floats, rows: slice | NDArray[np.intp]) -> Floats:
+    """The cells of some rows. Hot: for an array of rows `take` needs a fifth of the time that indexing needs."""
+    return matrix[:, rows] if isinstance(rows, slice) else matrix.take(rows, axis=1)
 
 
 class FloatColumns:
@@ -23,7 +29,7 @@ class FloatColumns:
 
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
-        self._news = Follower(nodes.touches)
+        self._news, self._node_news = Follower(nodes.touches), Follower(nodes.node_touches)
         self._layout: tuple[int, ...] = ()
         """The sizes and places that the matrices fit; any change means to build them anew."""
         self.divisor: Floats = np.zeros((0, 0))
@@ -34,7 +40,7 @@ class FloatColumns:
         """What is allocatable less what scoring takes for requested."""
         self.lacks: Mask = np.zeros(0, np.bool_)
         """By resource: whether some node has nothing of it."""
-        self._balances: dict[tuple[int, int], Ints] = {}
+        self._balances: dict[tuple[int, int], SmallInts] = {}
         """By (first, last) resource: how balanced each row is without another pod."""
         self.is_exact = False
         """Whether all amounts are below EXACT. False: callers must use integers."""
@@ -42,21 +48,25 @@ class FloatColumns:
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
         nodes, amounts = self.nodes, self.nodes.amounts
-        rows = self._news.news()
+        if self._layout and self._news.is_at_end():
+            return
+        rows, changed = self._news.news(), self._node_news.news()
         places = amounts.resources_version, len(amounts.allocatable)
         layout = (nodes.capacity, nodes.height, nodes.node_set_version, *places)
-        if rows is None or layout != self._layout or len(rows) * 8 > nodes.height:
+        if rows is None or changed is None or layout != self._layout or len(rows) * 8 > nodes.height:
             self._layout = layout
             self._work_out_all()
-        else:
-            for row in rows:
-                self._work_out(row)
+            return
+        for row in changed:
+            self._put_divisor(row)
+        for row in rows:
+            self._put_sums(row)
 
     def has_all(self, resources: slice) -> bool:
         """Whether every node has something of each of these resources."""
         return not self.lacks[resources].any()
 
-    def balance(self, resources: slice) -> Ints:
+    def balance(self, resources: slice) -> SmallInts:
         """How balanced the use of two resources is on each row, without any other pod."""
         key = resources.start, resources.stop
         found = self._balances.get(key)
@@ -75,22 +85,22 @@ class FloatColumns:
         self._balances.clear()
         self.is_exact = all(np.abs(column).max(initial=0) < EXACT for column in (allocatable, requested, scored))
 
-    def _work_out(self, row: int) -> None:
-        """Bring one row up to date. `lacks` and `is_exact` may only get stricter here; a full pass relaxes them."""
-        nodes, amounts = self.nodes, self.nodes.amounts
-        allocatable, requested, scored = (
-            amounts.allocatable[:, row],
-            amounts.requested[:, row],
-            amounts.scored[:, row],
-        )
+    def _put_divisor(self, row: int) -> None:
+        """The node of a row changed. `lacks` and `is_exact` may only get stricter here; a full pass relaxes them."""
+        allocatable = self.nodes.amounts.allocatable[:, row]
         self.divisor[:, row] = np.maximum(allocatable, 1)
-        self.held[:, row] = requested
-        if nodes.alive[row]:
+        if self.nodes.alive[row]:
             self.lacks |= allocatable == 0
+        self.is_exact = self.is_exact and max(allocatable.tolist()) < EXACT
+
+    def _put_sums(self, row: int) -> None:
+        """Pods came to a row, or left it. Hot: one row after each pod that is placed."""
+        amounts = self.nodes.amounts
+        allocatable, requested = amounts.allocatable[:, row], amounts.requested[:, row]
+        scored = amounts.scored[:, row]
+        self.held[:, row] = requested
         self.free_for_scores[:, row] = allocatable - scored
+        there, taken = self.divisor[:, row].tolist(), requested.tolist()
         for (start, stop), column in self._balances.items():
-            column[row] = balance_of_floats(
-                self.held[start:stop, row : row + 1] / self.divisor[start:stop, row : row + 1]
-            )[0]
-        if self.is_exact:
-            self.is_exact = max(allocatable.max(), requested.max(), scored.max()) < EXACT
+            column[row] = balance_of_two(taken[start:stop], there[start:stop])
+        self.is_exact = self.is_exact and max(*taken, *scored.tolist()) < EXACT

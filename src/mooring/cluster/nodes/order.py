@@ -22,6 +22,8 @@ class NodeOrder:
         self._zones: dict[tuple[str, str], dict[str, None]] = {}
         self._rank: NDArray[np.int64] | None = None
         """None: to be made anew."""
+        self.is_by_row = True
+        """Whether the nodes have the same order by name as by row, as of the last `name_rank`."""
         self._round_robin: list[str] = []
         self._stale = False
         """Whether nodes came or went since `_round_robin` was made."""
@@ -47,6 +49,7 @@ class NodeOrder:
             self._rank = np.full(capacity, capacity, np.int64)
             for rank, name in enumerate(sorted(self._zone_of)):
                 self._rank[row_book[name]] = rank
+            self.is_by_row = bool((np.diff(self._rank[self._rank < capacity]) > 0).all())
         return self._rank
 
     def round_robin(self) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.change_log import ChangeLog, Follower
+from mooring.cluster.change_log import Follower, RowLog
 from mooring.cluster.nodes.facts import NO_FACTS, NodeFacts, facts_of, have_same_facts
 from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.labels import LabelColumns, ValueColumn, grown
@@ -76,11 +76,11 @@ class NodeTable:
         self.ports = PortUse()
         self.tallies = PodTallies()
         self.order = NodeOrder()
-        self.node_touches: ChangeLog[int] = ChangeLog()
+        self.node_touches = RowLog()
         """Rows whose node changed. Answers that read facts of nodes alone follow this log."""
-        self.touches: ChangeLog[int] = ChangeLog()
+        self.touches = RowLog()
         """Rows whose node or counts changed: `node_touches` and the comings and goings of pods."""
-        self.pod_touches: ChangeLog[int] = ChangeLog()
+        self.pod_touches = RowLog()
         """Rows on which a pod changed in nothing that is counted: in its status, and in its place in `pods_on`."""
         self.node_set_version = 0
         """Grows when a node comes or goes: what was worked out over all nodes is then void."""
@@ -232,6 +232,11 @@ class NodeTable:
         """For each row the position of its node among all node names, sorted."""
         return self.order.name_rank(self.row_book, self.capacity)
 
+    def is_named_by_row(self) -> bool:
+        """Whether the nodes have the same order by name as by row."""
+        self.name_rank()
+        return self.order.is_by_row
+
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
         self.images.capture(self._rows(self._unsettled.news()))
@@ -252,7 +257,7 @@ class NodeTable:
         other.images.capture(self._rows(self._unsettled.peek()))
         other.ports = self.ports.fork()
         other.tallies = self.tallies.fork()
-        other.touches, other.pod_touches = ChangeLog(), ChangeLog()
+        other.touches, other.pod_touches = RowLog(), RowLog()
         other._unsettled = Follower(other.touches, other.pod_touches)
         return other
 
@@ -320,8 +325,8 @@ class NodeTable:
 
     def touch_all(self) -> None:
         """Something changed that answers about any node may depend on: all kept answers become void."""
-        for row in range(self.height):
-            self._touch_node(row)
+        self.node_touches.note_all()
+        self.touches.note_all()
 
     def _touch_node(self, row: int) -> None:
         self.node_touches.note(row)

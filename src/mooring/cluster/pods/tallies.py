@@ -63,6 +63,8 @@ class PodTallies:
         """In the order in which they came, those included that are gone since."""
         self._arrival_index: SelectorIndex[int] = SelectorIndex()
         """The positions in `_arrivals` by the labels that terms require: of hundreds of lists few concern a pod."""
+        self.terms_version = 0
+        """Grows when pods come with terms that no pod on a node had."""
         self._gone = 0
         self._matches: dict[LabelSet, tuple[int, int, list[tuple[Concern, Tally]]]] = {}
         self._census: Census | None = None
@@ -216,6 +218,7 @@ class PodTallies:
             self._arrive(carriers)
 
     def _arrive(self, carriers: Carriers) -> None:
+        self.terms_version += 1
         self._arrival_index.add(len(self._arrivals), carriers.selectors)
         self._arrivals.append(carriers)
 

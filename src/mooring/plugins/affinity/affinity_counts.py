@@ -183,11 +183,11 @@ def count_by_key(context: SchedulingContext, asks: Sequence[Ask]) -> ByKey:
     return found
 
 
-def count_existing(context: SchedulingContext) -> ByKey:
+def count_existing(context: SchedulingContext, about: list[tuple[Concern, Tally]]) -> ByKey:
     """Pods on nodes whose required anti-affinity terms match the incoming pod, by value of the topology key of those
-    terms."""
+    terms. `about` is what `terms_about` gives."""
     found: ByKey = {}
-    for concern, tally in terms_about(context):
+    for concern, tally in about:
         if concern.anti and tally.total:
             for key, number in concern.among(context.nodes.labels).anti.items():
                 add_tally(found, context, key, tally, number)

@@ -3,8 +3,8 @@
 Filter applies the hard constraints (DoNotSchedule), Score the soft ones (ScheduleAnyway). `spread_constraints.py` says
 which constraints a pod has, `spread_counts.py` counts pods by domain and holds the skew check.
 
-Nothing here declares `@reads`: a pod that lands in one domain changes the skew of all others, so the answer for a node
-depends on the whole cluster (Reads.CLUSTER, the default). The counts come from tallies that the cache keeps up to date;
+Everything here reads the cluster (Reads.CLUSTER): a pod that lands in one domain changes the skew of all others, so the
+answer for a node depends on all of them. The counts come from tallies that the cache keeps up to date;
 only the comparison with the minimum is done in each attempt.
 """
 
@@ -29,13 +29,15 @@ from mooring.framework.points import (
     Handle,
     PreFilterExtensions,
     PreScorePlugin,
+    Reads,
     Rows,
     ScorePlugin,
     Scores,
+    reads,
 )
-from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
+from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
-from mooring.model.shape import PodShape
+from mooring.model.shape import PodPart, PodShape
 from mooring.plugins.affinity.spread_constraints import (
     HARD,
     SOFT,
@@ -68,6 +70,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     what-ifs."""
 
     name = "PodTopologySpread"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle
@@ -86,8 +89,9 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
     # ---- Filter
 
+    @reads(Reads.CLUSTER, PodPart.SPREAD)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
-        if not context.shape.spec.topology_spread_constraints and not self._has_hard_defaults:
+        if not context.shape.spread_constraints and not self._has_hard_defaults:
             return SKIP_SHAPE
         constraints = self._constraints(context, HARD)
         if not constraints:
@@ -116,6 +120,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
     # ---- Score
 
+    @reads(Reads.CLUSTER, PodPart.SPREAD)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """Work out what each soft constraint adds to the score of a node.
 
@@ -124,8 +129,8 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         """
         constraints = self._constraints(context, SOFT)
         if not constraints:
-            return SKIP
-        require_all = self._by_list or bool(context.shape.spec.topology_spread_constraints)
+            return SKIP_FOR_NOW
+        require_all = self._by_list or bool(context.shape.spread_constraints)
         counted = counted_by(context, constraints, SOFT, require_all)
         ignored = counted.lacking[rows] if require_all else None
         parts = (
@@ -158,8 +163,14 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
     # ---- which constraints
 
+    def version(self, cluster: Cluster) -> int:
+        """A pod without constraints of its own gets default ones when an object comes that selects it."""
+        return selector_source_version(cluster)
+
     def _constraints(self, context: SchedulingContext, action: str) -> Constraints:
-        return self._find_constraints(context.pod, context.cluster, action, context.of_shape)
+        return self._find_constraints(
+            context.pod, context.cluster, action, lambda key, build: context.of_shape(key, build, PodPart.SPREAD)
+        )
 
     def _hard_constraints(self, pod: Pod, cluster: Cluster) -> Constraints:
         """The hard constraints of a pod outside of an attempt: hints ask for them."""
@@ -175,8 +186,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         the labels that matchLabelKeys names, for default ones the labels, the controller and the version of the objects
         with selectors.
         """
-        own = pod.shape.spec.topology_spread_constraints
-        if own:
+        if pod.shape.spread_constraints:
             # Of the labels only those count that matchLabelKeys names: pods of a StatefulSet share no others.
             named = tuple(map(pod.labels.get, pod.shape.spread_label_keys))
             return keep((self.name, action, pod.namespace, named), lambda: own_constraints(pod, action))

@@ -81,7 +81,7 @@ def own_constraints(pod: Pod, action: str) -> Constraints:
     """The constraints that the pod lists. A label of matchLabelKeys that the pod does not have adds nothing to the
     selector."""
     found = Constraints()
-    for constraint in pod.shape.spec.topology_spread_constraints or ():
+    for constraint in pod.shape.spread_constraints:
         if constraint.when_unsatisfiable == action:
             try:
                 selector = compile_selector(constraint.label_selector)

@@ -26,6 +26,7 @@ from mooring.cluster.pods.tally import sum_by_code
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, Rows
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.plugins.affinity.spread_constraints import Constraints, SpreadConstraint
 
 FEW_CONSTRAINTS = 64
@@ -58,6 +59,7 @@ class Counted:
 
     lacking: Mask
     """Rows without at least one of the labels."""
+    is_any_lacking: bool
     eligible: list[Eligible]
     """One for each constraint, up to the first whose label no node has, if all labels are required: that one closes
     every node, and none is left to count on."""
@@ -74,11 +76,12 @@ def counted_by(context: SchedulingContext, constraints: Constraints, action: str
     def find() -> Counted:
         return _find_counted(context, constraints, require_all)
 
-    # All pods of a shape have constraints with the same keys and policies, whatever their selectors, so the action is
-    # key enough. The height is part of it because a pod on a node that was never seen makes the table longer, though no
-    # node changes.
-    key = ("spread", action, context.nodes.height)
-    return context.of_nodes(key, find) if len(constraints) <= FEW_CONSTRAINTS else find()
+    # All pods with the same spread constraints have the same keys and policies, whatever their selectors, so the action is
+    # key enough beside the parts of the shape that policies honour. The height is part of it because a pod on a node that
+    # was never seen makes the table longer, though no node changes.
+    honoured = context.shape.part(PodPart.NODE_SELECTION), context.shape.part(PodPart.TOLERATIONS)
+    key = ("spread", action, context.nodes.height, *honoured)
+    return context.of_nodes(key, find, PodPart.SPREAD) if len(constraints) <= FEW_CONSTRAINTS else find()
 
 
 def _find_counted(context: SchedulingContext, constraints: Constraints, require_all: bool) -> Counted:
@@ -99,7 +102,7 @@ def _find_counted(context: SchedulingContext, constraints: Constraints, require_
         if require_all and column.is_nowhere:
             break
     is_few = are_few(constraint.selector for constraint in constraints if nodes.labels.has(constraint.key))
-    return Counted(lacking, eligible, is_few)
+    return Counted(lacking, bool((lacking & nodes.alive[rows]).any()), eligible, is_few)
 
 
 def _eligible(column: LabelColumn, every: slice, rows: NDArray[np.intp], mask: Mask) -> Eligible:
@@ -203,7 +206,7 @@ class SkewCheck:
         if len(domains) >= self.constraint.min_domains:
             lowest = int(counts[domains].min())
         too_skewed = counts + (self.itself - lowest) > self.constraint.max_skew
-        codes = too_skewed * np.int64(TOO_SKEWED)
+        codes = too_skewed * np.int8(TOO_SKEWED)
         codes[ABSENT] = LABEL_MISSING
         return codes
 
@@ -214,6 +217,7 @@ class SkewChecks:
     def __init__(self, context: SchedulingContext, constraints: Constraints, counted: Counted) -> None:
         self._constraints = constraints
         self._lacking = counted.lacking
+        self._is_labelled = not counted.is_any_lacking
         itself = constraints.matching(context.pod.label_set).tolist()
         self._checks = [
             SkewCheck(constraint, count_values(context, constraint, eligible, counted.is_few), eligible, int(is_meant))
@@ -221,7 +225,7 @@ class SkewChecks:
         ]
         self._shifts: dict[int, dict[int, int]] = {}
         """By place of the constraint and code of the value: how many pods more, or fewer, count than in the cluster."""
-        self._everywhere: list[Codes] = []
+        self._everywhere: list[Codes | None] = []
         """The verdicts for all rows without any change, once worked out; shared by all clones."""
 
     def clone(self) -> "SkewChecks":
@@ -231,14 +235,15 @@ class SkewChecks:
         other._shifts = {place: dict(shifts) for place, shifts in self._shifts.items()}
         return other
 
-    def verdicts(self, rows: Rows) -> Codes:
-        """The code of the first constraint that a node fails; 0 where there is none."""
+    def verdicts(self, rows: Rows) -> Codes | None:
+        """The code of the first constraint that a node fails; 0 where there is none. None: no node fails any."""
         if self._shifts or len(self._checks) <= FEW_CONSTRAINTS:
             return self._ask(rows)
         # What-ifs about nodes that lack a label change nothing, however many there are: for these, once is enough.
         if not self._everywhere:
             self._everywhere.append(self._ask(slice(0, len(self._lacking))))
-        return self._everywhere[0][rows]
+        everywhere = self._everywhere[0]
+        return None if everywhere is None else everywhere[rows]
 
     def change(self, context: SchedulingContext, pod: Pod, row: int, change: int) -> None:
         """Count a pod that comes to a node (+1) or leaves it (-1).
@@ -255,11 +260,16 @@ class SkewChecks:
                 code = int(check.column.codes[row])
                 shifts[code] = shifts.get(code, 0) + change
 
-    def _ask(self, rows: Rows) -> Codes:
-        """Go through the constraints in their order; a row keeps the code of the first that rejects it."""
+    def _ask(self, rows: Rows) -> Codes | None:
+        """Go through the constraints in their order; a row keeps the code of the first that rejects it.
+
+        Hot: where all nodes have the label and no domain is closed, which is the rule, no node is looked at.
+        """
         verdict: Codes | None = None
         for place, check in enumerate(self._checks):
-            codes: Codes = check.codes(self._shifts.get(place))[check.column.codes[rows]]
+            by_value = check.codes(self._shifts.get(place))
+            if self._is_labelled and not np.count_nonzero(by_value[ABSENT + 1 :]):
+                continue
+            codes: Codes = by_value.take(check.column.codes[rows])
             verdict = codes if verdict is None else np.where(verdict == 0, codes, verdict)
-        assert verdict is not None, "without constraints there is nothing to check"
         return verdict

@@ -35,17 +35,20 @@ from mooring.framework.points import (
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    Reads,
     ReservePlugin,
     Rows,
     ScorePlugin,
     Scores,
     Work,
+    reads,
 )
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.selectors import NodeMatcher, compile_node_selector
+from mooring.model.shape import PodPart
 from mooring.plugins.devices.allocation import (
     BindingFailed,
     ClaimMetrics,
@@ -102,6 +105,7 @@ class DynamicResources(
     """The features decide which parts are on; offers are kept between attempts, all else is in the attempt's state."""
 
     name = "DynamicResources"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
@@ -134,6 +138,7 @@ class DynamicResources(
             return final(str(why))
         return None
 
+    @reads(Reads.CLUSTER, PodPart.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         """Find the claims and check what no node can cure. SKIP for pods without claims and without resources that
         devices serve."""

@@ -16,6 +16,7 @@ class ImageLocality(ScorePlugin):
     """Score only: a node without the images can still pull them."""
 
     name = "ImageLocality"
+    is_same_in_all_profiles = True
 
     @reads(Reads.COUNTS, PodPart.IMAGES)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
@@ -44,3 +45,15 @@ class ImageLocality(ScorePlugin):
         if highest <= MIN_BYTES:
             return None
         return (np.clip(total, MIN_BYTES, highest) - MIN_BYTES) * 100 // (highest - MIN_BYTES)
+
+    def score_row(self, context: SchedulingContext, row: int) -> int:
+        images, node_count = context.nodes.images, context.nodes.alive_count
+        highest = MAX_BYTES_PER_CONTAINER * context.shape.containers_count
+        total = 0
+        for name in context.shape.images:
+            counts = images.counts(name)
+            if counts is not None:
+                total = min(total + int(images.size_bytes(name) * (counts.item(row) / node_count)), highest)
+        if total <= MIN_BYTES or highest <= MIN_BYTES:
+            return 0
+        return (total - MIN_BYTES) * 100 // (highest - MIN_BYTES)

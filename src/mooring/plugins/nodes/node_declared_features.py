@@ -10,7 +10,7 @@ from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Re
 from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
-from mooring.model.shape import PodShape
+from mooring.model.shape import PodPart, PodShape
 from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
 
 
@@ -18,6 +18,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """On by default, as upstream's gate of the same name; with the gate off the plugin skips every pod."""
 
     name = "NodeDeclaredFeatures"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args
@@ -31,12 +32,12 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
             Registration(ClusterEvent(POD, Action.UPDATE), _needs_others),
         )
 
-    @reads(Reads.SHAPE)
+    @reads(Reads.SHAPE, PodPart.FEATURES)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
         """SKIP for pods that need no feature. Reads.SHAPE is right: only the pod's spec decides what it needs."""
         return None if self._is_on and required_features(context.shape) else SKIP
 
-    @reads(Reads.NODE)
+    @reads(Reads.NODE, PodPart.FEATURES)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         """Feature sets of nodes are interned, so each distinct set is compared once.
 
@@ -69,8 +70,8 @@ def required_features(shape: PodShape) -> frozenset[str]:
     """The features that a pod of this shape needs. Upstream's list for v1.36: each feature has a rule that reads the
     pod's spec."""
     required = set()
-    if any(rule.action == "RestartAllContainers" for c in shape.containers for rule in c.restart_policy_rules or ()):
+    if "RestartAllContainers" in shape.restart_actions:
         required.add("RestartAllContainersOnContainerExits")
-    if shape.spec.host_network and shape.spec.host_users is False:
+    if shape.host_network and shape.host_users is False:
         required.add("UserNamespacesHostNetworkSupport")
     return frozenset(required)

@@ -17,6 +17,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """The table keeps the host ports in use by row, with upstream's rule that 0.0.0.0 collides with every address."""
 
     name = "NodePorts"
+    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return (
@@ -37,14 +38,16 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         Reads.COUNTS is right: the ports in use are those of the pods on the node, and a pod that comes or goes touches the
         row. Sums would not do (Reads.TOTALS), so preemption tries such nodes one by one.
         """
-        ports, wanted = context.nodes.ports, context.shape.host_ports
         if not isinstance(rows, slice):
-            taken = [any(ports.is_taken(row, port) for port in wanted) for row in rows.tolist()]
-            return np.array(taken, np.int64)
+            return np.array([self.filter_row(context, row) for row in rows.tolist()], np.int64)
         codes = np.zeros(context.nodes.height, np.int64)
-        for port in wanted:
-            codes[list(ports.conflicts(port))] = 1
+        for port in context.shape.host_ports:
+            codes[list(context.nodes.ports.conflicts(port))] = 1
         return codes[rows]
+
+    def filter_row(self, context: SchedulingContext, row: int) -> int:
+        ports = context.nodes.ports
+        return int(any(ports.is_taken(row, port) for port in context.shape.host_ports))
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return curable("node(s) didn't have free ports for the requested pod ports")

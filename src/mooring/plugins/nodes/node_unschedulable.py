@@ -22,6 +22,7 @@ class NodeUnschedulable(FilterPlugin):
     """Looks at spec.unschedulable, which is set before the controller adds the taint."""
 
     name = "NodeUnschedulable"
+    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return (

@@ -19,6 +19,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     """Filter for NoSchedule and NoExecute, Score for PreferNoSchedule. Lists of taints are interned by the table."""
 
     name = "TaintToleration"
+    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return (

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from mooring.cluster.nodes.float_columns import take
 from mooring.cluster.nodes.kernels import balance, balance_of_floats, balance_of_two
 from mooring.cluster.nodes.resource_amounts import Column, Resources, cells
-from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
@@ -19,6 +19,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     """Compares how even the utilisation of the node's resources is with the pod and without it."""
 
     name = "NodeResourcesBalancedAllocation"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle
@@ -40,18 +41,31 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         """
         nodes = context.nodes
         resources, amounts = self._amounts(context)
-        few = few_rows(rows)
-        if few is not None and len(amounts) == 2:
-            return np.array([_score_of_two(nodes, resources, amounts, row) for row in few], np.int64)
-        floats = context.float_columns(rows, resources) if len(amounts) == 2 else None
+        floats = context.float_columns(resources) if len(amounts) == 2 else None
         if floats is not None and isinstance(resources, slice):
-            shares = (floats.held[resources] + amounts.astype(np.float64)) / floats.divisor[resources]
-            return 50 + ((50 + balance_of_floats(shares) - floats.balance(resources)) >> 1)
+            shares = take(floats.held[resources], rows) + amounts.astype(np.float64)
+            shares /= take(floats.divisor[resources], rows)
+            scores = balance_of_floats(shares)
+            scores -= floats.balance(resources)[rows]  # the gain
+            scores += 150
+            scores >>= 1  # 50 + (50 + gain) // 2
+            return scores
         allocatable = cells(nodes.amounts.allocatable, resources, rows)
         before = cells(nodes.amounts.requested, resources, rows)
         counted = allocatable != 0
         gain = balance(before + amounts, allocatable, counted) - balance(before, allocatable, counted)
         return 50 + (50 + gain) // 2
+
+    def score_row(self, context: SchedulingContext, row: int) -> int:
+        resources, amounts = self._amounts(context)
+        if len(amounts) != 2:
+            return super().score_row(context, row)
+        matrices = context.nodes.amounts
+        allocatable = matrices.allocatable[resources, row].tolist()
+        one, other = matrices.requested[resources, row].tolist()
+        added = amounts.tolist()
+        with_it = balance_of_two((one + added[0][0], other + added[1][0]), allocatable)
+        return 50 + (50 + with_it - balance_of_two((one, other), allocatable)) // 2
 
     def _amounts(self, context: SchedulingContext) -> tuple[Resources, Column]:
         """The resources that count for the pod's shape, and how much of each it requests.
@@ -66,14 +80,4 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
             resources = context.nodes.amounts.resources(counted) if counted else slice(0, 0)
             return resources, np.array(list(counted.values()), np.int64)[:, None]
 
-        return context.of_shape((self.name, "amounts", context.nodes.amounts.resources_version), find)
-
-
-def _score_of_two(nodes: NodeTable, resources: Resources, amounts: Column, row: int) -> int:
-    """The same in plain numbers. Hot: after a pod is placed one row is asked about, and NumPy's overhead would
-    dominate."""
-    allocatable = nodes.amounts.allocatable[resources, row].tolist()
-    before = nodes.amounts.requested[resources, row].tolist()
-    added = amounts[:, 0].tolist()
-    after = (before[0] + added[0], before[1] + added[1])
-    return 50 + (50 + balance_of_two(after, allocatable) - balance_of_two(before, allocatable)) // 2
+        return context.of_shape((self.name, "amounts", context.nodes.amounts.resources_version), find, PodPart.REQUESTS)

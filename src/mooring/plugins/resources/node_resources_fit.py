@@ -15,6 +15,7 @@ import numpy as np
 
 from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.float_columns import take
 from mooring.cluster.nodes.kernels import (
     MAX_SCORE,
     Ints,
@@ -28,7 +29,7 @@ from mooring.cluster.nodes.kernels import (
     weighted_mean,
 )
 from mooring.cluster.nodes.resource_amounts import Resources, cells
-from mooring.cluster.nodes.table import NodeTable, few_rows
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.context import SchedulingContext
@@ -78,12 +79,20 @@ class Amounts:
     resources: Resources
     amounts: Ints
     weights: Ints
+    plain: tuple[tuple[int, int], ...]
+    """Amount and weight of each, for questions about one row."""
+
+
+_books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionary()
+"""For pods with more than _BITS resources, by the part of their shape that says so, and by what the plugin ignores. Profiles
+share kept codes, so they have to share their meaning. Entries go with the part."""
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Requests are those of the shape; sums over the pods of a node are columns of the table."""
 
     name = "NodeResourcesFit"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
@@ -95,10 +104,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         assert strategy is not None  # checked above
         self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
         self._score = _strategy(strategy)
-        # Hot: after each placement one row is asked about; plain numbers are then several times faster than arrays.
-        self._score_one = _least_allocated_of_one if strategy.type == LEAST_ALLOCATED else None
-        self._books: WeakKeyDictionary[object, ShortageBook] = WeakKeyDictionary()
-        """For pods with more than _BITS resources, by the part of their shape that says so. Entries go with it."""
+        self._is_least_allocated = strategy.type == LEAST_ALLOCATED
 
     def events(self) -> Sequence[Registration]:
         return fit_events(self._devices_serve_requests)
@@ -117,20 +123,29 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         to. Preemption relies on TOTALS: it changes sums for many nodes at once and asks again.
         """
         nodes, checked = context.nodes, self._checked(context)
-        few = few_rows(rows)
-        if few is not None and all(_fits(nodes, checked, row) for row in few):
-            return None
         if len(checked.names) > _BITS:
             wanted = np.arange(nodes.height)[rows]
             return self._book(context).codes(
                 lambda part: self._judge(context, checked, part), len(checked.names), wanted
             )
         full, hopeless, short = self._judge(context, checked, rows)
-        if not short.any() and not full.any():
+        if not np.count_nonzero(short) and not np.count_nonzero(full):
             return None
         bits = _FIRST_RESOURCE << np.arange(len(checked.names))[:, None]
         codes: Codes = full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
         return codes
+
+    def filter_row(self, context: SchedulingContext, row: int) -> int:
+        nodes, checked = context.nodes, self._checked(context)
+        if nodes.pod_count.item(row) < nodes.allowed_pods.item(row):
+            allocatable = nodes.amounts.allocatable[checked.resources, row].tolist()
+            held = nodes.amounts.requested[checked.resources, row].tolist()
+            if all(
+                amount <= there - taken
+                for (amount, _), there, taken in zip(checked.plain, allocatable, held, strict=True)
+            ):
+                return 0
+        return super().filter_row(context, row)  # why it does not fit takes longer
 
     def _judge(self, context: SchedulingContext, checked: Amounts, rows: Rows) -> tuple[Mask, Mask, Mask]:
         """Rows with too many pods; rows that lack what no eviction could give; and what is short: resources x rows.
@@ -142,7 +157,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
         allocatable = cells(nodes.amounts.allocatable, checked.resources, rows)
         short = checked.amounts > allocatable - cells(nodes.amounts.requested, checked.resources, rows)
-        if not short.any():
+        if not np.count_nonzero(short):
             return full, np.zeros(len(full), np.bool_), short
         too_much = checked.amounts > allocatable
         by_devices = self._by_devices(context)
@@ -155,11 +170,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _book(self, context: SchedulingContext) -> ShortageBook:
         """The book of the requests: codes in it mean something only for the answers that are kept for them."""
-        requests = context.shape.part(PodPart.REQUESTS)
-        book = self._books.get(requests)
-        if book is None:
-            book = self._books[requests] = ShortageBook()
-        return book
+        books = _books.setdefault(context.shape.part(PodPart.REQUESTS), {})
+        return books.setdefault((self._ignored, self._ignored_groups), ShortageBook())
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         """One reason for each resource that is short, in upstream's order and words."""
@@ -185,16 +197,27 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         nodes, scored = context.nodes, self._scored(context)
         if not scored.names:
             return None
-        few = few_rows(rows)
-        if few is not None and self._score_one is not None:
-            return np.array([self._score_one(nodes, scored, row) for row in few], np.int64)
-        floats = context.float_columns(rows, scored.resources) if self._score_one is not None else None
-        if floats is not None:
-            free = floats.free_for_scores[scored.resources] - scored.amounts.astype(np.float64)
-            return even_mean(least_allocated_of_floats(free, floats.divisor[scored.resources]), scored.weights)
+        floats = context.float_columns(scored.resources) if self._is_least_allocated else None
+        if floats is not None and isinstance(scored.resources, slice):
+            free = take(floats.free_for_scores[scored.resources], rows) - scored.amounts.astype(np.float64)
+            divisor = take(floats.divisor[scored.resources], rows)
+            return even_mean(least_allocated_of_floats(free, divisor), [weight for _, weight in scored.plain])
         allocatable = cells(nodes.amounts.allocatable, scored.resources, rows)
         wanted = cells(nodes.amounts.scored, scored.resources, rows) + scored.amounts
         return self._score(allocatable, wanted, allocatable != 0, scored.weights)
+
+    def score_row(self, context: SchedulingContext, row: int) -> int:
+        if not self._is_least_allocated:
+            return super().score_row(context, row)
+        nodes, scored = context.nodes, self._scored(context)
+        allocatable = nodes.amounts.allocatable[scored.resources, row].tolist()
+        held = nodes.amounts.scored[scored.resources, row].tolist()
+        total = weights = 0
+        for there, taken, (amount, weight) in zip(allocatable, held, scored.plain, strict=True):
+            if there:
+                total += max(there - taken - amount, 0) * MAX_SCORE // there * weight
+                weights += weight
+        return total // weights if weights else 0
 
     def _checked(self, context: SchedulingContext) -> Amounts:
         """The requests that are compared with what is free, in upstream's order."""
@@ -205,7 +228,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             names = [name for name in (*_FIRST_CLASS, *scalars) if request.get(name, 0)]
             return _amounts(context.nodes, {name: request[name] for name in names})
 
-        return context.of_shape((self.name, "checked", context.nodes.amounts.resources_version), find)
+        return context.of_shape((self.name, "checked", context.nodes.amounts.resources_version), find, PodPart.REQUESTS)
 
     def _scored(self, context: SchedulingContext) -> Amounts:
         """The resources that the strategy looks at; scalars only if the pod asks for them."""
@@ -215,7 +238,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
             return _amounts(context.nodes, counted, [self._weights[name] for name in counted])
 
-        return context.of_shape((self.name, "scored", context.nodes.amounts.resources_version), find)
+        return context.of_shape((self.name, "scored", context.nodes.amounts.resources_version), find, PodPart.REQUESTS)
 
     def _by_devices(self, context: SchedulingContext) -> Mask | None:
         """For each request that is compared whether devices can serve it; None: for none of them."""
@@ -231,36 +254,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
 def _amounts(nodes: NodeTable, by_name: dict[str, int], weights: Sequence[int] = ()) -> Amounts:
     """The places of resources in the matrices and the amounts as a column. An empty slice stands for no resource."""
+    amounts = list(by_name.values())
     return Amounts(
         tuple(by_name),
         nodes.amounts.resources(by_name) if by_name else slice(0, 0),
-        np.array(list(by_name.values()), np.int64)[:, None],
+        np.array(amounts, np.int64)[:, None],
         np.array(weights, np.int64),
+        tuple(zip(amounts, weights or [1] * len(amounts), strict=True)),
     )
-
-
-def _fits(nodes: NodeTable, checked: Amounts, row: int) -> bool:
-    """Whether one node has room, in plain numbers. If not, `filter` works out why."""
-    if nodes.pod_count[row] >= nodes.allowed_pods[row]:
-        return False
-    allocatable = nodes.amounts.allocatable[checked.resources, row].tolist()
-    held = nodes.amounts.requested[checked.resources, row].tolist()
-    wanted = checked.amounts[:, 0].tolist()
-    return all(amount <= there - taken for amount, there, taken in zip(wanted, allocatable, held, strict=True))
-
-
-def _least_allocated_of_one(nodes: NodeTable, scored: Amounts, row: int) -> int:
-    """The score of one node by the default strategy, in plain numbers; `least_allocated` and `weighted_mean` give the
-    same."""
-    allocatable = nodes.amounts.allocatable[scored.resources, row].tolist()
-    held = nodes.amounts.scored[scored.resources, row].tolist()
-    total = weights = 0
-    amounts = scored.amounts[:, 0].tolist()
-    for there, taken, amount, weight in zip(allocatable, held, amounts, scored.weights.tolist(), strict=True):
-        if there:
-            total += max(there - taken - amount, 0) * MAX_SCORE // there * weight
-            weights += weight
-    return total // weights if weights else 0
 
 
 Strategy = Callable[[Ints, Ints, Mask, Ints], Ints]

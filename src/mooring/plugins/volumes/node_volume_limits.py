@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from mooring.cluster.claims.volumes_on_nodes import RowVolumes, VolumeHandle, handles_of, volumes_of_row
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Rows
+from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.csi_migration import in_tree_of
 from mooring.model.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from mooring.model.meta import int32
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.model.storage import CSINode, VolumeAttachment
 from mooring.model.volumes import claim_names
 from mooring.plugins.hints import has_place, pods_of
@@ -94,6 +95,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     """All limits are curable: preempted pods detach their volumes."""
 
     name = "NodeVolumeLimits"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args
@@ -107,6 +109,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.volumes)
 
+    @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
         if not context.shape.has_storage:
             return SKIP_SHAPE

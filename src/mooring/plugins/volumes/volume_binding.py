@@ -44,6 +44,7 @@ from mooring.model.kinds.storage import (
     STORAGE_CLASS,
 )
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.model.storage import (
     CSIDriver,
     CSINode,
@@ -88,6 +89,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     """Keeps masks and reports between attempts (Planner); all else is in the attempt's state."""
 
     name = "VolumeBinding"
+    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()
@@ -106,6 +108,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     # ---- which nodes will do
 
+    @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         if not context.shape.has_storage:
             return SKIP_SHAPE
@@ -144,7 +147,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     # ---- which of them is best
 
-    @reads(Reads.SHAPE)
+    @reads(Reads.SHAPE, PodPart.STORAGE)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """SKIP unless the gate is on. Reads.SHAPE is right, and more than right: the answer depends on the gate alone."""
         return None if self._scores else SKIP

@@ -7,11 +7,12 @@ import numpy as np
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Rows
+from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Reads, Rows, reads
 from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
+from mooring.model.shape import PodPart
 from mooring.model.storage import READ_WRITE_ONCE_POD
 from mooring.model.volumes import collide, disks_of, named_claims
 from mooring.plugins.hints import pods_of
@@ -43,6 +44,7 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
     """
 
     name = "VolumeRestrictions"
+    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return RESTRICTION_EVENTS
@@ -51,6 +53,7 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.volumes)
 
+    @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         """SKIP if nothing can be in the way. A claim that does not exist rejects the pod."""
         pod = context.pod

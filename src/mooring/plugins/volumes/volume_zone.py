@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from mooring.cluster.nodes.labels import ABSENT
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Rows
+from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, final
 from mooring.model.kinds.storage import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.volumes import SUCCESSORS, TOPOLOGY_LABELS, ZoneRule, named_claims, zone_rules
 from mooring.plugins.volumes.claims import named_claim_came
@@ -23,6 +24,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     volumes."""
 
     name = "VolumeZone"
+    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return ZONE_EVENTS
@@ -31,6 +33,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.volumes)
 
+    @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         """Collect the rules of the bound volumes. Parity: volumes made for the pod alone (ephemeral ones) are not
         looked at."""

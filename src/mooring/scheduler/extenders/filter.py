@@ -15,7 +15,6 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.asking import AttemptError
 from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.config.types import Extender
-from mooring.framework.memo import ShapeMemo
 from mooring.framework.points import Rows
 from mooring.framework.ranking import NARROWED_OUT
 from mooring.framework.status import Rejection, curable, final
@@ -151,7 +150,7 @@ def _note(read: FilterReply, objections: dict[str, Rejection]) -> None:
 def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
     """The same attempt, for scoring, on nodes as an extender knows them."""
     context = attempt.context.on(_bare(attempt.context.nodes, rows), attempt.context.state)
-    return Attempt(attempt.runner, context, ShapeMemo())
+    return Attempt(attempt.runner, context, attempt.runner.forgetful_memo())
 
 
 def _bare(nodes: NodeTable, rows: NDArray[np.intp]) -> NodeTable:

@@ -1,0 +1,371 @@
+"""What a profile keeps about all pods that agree in one part of their shape, refreshed only on rows that were touched.
+
+A plugin declares with `@reads` which part of a pod's shape it looks at. What the plugins that go by one part said is a
+`PartMemo`: their answers at PreFilter and PreScore, and by row the first of their filters that rejects it and the sum of
+their scores. All shapes with this part share it (memo.py puts the parts of a shape together).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.change_log import RowLog
+from mooring.cluster.nodes.kernels import MAX_SCORE
+from mooring.cluster.nodes.table import NodeTable, few_rows
+from mooring.framework.context import KeptValues, SchedulingContext
+from mooring.framework.points import Plugin, Reads, Rows, ScorePlugin
+from mooring.framework.ranking import PASSED
+from mooring.model.shape import PodPart
+
+Integers = NDArray[np.signedinteger[Any]]
+"""Numbers in as few bytes as hold them."""
+First = NDArray[np.int8]
+"""By row: the index of the first filter that rejects it, or PASSED."""
+MAX_QUIET = 4096
+"""Kinds of pods for which SKIP_FOR_NOW is remembered: some 200 bytes each."""
+_MAX_INT16 = (1 << 15) - 1
+_MAX_INT32 = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeptQuestion:
+    """A filter or score whose answers are kept: its place in the profile's order, what they depend on, how to ask it."""
+
+    index: int
+    plugin: Plugin
+    point: str
+    reads: Reads
+    part: PodPart
+    ask: Callable[[SchedulingContext, Rows], NDArray[np.int64] | None]
+    ask_row: Callable[[SchedulingContext, int], int]
+    """The same about one row, in plain numbers."""
+    weight: int = 1
+    """Of a score."""
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether the score of a node depends on those of others."""
+        return isinstance(self.plugin, ScorePlugin) and self.plugin.normalizes()
+
+
+@dataclass(frozen=True, slots=True)
+class PartQuestions:
+    """The questions of a profile that go by one part of the shape."""
+
+    part: PodPart
+    pre_filters: tuple[tuple[int, Plugin], ...] = ()
+    """The PreFilter plugins whose answer follows from the part alone, with their place in the order."""
+    pre_scores: tuple[tuple[int, Plugin], ...] = ()
+    filters: tuple[KeptQuestion, ...] = ()
+    summed: tuple[KeptQuestion, ...] = ()
+    """The scores that need nothing but adding up."""
+    normalized: tuple[KeptQuestion, ...] = ()
+    """The scores that depend on those of other nodes."""
+    owner: object = None
+    """Profiles whose questions have the same owner get the same answers, and share them."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is any question about the part."""
+        return bool(self.pre_filters or self.pre_scores or self.filters or self.summed or self.normalized)
+
+    @property
+    def follows_nodes(self) -> bool:
+        """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
+        return all(each.reads <= Reads.NODE for each in (*self.filters, *self.summed, *self.normalized))
+
+
+@dataclass(slots=True)
+class ByteCount:
+    """How many bytes the arrays of memos take."""
+
+    bytes: int = 0
+
+
+class Bookmark:
+    """How far a reader has followed a node table."""
+
+    __slots__ = ("_capacity", "_node_set_version", "_position")
+
+    def __init__(self) -> None:
+        self._capacity, self._node_set_version, self._position = 0, -1, 0
+
+    def is_at_end(self, nodes: NodeTable, log: RowLog) -> bool:
+        """Whether nothing has changed since."""
+        return (
+            self._position == log.end
+            and self._node_set_version == nodes.node_set_version
+            and self._capacity == nodes.capacity
+        )
+
+    def news(self, nodes: NodeTable, log: RowLog) -> Rows:
+        """The rows that changed since; all of them if that is no longer known, or if they are many.
+
+        A row may be named twice: sorting them out would take longer than asking about some of them twice.
+        """
+        if self._node_set_version != nodes.node_set_version or self._capacity != nodes.capacity:
+            return slice(0, nodes.height)
+        touched = log.rows_since(self._position)
+        if touched is None or len(touched) * 4 > nodes.height:
+            return slice(0, nodes.height)
+        return touched
+
+    def move(self, nodes: NodeTable, log: RowLog) -> None:
+        """Everything up to now is taken in."""
+        self._capacity, self._node_set_version, self._position = nodes.capacity, nodes.node_set_version, log.end
+
+    def forget(self) -> None:
+        """Nothing passes for taken in: asking began, and may raise."""
+        self._capacity = 0
+
+
+class KeptColumn:
+    """The answers of one plugin by row."""
+
+    __slots__ = ("_byte_count", "question", "values")
+
+    def __init__(self, question: KeptQuestion, byte_count: ByteCount) -> None:
+        self.question = question
+        self._byte_count = byte_count
+        self.values: Integers | None = None
+        """None: the plugin has answered 0 so far for every row.
+
+        Bytes where all answers fit: most scores and codes do, and then a shape takes a quarter of the memory.
+        """
+
+    def put(self, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
+        if answer is None or not len(answer):
+            if self.values is not None:
+                self.values[rows] = 0
+            return
+        self._make_room(int(answer.min()), int(answer.max()), capacity)
+        if self.values is not None:
+            self.values[rows] = answer
+
+    def put_row(self, row: int, answer: int, capacity: int) -> None:
+        if answer or self.values is not None:
+            self._make_room(answer, answer, capacity)
+            assert self.values is not None
+            self.values[row] = answer
+
+    def _make_room(self, lowest: int, highest: int, capacity: int) -> None:
+        """Have an array that can hold these answers."""
+        is_small = lowest >= -128 and highest <= 127
+        if self.values is None:
+            if lowest or highest:
+                self.values = np.zeros(capacity, np.int8 if is_small else np.int64)
+                self._byte_count.bytes += self.values.nbytes
+        elif not is_small and self.values.dtype == np.int8:
+            self._byte_count.bytes += 7 * self.values.nbytes
+            self.values = self.values.astype(np.int64)
+
+    def fit(self, capacity: int) -> None:
+        """Forget answers about a table of another size."""
+        if self.values is not None and len(self.values) != capacity:
+            self._byte_count.bytes -= self.values.nbytes
+            self.values = None
+
+    def drop(self) -> None:
+        """It is no longer counted."""
+        self._byte_count = ByteCount()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartOutcomes:
+    """What the plugins of one part said at PreFilter or PreScore, by the part alone.
+
+    Where they said nothing or skipped, it is interned (`outcomes_of_skips`): identity is equality.
+    """
+
+    skipped: frozenset[str] = frozenset()
+    """The plugins that skip Filter or Score."""
+    others: tuple[tuple[int, Plugin, Any], ...] = ()
+    """Those that said something else than nothing, with their place in the order."""
+
+
+@lru_cache(maxsize=1024)
+def outcomes_of_skips(skipped: frozenset[str]) -> PartOutcomes:
+    return PartOutcomes(skipped)
+
+
+class PartMemo:
+    """All that a profile keeps about one part of a shape. The rows that it answers about are those of one table."""
+
+    def __init__(self, questions: PartQuestions, byte_count: ByteCount, forget: Callable[[], object] = int) -> None:
+        self.questions = questions
+        self.forget = forget
+        """Called when the last shape with the part is no longer kept."""
+        self.follows_nodes = questions.follows_nodes
+        self.byte_count = byte_count
+        self.users = 0
+        """The memos of shapes that read it."""
+        self.values = KeptValues()
+        self.outcomes: dict[str, PartOutcomes] = {}
+        """By point: PreFilter or PreScore."""
+        self.quiet: dict[tuple[Any, ...], Any] = {}
+        """SKIP_FOR_NOW of a plugin at a point, for pods of a label set and a controller, with the version that it is for."""
+        self.filters: list[KeptColumn] | None = None
+        """Those that have a say about pods with this part; None: not asked yet."""
+        self.normalized: list[KeptColumn] | None = None
+        self._summed: list[KeptQuestion] = []
+        self.first: First | None = None
+        """None: nothing is rejected."""
+        self.sum: Integers | None = None
+        """The weighted sum of the scores that need nothing but adding up; None: 0 for every row."""
+        self._filters_at, self._scores_at = Bookmark(), Bookmark()
+
+    def learn_skip(self, point: str, plugin: str) -> None:
+        """A plugin that may be asked about more skips all pods with this part."""
+        before = self.outcomes[point]
+        skipped = before.skipped | {plugin}
+        self.outcomes[point] = PartOutcomes(skipped, before.others) if before.others else outcomes_of_skips(skipped)
+
+    def learn_quiet(self, key: tuple[Any, ...], version: Any) -> None:
+        """A plugin skips pods of a kind until its version changes."""
+        if len(self.quiet) >= MAX_QUIET:
+            self.quiet.clear()
+        self.quiet[key] = version
+
+    def settle_filters(self, skipped: frozenset[str] | set[str]) -> None:
+        """Fix which filters have a say: PreFilter was asked, and would always say the same."""
+        if self.filters is None:
+            asked = [each for each in self.questions.filters if each.plugin.name not in skipped]
+            self.filters = [KeptColumn(each, self.byte_count) for each in asked]
+
+    def settle_scores(self, skipped: frozenset[str] | set[str]) -> None:
+        """The same for scores after PreScore."""
+        if self.normalized is None:
+            asked = [each for each in self.questions.normalized if each.plugin.name not in skipped]
+            self.normalized = [KeptColumn(each, self.byte_count) for each in asked]
+            self._summed = [each for each in self.questions.summed if each.plugin.name not in skipped]
+
+    @property
+    def has_scores(self) -> bool:
+        return bool(self._summed or self.normalized)
+
+    # ---- filters
+
+    def refresh_filters(self, context: SchedulingContext) -> None:
+        """Ask the filters again where something was touched that their answers depend on."""
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        if self._filters_at.is_at_end(nodes, log):
+            return
+        rows = self._filters_at.news(nodes, log)
+        self._filters_at.forget()
+        few = few_rows(rows)
+        if few is not None:
+            for row in few:
+                self._filter_row(context, row)
+        else:
+            self._filter_rows(context, rows)
+        self._filters_at.move(nodes, log)
+
+    def _filter_row(self, context: SchedulingContext, row: int) -> None:
+        """Hot: after a pod was placed one row is asked about, and for it NumPy's overhead would dominate."""
+        first, capacity = PASSED, context.nodes.capacity
+        for column in self.filters or ():
+            code = column.question.ask_row(context, row)
+            column.put_row(row, code, capacity)
+            if code and first == PASSED:
+                first = column.question.index
+        if first != PASSED and self.first is None:
+            self._make_first(capacity)
+        if self.first is not None:
+            self.first[row] = first
+
+    def _filter_rows(self, context: SchedulingContext, rows: Rows) -> None:
+        capacity, first = context.nodes.capacity, None
+        if self.first is not None and len(self.first) != capacity:
+            self.byte_count.bytes -= len(self.first)
+            self.first = None
+        for column in self.filters or ():
+            column.fit(capacity)
+            column.put(rows, column.question.ask(context, rows), capacity)
+            if column.values is not None:
+                found = np.where(column.values[rows] != 0, np.int8(column.question.index), np.int8(PASSED))
+                first = found if first is None else np.minimum(first, found)
+        if first is not None and self.first is None:
+            self._make_first(capacity)
+        if self.first is not None:
+            self.first[rows] = PASSED if first is None else first
+
+    def _make_first(self, capacity: int) -> None:
+        self.first = np.full(capacity, PASSED, np.int8)
+        self.byte_count.bytes += capacity
+
+    # ---- scores
+
+    def refresh_scores(self, context: SchedulingContext) -> None:
+        """Ask the scores again where something was touched that their answers depend on."""
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        if self._scores_at.is_at_end(nodes, log):
+            return
+        rows = self._scores_at.news(nodes, log)
+        self._scores_at.forget()
+        few = few_rows(rows)
+        if few is not None:
+            for row in few:
+                self._score_row(context, row)
+        else:
+            self._score_rows(context, rows)
+        self._scores_at.move(nodes, log)
+
+    def _score_row(self, context: SchedulingContext, row: int) -> None:
+        total, capacity = 0, context.nodes.capacity
+        for question in self._summed:
+            total += question.ask_row(context, row) * question.weight
+        if total and self.sum is None:
+            self._make_sum(capacity)
+        if self.sum is not None:
+            self.sum[row] = total
+        for column in self.normalized or ():
+            column.put_row(row, column.question.ask_row(context, row), capacity)
+
+    def _score_rows(self, context: SchedulingContext, rows: Rows) -> None:
+        capacity, total = context.nodes.capacity, None
+        if self.sum is not None and len(self.sum) != capacity:
+            self.byte_count.bytes -= self.sum.nbytes
+            self.sum = None
+        for question in self._summed:
+            scores = question.ask(context, rows)
+            if scores is not None:
+                weighted = scores if question.weight == 1 else scores * question.weight
+                total = weighted if total is None else total + weighted
+        if total is not None and self.sum is None:
+            self._make_sum(capacity)
+        if self.sum is not None:
+            self.sum[rows] = 0 if total is None else total
+        for column in self.normalized or ():
+            column.fit(capacity)
+            column.put(rows, column.question.ask(context, rows), capacity)
+
+    def _make_sum(self, capacity: int) -> None:
+        self.sum = np.zeros(capacity, integers_for(self._summed))
+        self.byte_count.bytes += self.sum.nbytes
+
+    # ---- memory
+
+    @property
+    def arrays_bytes(self) -> int:
+        columns = (column.values for column in (*(self.filters or ()), *(self.normalized or ())))
+        return sum(array.nbytes for array in (self.first, self.sum, *columns) if array is not None)
+
+    def drop(self) -> None:
+        """It is no longer kept. An attempt that still reads it finds it as it was."""
+        self.byte_count.bytes -= self.arrays_bytes
+        self.byte_count = ByteCount()
+        for column in (*(self.filters or ()), *(self.normalized or ())):
+            column.drop()
+        self.forget()
+
+
+def integers_for(summed: Sequence[KeptQuestion]) -> type[np.signedinteger[Any]]:
+    """The smallest type for sums of these scores."""
+    most = sum(abs(question.weight) for question in summed) * MAX_SCORE
+    return np.int16 if most <= _MAX_INT16 else np.int32 if most <= _MAX_INT32 else np.int64
