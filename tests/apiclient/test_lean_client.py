@@ -232,6 +232,28 @@ def test_an_answer_that_is_late_is_not_taken_for_that_to_the_next_request() -> N
     run(main())
 
 
+def test_requests_on_connections_that_were_idle_have_time_limits_too() -> None:
+    async def main() -> None:
+        gate = Gate()
+
+        async def answer(request: Recorded) -> bytes:
+            if request.path.startswith("/slow"):
+                await gate.answer(request)
+            return said(200, request.path)
+
+        async with a_recorder(answer) as recorder, a_client(recorder.url, connections=2, limit_s=0.2) as client:
+            await asyncio.gather(*(client.send("POST", path, b"{}") for path in ("/a", "/b")))
+            slow = [asyncio.create_task(client.send("POST", path, b"{}")) for path in ("/slow-1", "/slow-2")]
+            for task, path in zip(slow, ("/slow-1", "/slow-2"), strict=True):
+                with pytest.raises(TimedOut) as told:
+                    await task
+                assert str(told.value) == f"POST {path}: no answer within 0.2 s"
+            gate.is_open.set()
+            assert await client.send("POST", "/next", b"{}") == b'"/next"'
+
+    run(main())
+
+
 def test_nobody_listens() -> None:
     async def main() -> None:
         url = nowhere()

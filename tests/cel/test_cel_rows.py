@@ -5,7 +5,8 @@ import pytest
 from cel_rows import FAULTS, NOT_COMPILED, VALUES
 
 from mooring.model.devices import Device
-from mooring.plugins.devices.cel import CelFault, Matcher, compile_selector, facts_of
+from mooring.plugins.devices.cel import Matcher, compile_selector, facts_of
+from mooring.plugins.devices.effort import CelFault
 
 DRIVER = "gpu.example.com"
 DEVICE = msgspec.convert(

@@ -10,7 +10,10 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.pod_groups import PodGroups
+from mooring.model.affinity import PodPredicate
+from mooring.model.meta import LabelSelector
 from mooring.model.pod import Pod
+from mooring.model.selectors import compile_selector
 
 World = tuple[Cluster, Cache]
 
@@ -157,6 +160,20 @@ def test_an_update_that_changes_no_count_is_kept_all_the_same() -> None:
     assert cache.get("u1") is newer
     assert cluster.nodes.pods() == [newer] and cluster.nodes.pods()[0] is newer
     assert cache.check() == []
+
+
+def test_labels_that_the_server_adds_with_the_bind_are_counted_and_touch_no_row() -> None:
+    """An API server copies topology labels of the node to the pod: no plugin of ours keeps answers about them."""
+    cluster, cache = a_world("assumed")
+    cluster.nodes.labels_touch = False
+    predicate = PodPredicate(compile_selector(LabelSelector(match_labels={"zone": "a"})), frozenset(("default",)))
+    tally = cluster.nodes.tallies.matching((predicate,), True)
+    seen = a_pod("p", cpu="1", metadata={"uid": "u1"}, labels={"zone": "a"}, nodeName="n1")
+    touched = cluster.nodes.touches.end
+    cache.confirm(seen)
+    assert cluster.nodes.touches.end == touched, "answers that are kept about the node stay good"
+    assert tally.counts[cluster.nodes.row_book["n1"]] == 1
+    assert cache.get("u1") is seen and cluster.nodes.pods()[0] is seen and cache.check() == []
 
 
 def test_an_update_that_changes_counts_is_kept_too() -> None:

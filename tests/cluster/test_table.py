@@ -1,10 +1,11 @@
 """The node table against a model of plain dictionaries, through random changes; and its logs, orders and images."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -428,6 +429,24 @@ class TableMachine(RuleBasedStateMachine):
         self.changed.add(self.model.placed[pod_id].node)
         self.model.displace(pod_id)
         assert self.table.touches.since(before) == [row]
+
+    @precondition(lambda self: self.model.placed)
+    @rule(data=st.data(), labels_touch=st.booleans())
+    def relabel(self, data: st.DataObject, labels_touch: bool) -> None:
+        """Counts by labels follow, whether or not the row is touched."""
+        pod_id = data.draw(st.sampled_from(sorted(self.model.placed)))
+        old, app = self.model.placed[pod_id], data.draw(st.sampled_from(APPS))
+        metadata = msgspec.structs.replace(old.pod.metadata, labels={"app": app})
+        new = replace(old, pod=Pod(metadata=metadata, spec=old.pod.spec, status=old.pod.status), app=app)
+        lags, before, row = self.table.images.lags, self.table.touches.end, self.table.row_of_pod(pod_id)
+        assert row is not None
+        self.table.labels_touch = labels_touch
+        assert self.table.exchange(old.pod, new.pod)
+        is_touched = lags(row) or (labels_touch and app != old.app)
+        assert self.table.touches.since(before) == ([row] if is_touched else [])
+        self.changed.add(old.node)
+        self.model.displace(pod_id)
+        self.model.place(new)
 
     @precondition(lambda self: self.model.placed)
     @rule(name=st.sampled_from(NAMES))

@@ -9,10 +9,11 @@ import pytest
 from build import FreshValues, a_cluster, a_node, a_pod
 from mooring.framework import config
 from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Reads
+from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
+from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
-from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.assembly import all_plugins, build_runners, build_scheduler
 
 ZONE = "topology.kubernetes.io/zone"
 WHEN = "DuringSchedulingIgnoredDuringExecution"
@@ -131,3 +132,25 @@ def test_pods_that_differ_in_one_part_share_the_others(part: PodPart) -> None:
     shared = {each for each in DIFFERENT if one.part(each) is other.part(each)}
     assert shared == set(DIFFERENT) - {part}
     assert one.part(PodPart.WHOLE) is not other.part(PodPart.WHOLE)
+
+
+def test_labels_of_pods_touch_rows_only_where_a_plugin_keeps_answers_about_pods() -> None:
+    """No plugin of ours does. One of a user that reads pods_on must be asked again."""
+
+    class CountsWebPods(ScorePlugin):
+        name = "CountsWebPods"
+
+        @reads(Reads.ROW)
+        def score(self, context: SchedulingContext, rows: Rows) -> Scores:
+            on = [context.nodes.pods_on[row] for row in np.arange(context.nodes.height)[rows]]
+            return np.array([sum(pod.labels.get("app") == "web" for pod in pods) for pods in on], np.int64)
+
+    registry = all_plugins()
+    registry.register_factory("CountsWebPods", CountsWebPods)
+    profile = {"plugins": {"score": {"enabled": [{"name": "CountsWebPods"}]}}}
+    configured = config.from_object(
+        {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+    )
+    clock = VirtualClock(0)
+    assert not build_scheduler(config.default(), clock, all_plugins()).cluster.nodes.labels_touch
+    assert build_scheduler(configured, clock, registry).cluster.nodes.labels_touch

@@ -86,15 +86,23 @@ def test_leftovers_do_not_pile_up() -> None:
     for rank in range(10_000):
         heap.push(Item("a", rank))
     heap.remove("a")
-    assert len(heap._heap) <= 2 * len(heap) + KeyedHeap.SLACK + 1
+    assert len(heap._heap) + len(heap._run) <= 2 * len(heap) + KeyedHeap.SLACK + 1
     assert heap.check() == []
 
 
 def test_the_check_finds_an_item_that_is_lost_and_one_out_of_order() -> None:
-    heap = a_heap(Item("a", 1), Item("b", 2))
+    heap = a_heap(Item("c", 3), Item("b", 2), Item("a", 1))  # all but the first come out of order
     heap._heap.reverse()
     assert heap.check() == ["heap: an item stands before one that it should follow"]
     heap._heap.clear()
+    assert heap.check() == ["heap: b is not in it", "heap: a is not in it"]
+
+
+def test_the_check_finds_items_that_came_in_order_and_are_not() -> None:
+    heap = a_heap(Item("a", 1), Item("b", 2))
+    heap._run.reverse()
+    assert heap.check() == ["heap: the items that came in order are not in order"]
+    heap._run.clear()
     assert heap.check() == ["heap: a is not in it", "heap: b is not in it"]
 
 

@@ -10,9 +10,10 @@ import msgspec
 from build import a_node, a_pod
 from extending import a_config
 from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.stored_objects import whole_in_store
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call
-from mooring.live.extenders.bodies import Originals, encoded, shown, whole_in_store
+from mooring.live.extenders.bodies import Originals, encoded, shown
 from mooring.model.meta import KubeObject
 from virtual_cluster import VirtualCluster
 

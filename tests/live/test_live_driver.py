@@ -12,12 +12,13 @@ from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.apiclient.throttle import Timing
 from mooring.framework.intents import Evict
+from mooring.live import binder
 from mooring.live import driver as live_driver
-from mooring.live.driver import LOOKUP_WAITS_S
+from mooring.live.binder import LOOKUP_WAITS_S
 from mooring.model.api_errors import ApiError, conflict, internal_error, not_found
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
-from mooring.scheduler.inputs import ObjectAdded
+from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 
 # Turns
 
@@ -390,6 +391,56 @@ def test_no_more_binds_are_under_way_than_allowed(monkeypatch: pytest.MonkeyPatc
             assert stage.binds() == 10 and len(stage.counted) == 10
 
     run(main())
+
+
+def test_attempts_go_on_when_several_binds_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(live_driver, "MAX_BINDS", 5)
+        monkeypatch.setattr(live_driver, "REFILL", 2)
+        async with a_stage() as stage:
+            under_way, bind = asyncio.Semaphore(0), stage.server.bind
+
+            async def slowly(pod: Pod, node_name: str) -> None:
+                await under_way.acquire()
+                await bind(pod, node_name)
+
+            stage.server.bind = slowly  # type: ignore[method-assign]
+            stage.shows(*(pod(f"p{number}", cpu="10m") for number in range(12)))
+            counted = []
+            for _ in range(8):
+                await stage.rest()
+                counted.append(len(stage.counted))
+                under_way.release()
+            assert counted == [5, 5, 7, 7, 9, 9, 11, 11]
+            for _ in range(12):
+                under_way.release()
+            await stage.rest()
+            assert stage.binds() == 12
+
+    run(main())
+
+
+def test_an_answer_that_the_scheduler_fails_on_stops_no_other_bind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            monkeypatch.setattr(binder, "BINDERS", 1)
+            handle = stage.scheduler.handle
+
+            def fail_once(input: Any) -> None:
+                if isinstance(input, BindAnswered) and input.pod.name == "p0":
+                    raise ZeroDivisionError
+                handle(input)
+
+            monkeypatch.setattr(stage.scheduler, "handle", fail_once)
+            stage.shows(*(pod(f"p{number}", cpu="10m") for number in range(3)))
+            await stage.rest()
+            assert stage.binds() == 3 and "Scheduled p2" in stage.server.events
+
+    run(main())
+    (record,) = caplog.records
+    assert record.getMessage() == "the answer to the bind of default/p0 failed unexpectedly"
 
 
 def test_what_was_said_of_a_pod_reaches_the_server_before_its_bind() -> None:

@@ -250,13 +250,14 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
         stage, asked = Stage(), []
         due_ns = stage.clock.now_ns() + int(due_in_s * NS_PER_S)
         monkeypatch.setattr(stage.driver._periodic_tasks, "next_ns", lambda: due_ns)
-        timeout = asyncio.timeout
+        loop = asyncio.get_running_loop()
+        call_later = loop.call_later
 
-        def noting(delay: float | None) -> Any:
+        def noting(delay: float, callback: Any) -> Any:
             asked.append(delay)
-            return timeout(0)
+            return call_later(0, callback)
 
-        monkeypatch.setattr(asyncio, "timeout", noting)
+        monkeypatch.setattr(loop, "call_later", noting)
         await stage.driver._rest()
         assert asked == [pytest.approx(rests_s)]
 

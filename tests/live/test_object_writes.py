@@ -7,8 +7,9 @@ import pytest
 from build_storage import a_claim
 from cluster_api import an_api
 from mooring.apiserver.resource_api import ResourceApi
+from mooring.embedded.stored_objects import carry_out
 from mooring.framework.intents import Write
-from mooring.live.api_writer import body_of, carry_out, request_of, resource_of
+from mooring.live.api_writer import body_of, request_of, resource_of
 from mooring.model.api_errors import ApiError
 from mooring.model.devices import ResourceClaim
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim

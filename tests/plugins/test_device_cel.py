@@ -5,7 +5,8 @@ import pytest
 
 from device_building import DRIVER, a_device
 from mooring.model.devices import Device
-from mooring.plugins.devices.cel import CelFault, compile_selector, facts_of
+from mooring.plugins.devices.cel import compile_selector, facts_of
+from mooring.plugins.devices.effort import CelFault
 from mooring.plugins.devices.pools import likeness_of
 
 DEVICE = msgspec.convert(

@@ -9,8 +9,8 @@ import pytest
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, few_and_many_devices
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim, ResourceSlice
-from mooring.plugins.devices.cel import Effort, TookTooLong
 from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.effort import Effort, TookTooLong
 from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.pools import gather_pools, view_of
 from mooring.plugins.devices.search import InvalidPools, search

@@ -183,7 +183,7 @@ def test_a_change_of_content_leaves_an_error_among_the_errors() -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[BackoffQueue, QueuedPod], object], list[str]]] = {
-    "the heaps": (lambda queue, entry: queue.rejected._heap.clear(), ["backoff heap: default/pod is not in it"]),
+    "the heaps": (lambda queue, entry: queue.rejected._run.clear(), ["backoff heap: default/pod is not in it"]),
     "nobody rejected it": (
         lambda queue, entry: entry.reject_by([]),
         ["default/pod: among the rejected, but no plugin rejected it"],
@@ -215,7 +215,7 @@ def test_the_check_finds_what_is_wrong(case: str) -> None:
 def test_the_check_looks_into_the_heap_of_errors_too() -> None:
     queue = BackoffQueue(RULE, order)
     queue.push(an_entry(errors=1))
-    queue.errors._heap.clear()
+    queue.errors._run.clear()
     assert queue.check() == ["backoff heap: default/pod is not in it"]
 
 

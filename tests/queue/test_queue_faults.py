@@ -56,7 +56,7 @@ SPOILED: dict[str, tuple[Callable[[Rig], object], list[str]]] = {
         lambda rig: places(rig).backoff.push(entry(rig, "parked")),
         ["default/parked: in backoff, and unschedulable too"],
     ),
-    "a heap": (lambda rig: places(rig).active._heap.clear(), ["active heap: default/active is not in it"]),
+    "a heap": (lambda rig: places(rig).active._run.clear(), ["active heap: default/active is not in it"]),
 }
 
 

@@ -17,8 +17,8 @@ from mooring.scheduler.assembly import all_plugins
 from mooring.sim import day as day_module
 from mooring.sim import gauge as gauge_module
 from mooring.sim.day import Day, DayReport
+from mooring.sim.input_errors import NoSuchPod
 from mooring.sim.reading.arrivals import arrivals_of
-from mooring.sim.results import NoSuchPod
 
 
 def a_day(*entries: dict[str, Any], objects: list[KubeObject] | None = None) -> Day:

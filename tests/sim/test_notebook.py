@@ -13,7 +13,8 @@ from mooring.framework.config import ConfigError
 from mooring.framework.plain import NodeView, PlainPlugin
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.simulation import NoSuchPod, Report
+from mooring.sim.input_errors import NoSuchPod
+from mooring.sim.simulation import Report
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 PACKED = {

@@ -25,7 +25,8 @@ from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim import simulation as simulation_module
-from mooring.sim.results import Fate, InputError, NodeUse, NoSuchPod, Report, SimulatedEviction
+from mooring.sim.input_errors import InputError, NoSuchPod
+from mooring.sim.results import Fate, NodeUse, Report, SimulatedEviction
 from mooring.sim.simulation import Simulation
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

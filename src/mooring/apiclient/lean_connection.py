@@ -190,6 +190,11 @@ class LeanConnection(asyncio.Protocol):
         layers = {self._transport, self._socket}
         return sum(layer.get_write_buffer_size() for layer in layers if layer is not None)
 
+    def give_up(self, fault: Exception) -> None:
+        """The caller that waits gets this fault, and the connection is not used again."""
+        self._fail(fault)
+        self.abort()
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from mooring.cli import commands
+from mooring.kit.process import without_collector
 
 EPILOG = """
 \b
@@ -30,7 +31,8 @@ class Commands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"{commands.__name__}.{name}"), name)
+        with without_collector():
+            command: click.Command = getattr(import_module(f"{commands.__name__}.{name}"), name)
         return command
 
 

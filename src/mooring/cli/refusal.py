@@ -14,8 +14,7 @@ from mooring.framework.config import ConfigError
 from mooring.framework.registry import RegistryError
 from mooring.framework.status import describe
 from mooring.kit.log_formats import one_line
-from mooring.sim.scenario import ScenarioError
-from mooring.sim.simulation import InputError, NoSuchPod
+from mooring.sim.input_errors import InputError, NoSuchPod, ScenarioError
 
 BAD_INPUT = 2
 _SHOWN_CHARACTERS = 1000

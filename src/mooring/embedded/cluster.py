@@ -19,11 +19,11 @@ from mooring.controllers.assembly import all_controllers
 from mooring.controllers.control_loop import ControlLoop
 from mooring.embedded.driver import EmbeddedDriver, StoreFeed
 from mooring.embedded.seeding import create_initial_objects
+from mooring.embedded.stored_objects import whole_in_store
 from mooring.framework.config import default as default_configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
-from mooring.live.extenders.bodies import whole_in_store
 from mooring.live.extenders.calls import ExtenderCaller
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed

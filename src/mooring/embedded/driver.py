@@ -13,8 +13,8 @@ from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.event_forms import stored_form
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Exists, Missing, Store, StoreWrite
+from mooring.embedded.stored_objects import carry_out
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
-from mooring.live.api_writer import carry_out
 from mooring.live.event_writer import EventSeries, NewEvent, Repetition
 from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.periodic_tasks import PeriodicTasks

@@ -60,9 +60,12 @@ class Reads(IntEnum):
     """Shape and the node itself (labels, taints, images, ...): asked again for nodes that were changed."""
     TOTALS = 2
     """Shape, the node and the sums over its pods (`requested`, `pod_count`): asked again for nodes that were touched."""
-    ROW = 3
+    COUNTS = 3
+    """Shape, the node and whatever the table counts of its pods (sums, ports in use, images), but not the pods: asked
+    again for nodes that were touched. Labels of pods that change touch no node for it."""
+    ROW = 4
     """Shape, the node and the pods on it, but not their status: asked again for nodes that were touched."""
-    CLUSTER = 4
+    CLUSTER = 5
     """Anything: asked in every attempt."""
 
 

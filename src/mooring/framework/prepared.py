@@ -50,6 +50,8 @@ class PreparedProfile:
         questions = [self._questions_about(part) for part in PodPart]
         self.parts = tuple(each for each in questions if each.is_any or each.part in named)
         """What is kept, by part of a shape."""
+        self.reads_pods = Reads.ROW in (*self.filter_reads, *self.score_reads)
+        """Whether kept answers depend on the pods themselves that are on nodes, and not only on what is counted of them."""
         self.asked_filters = [
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]

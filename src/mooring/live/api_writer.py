@@ -1,4 +1,4 @@
-"""The writes of a scheduler: as requests to an API server, or in this process for the embedded cluster.
+"""The writes of a scheduler, as requests to an API server; `embedded/stored_objects.py` is for the embedded cluster.
 
 Bytes and paths are those that kube-scheduler sends. Each purpose has its own client, so that none waits for another.
 """
@@ -13,9 +13,6 @@ import msgspec
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.apiclient.throttle import Random, Timing
-from mooring.apiserver.patches.json_patch import apply_merge_patch
-from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
-from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Write
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import MERGE_PATCH, STRATEGIC_MERGE_PATCH, JsonObject
@@ -154,21 +151,3 @@ def request_of(write: Write) -> tuple[str, str]:
     if write.method != "PATCH":
         return "/".join(parts), JSON
     return "/".join(parts), STRATEGIC_MERGE_PATCH if write.form == "strategic" else MERGE_PATCH
-
-
-def carry_out(api: ResourceApi, write: Write) -> KubeObject | None:
-    """Write to the API of the embedded cluster. Returns the object as written, None after a deletion. Raises ApiError."""
-    resource, body = resource_of(write.kind), body_of(write)
-    if write.method == "DELETE":
-        api.delete(resource, write.namespace, write.name)
-        return None
-    if write.method == "POST":
-        return msgspec.convert(api.create(resource, write.namespace, body), write.kind)
-
-    def change(live: JsonObject) -> JsonObject:
-        if write.method != "PATCH":
-            return body
-        return apply_strategic_merge_patch(live, body) if write.form == "strategic" else apply_merge_patch(live, body)
-
-    made = api.change(resource, write.namespace, write.name, change, subresource=write.subresource)
-    return msgspec.convert(made, write.kind)

@@ -8,15 +8,11 @@ bind out.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import chain, repeat, takewhile
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.request_errors import ConnectionRefused, Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
@@ -24,6 +20,7 @@ from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, ObjectRef
 from mooring.kit.tasks import settle
 from mooring.live.api_writer import Writer, body_of, request_of
+from mooring.live.binder import Binder, BindOutcome
 from mooring.live.event_writer import EventWriter
 from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.periodic_tasks import PeriodicTasks
@@ -42,23 +39,11 @@ attempt. Most attempts take 0.1 to 1 ms; a turn of the loop costs 0.05 ms."""
 MAX_BINDS = 512
 """How many binds may be under way before attempts wait: eight for each connection (service.BINDERS). Without a bound,
 assumed pods would pile up behind a slow API server, and each bind would time out."""
-LANDING_S = 0.5
-"""How long to wait before looking for a bind whose connection broke: the request may still be on its way, and a lookup
-that comes first would find no node."""
-LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Pauses between lookups; the last one repeats until there is an answer."""
+REFILL = 64
+"""After MAX_BINDS, attempts go on once so many binds are answered, and not after each: that would be a turn of the loop for
+each pod (25 µs), and an API server that is busy with the other binds does not notice."""
 LONGEST_REST_S = 1.0
 """The longest pause of the loop without news: it checks the fence at least this often."""
-DOUBT_S = 60.0
-"""How long a bind without an answer may still take effect: an API server gives a request one minute (--request-timeout)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _BindOutcome:
-    """Why a pod was not bound (None: it was), and the node that it turned out to be on."""
-
-    fault: str | None = None
-    elsewhere: str = ""
 
 
 class LiveDriver:
@@ -89,12 +74,9 @@ class LiveDriver:
         self._tasks: set[asyncio.Task[None]] = set()
         self.extenders: ExtenderCaller | None = None
         """Asks the extenders, where there are any."""
-        self._binds = 0
-        self._doubts: dict[str, float] = {}
-        """Pods with a bind that may still take effect, by id, and until when; the earliest first.
-
-        Their status does not say that they are not scheduled: it would stay on a pod that runs.
-        """
+        self._binder = Binder(writer, statuses, self._timing, scheduler.pods.get, self._start, self._answer)
+        self._room = MAX_BINDS
+        """Attempts are made while there are fewer binds than this."""
         self._periodic_tasks = PeriodicTasks(scheduler, clock, events.sweep)
         self.bound = 0
         self.report: Callable[[Record], None] = _tell
@@ -102,7 +84,8 @@ class LiveDriver:
 
     def wake(self) -> None:
         """Something changed: there may be work."""
-        self._news.set()
+        if self._binder.under_way < self._room or self._scheduler.has_intents():
+            self._news.set()
 
     async def run(self) -> None:
         """Schedule until cancelled. Raises FencedOff if the lease has run out before the elector reports it."""
@@ -132,6 +115,7 @@ class LiveDriver:
 
     def halt(self) -> None:
         """Cancel all writes at once: this instance lost the lease, and another one may schedule now."""
+        self._binder.halt()
         for task in self._tasks:
             task.cancel()
         if self.extenders is not None:
@@ -144,19 +128,25 @@ class LiveDriver:
     def _attempt_some(self) -> bool:
         """Attempt pods for one time slice. Returns whether there is more to do."""
         ends_s = self._timing.monotonic_s() + SLICE_S
-        while self._binds < MAX_BINDS and self._scheduler.has_work():
+        while self._binder.under_way < self._room and self._scheduler.has_work():
+            self._room = MAX_BINDS
             self._scheduler.attempt()
             self._carry_out()
             if self._timing.monotonic_s() >= ends_s:
                 return True
+        if self._binder.under_way >= MAX_BINDS:
+            self._room = max(MAX_BINDS - REFILL, 0) + 1
         return False
 
     async def _rest(self) -> None:
         """Sleep until a change arrives or a timer of the scheduler is due."""
         pause_s = (self._periodic_tasks.next_ns() - self._clock.now_ns()) / NS_PER_S
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(max(pause_s, 0.0), LONGEST_REST_S)):
-                await self._news.wait()
+        # Hot: asyncio.timeout takes 6 µs more.
+        timer = asyncio.get_running_loop().call_later(min(max(pause_s, 0.0), LONGEST_REST_S), self._news.set)
+        try:
+            await self._news.wait()
+        finally:
+            timer.cancel()
 
     # ---- what the scheduler wants
 
@@ -177,8 +167,7 @@ class LiveDriver:
         """Start what one intent wants. Nothing here waits: `_carry_out` runs between two attempts."""
         match intent:
             case Bind():
-                self._binds += 1
-                self._start(self._bind(intent))
+                self._binder.queue(intent)
             case PatchStatus():
                 self._patch_status(intent)
             case Record():
@@ -193,7 +182,7 @@ class LiveDriver:
     def _patch_status(self, intent: PatchStatus) -> None:
         """Leave out the condition while a bind of the pod is in doubt. Nothing is lost: if the pod stays pending, its next
         attempt asks for the condition again."""
-        if intent.condition is not None and self._is_in_doubt(intent.pod):
+        if intent.condition is not None and self._binder.is_in_doubt(intent.pod):
             intent = replace(intent, condition=None)
         if intent.condition is not None or intent.nominated_node_name is not None:
             self._statuses.patch(intent)
@@ -214,77 +203,17 @@ class LiveDriver:
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("a write failed unexpectedly", exc_info=fault)
 
-    # ---- binding
-
-    async def _bind(self, intent: Bind) -> None:
-        """Bind, and report the outcome exactly once, whatever happens."""
-        try:
-            outcome = await self._try_to_bind(intent)
-        except Exception as bug:  # otherwise the cache would hold the pod on its node for ever
-            log.error("the bind of %s failed unexpectedly", intent.pod.key, exc_info=bug)
-            outcome = _BindOutcome(repr(bug))
-        finally:
-            self._binds -= 1
+    def _answer(self, intent: Bind, outcome: BindOutcome) -> None:
+        """A bind is over: tell the scheduler, and let the loop go on if there is something to do."""
         if outcome.fault is None:
             self.bound += 1
         else:
             _lines.v(1, "Failed to bind pod", pod=_ref(intent.pod), err=outcome.fault)
+            self._news.set()
         self._scheduler.handle(BindAnswered(intent.pod, outcome.fault, outcome.elsewhere))
         self._carry_out()
-
-    async def _try_to_bind(self, intent: Bind) -> _BindOutcome:
-        """Bind once. A clear refusal is the outcome; in all other cases the pod's node decides."""
-        await self._statuses.settle(intent.pod.id)
-        try:
-            await self._writer.bind(intent.pod, intent.node_name)
-            return _BindOutcome()
-        except ApiError as refused:
-            if refused.code != 409 and refused.code < 500:
-                return _BindOutcome(refused.message)
-            # A 409 may be a conflict with our own first try, whose answer was lost; a server that fails with 5xx may have
-            # written the binding before it failed.
-            fault = refused.message
-            if refused.code == 504:  # Gateway Timeout: the API server may still be working on it
-                self._doubt(intent.pod)
-        except (ConnectionRefused, CredentialsError) as unsent:
-            return _BindOutcome(str(unsent))
-        except Unanswered as lost:
-            fault = str(lost)
-            self._doubt(intent.pod)
-            await self._timing.sleep(LANDING_S)
-        node_name = await self._node_of(intent.pod)
-        return _BindOutcome() if node_name == intent.node_name else _BindOutcome(fault, node_name)
-
-    def _doubt(self, pod: Pod) -> None:
-        """Note that a bind of the pod may still take effect, and drop the notes that have expired."""
-        now_s = self._timing.monotonic_s()
-        for pod_id in list(takewhile(lambda pod_id: self._doubts[pod_id] <= now_s, self._doubts)):
-            del self._doubts[pod_id]
-        self._doubts.pop(pod.id, None)
-        self._doubts[pod.id] = now_s + DOUBT_S
-
-    def _is_in_doubt(self, pod: Pod) -> bool:
-        return self._timing.monotonic_s() < self._doubts.get(pod.id, 0.0)
-
-    async def _node_of(self, pod: Pod) -> str:
-        """The node of the pod, or "" if it has none. Asks until the API server answers or the watch shows the node."""
-        for tries, wait_s in enumerate(chain(LOOKUP_WAITS_S, repeat(LOOKUP_WAITS_S[-1]))):
-            seen = self._scheduler.pods.get(pod.key)
-            if seen is None or seen.id != pod.id:
-                return ""
-            if seen.spec.node_name:
-                return seen.spec.node_name
-            try:
-                found = await self._writer.read_pod(pod) or {}
-            except (ApiError, Unanswered, CredentialsError) as fault:
-                log.info("cannot see yet whether %s was bound: %s", pod.key, fault)
-                if _is_forbidden(fault) and tries >= len(LOOKUP_WAITS_S):
-                    break  # this account may not read pods, and by now the watch would have shown the node
-                await self._timing.sleep(wait_s)
-                continue
-            is_same = found.get("metadata", {}).get("uid") == pod.uid
-            return found.get("spec", {}).get("nodeName") or "" if is_same else ""
-        return ""
+        if self._binder.under_way < self._room and self._scheduler.has_work():
+            self._news.set()
 
     # ---- other objects
 
@@ -342,10 +271,6 @@ class LiveDriver:
             log.error("Error preempting pod %s for %s: %s", eviction.victim.key, eviction.preemptor.key, fault)
         self._scheduler.handle(EvictionAnswered(eviction.victim, eviction.preemptor, fault, was_there=was_there))
         self._carry_out()
-
-
-def _is_forbidden(fault: Exception) -> bool:
-    return isinstance(fault, ApiError) and fault.code in (401, 403)
 
 
 def _ref(pod: Pod) -> ObjectRef:

@@ -64,6 +64,10 @@ class StatusWriter:
         if patch is not None:
             await self._writer.patch_status(pod, patch)
 
+    def is_busy(self, pod_id: str) -> bool:
+        """Whether a patch of the pod is under way, or waits."""
+        return pod_id in self._busy
+
     async def settle(self, pod_id: str) -> None:
         """Drop what waits for the pod, and return when no patch of it is under way.
 

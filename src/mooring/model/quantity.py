@@ -105,12 +105,12 @@ def _scaled(digits: str, power: int, doublings: int = 0) -> int:
 
 def to_amount(nano: int) -> int:
     """Whole units from 0 to MAX_AMOUNT: how a column holds a resource."""
-    return min(max(to_int(nano), 0), MAX_AMOUNT)
+    return min(-(-nano // NANO), MAX_AMOUNT) if nano > 0 else 0
 
 
 def to_milli_amount(nano: int) -> int:
     """Thousandths from 0 to MAX_AMOUNT: how a column holds cpu."""
-    return min(max(to_milli(nano), 0), MAX_AMOUNT)
+    return min(-(-nano // _MILLI), MAX_AMOUNT) if nano > 0 else 0
 
 
 def parse_or(text: QuantityText, otherwise: int) -> int:

@@ -5,7 +5,7 @@ integers of the node table happens once, at the end, so that a pod has the same 
 however large its requests are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mooring.model.names import is_scalar_resource
@@ -51,7 +51,8 @@ def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     total = _container_requests(pod, accounting)
     if accounting.pod_level and has_pod_level_requests(pod):
         total.update(_pod_level_requests(pod, accounting))
-    _add(total, _amounts(pod.spec.overhead))
+    if pod.spec.overhead:
+        _add(total, _amounts(pod.spec.overhead))
     return total
 
 
@@ -98,6 +99,9 @@ def has_pod_level_requests(pod: SpecAndStatus) -> bool:
 def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     """Containers and sidecars run together; other init containers run before them, one after another. So the request
     is the larger of the sum and of the highest peak during initialisation."""
+    containers = pod.spec.containers
+    if len(containers) == 1 and not pod.spec.init_containers and not accounting.use_status:
+        return _asked(containers[0], accounting)  # Hot: most pods; a third of the time
     status = _statuses(pod) if accounting.use_status else {}
     infeasible = accounting.use_status and _resize_is_infeasible(pod)
 
@@ -108,7 +112,7 @@ def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
         return asked
 
     regular: Amounts = {}
-    for container in pod.spec.containers:
+    for container in containers:
         _add(regular, of(container))
     sidecars: Amounts = {}
     peak: Amounts = {}
@@ -124,6 +128,20 @@ def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
             _raise(peak, {name: amount + sidecars.get(name, 0) for name, amount in asked.items()})
     _raise(regular, peak)
     return regular
+
+
+def _asked(container: Container, accounting: Accounting) -> Amounts:
+    """The requests of a container, with the defaults for those that it does not name."""
+    asked = _amounts(container.resources.requests if container.resources else None)
+    for name, amount in (accounting.defaults or {}).items():
+        asked.setdefault(name, amount)
+    return asked
+
+
+def names_all(containers: Iterable[Container], resources: Iterable[str]) -> bool:
+    """Whether every container requests each of these resources."""
+    wanted = set(resources)
+    return all(c.resources is not None and wanted <= (c.resources.requests or {}).keys() for c in containers)
 
 
 def _pod_level_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:

@@ -28,10 +28,12 @@ from mooring.model.pod_spec import (
 from mooring.model.requests import (
     FILTER,
     FIT_SCORE,
+    NON_ZERO,
     effective_requests,
     has_pod_level_requests,
     held_non_zero,
     held_requests,
+    names_all,
     to_units,
 )
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
@@ -182,6 +184,8 @@ class PodShape:
     @lazy
     def score_request(self) -> dict[str, int]:
         """What NodeResourcesFit scores by: with defaults for missing cpu or memory, and without pod-level resources."""
+        if names_all(self.containers, NON_ZERO) and not has_pod_level_requests(self):
+            return self.request  # Hot: no default counts, so the two are equal
         return to_units(effective_requests(self, FIT_SCORE))
 
     @lazy
@@ -194,6 +198,8 @@ class PodShape:
         is_plain = self.status is _NO_STATUS and not has_pod_level_requests(self)
         requested = self.request if is_plain else to_units(held_requests(self))
         scored = self.score_request if is_plain else to_units(held_non_zero(self))
+        if scored is requested:
+            return {name: (amount, amount) for name, amount in requested.items() if amount}
         names = [name for name in {**requested, **scored} if requested.get(name) or scored.get(name)]
         return {name: (requested.get(name, 0), scored.get(name, 0)) for name in names}
 

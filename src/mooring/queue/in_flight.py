@@ -65,14 +65,17 @@ class InFlight:
         start = self._starts.get(uid)
         return None if start is None else self._events[start - self._base :]
 
-    def finish(self, uid: str) -> None:
-        """The attempt is over. Nothing happens if it was over already."""
-        if self._starts.pop(uid, None) is None:
-            return
-        del self._entries[uid]
+    def finish(self, uid: str) -> QueuedPod | None:
+        """The attempt is over. Returns the entry of the pod; None: it was over already."""
+        entry = self._entries.pop(uid, None)
+        if entry is None:
+            return None
+        del self._starts[uid]
         self._counts[POD_POPPED] -= 1
-        end = self._base + len(self._events)
-        self._forget(next(iter(self._starts.values()), end))
+        if self._events:  # Hot: as a rule nothing happened meanwhile, and there is nothing to forget
+            end = self._base + len(self._events)
+            self._forget(next(iter(self._starts.values()), end))
+        return entry
 
     def _forget(self, position: int) -> None:
         """Drop the events before a position."""

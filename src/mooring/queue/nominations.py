@@ -35,7 +35,8 @@ class Nominations:
 
         A pod that is gone or has a node by now is not nominated.
         """
-        self.delete(pod.id)
+        if self._node_of:
+            self.delete(pod.id)
         node = pod.status.nominated_node_name if node_name is None else node_name
         if not node:
             return

@@ -1,7 +1,7 @@
 """The places where pods wait and the moves between them, with the gates that a pod passes, and what each move counts
 and tells."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,31 +60,31 @@ class Gates:
             return True  # no profile is named so: there is no plugin that could object
         self._admissions += 1
         began_ns = caller.began()
-        is_admitted = self._admit(entry, caller.wrap_for(self._admissions))
+        objection = self._objection(entry, caller.wrap_for(self._admissions))
+        if objection is not None:
+            self._gate(entry, *objection)
+        elif entry.gating_plugin:
+            entry.gating_plugin = entry.gating_message = ""
+            entry.gating_events = ()
         caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
-        return is_admitted
+        return objection is None
 
-    def _admit(self, entry: QueuedPod, wrap: Wrap) -> bool:
-        plugins = self._plugins.get(entry.profile, ())
+    def _objection(self, entry: QueuedPod, wrap: Wrap) -> tuple[str, str] | None:
+        """The plugin that holds the pod back, and why. One that fails holds it back too: it may know a reason."""
+        plugins: Iterable[PreEnqueuePlugin] = self._plugins.get(entry.profile, ())
         if entry.gating_plugin:  # it most likely still objects
-            plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != entry.gating_plugin))
-        for plugin in plugins:
-            objection = self._objection(plugin, entry, wrap)
-            if objection is not None:
-                self._gate(entry, plugin.name, objection)
-                return False
-        entry.gating_plugin = entry.gating_message = ""
-        entry.gating_events = ()
-        return True
-
-    def _objection(self, plugin: PreEnqueuePlugin, entry: QueuedPod, wrap: Wrap) -> str | None:
-        """Why the plugin holds the pod back. One that fails holds it back too: it may know a reason."""
+            plugins = sorted(plugins, key=lambda plugin: plugin.name != entry.gating_plugin)
+        pod, name = entry.pod, ""
         try:
-            rejection = wrap("PreEnqueue", plugin.name, plugin.pre_enqueue)(entry.pod)
-            return None if rejection is None else rejection.message
+            for plugin in plugins:
+                name = plugin.name
+                rejection = wrap("PreEnqueue", name, plugin.pre_enqueue)(pod)
+                if rejection is not None:
+                    return name, rejection.message
         except Exception as error:  # a plugin may raise anything, or answer with anything
-            self._report(f"PreEnqueue of plugin {plugin.name} failed on pod {entry.key}", error)
-            return describe(error)
+            self._report(f"PreEnqueue of plugin {name} failed on pod {entry.key}", error)
+            return name, describe(error)
+        return None
 
     def _gate(self, entry: QueuedPod, plugin: str, message: str) -> None:
         """Note the objection. The pod counts as rejected by the plugin, and the plugin's events can wake it."""
@@ -157,12 +157,15 @@ class Places:
         if entry.initial_attempt_ns is None:
             entry.initial_attempt_ns = self.clock.now_ns()
         self.active.push(entry)  # first: should it fail, the pod stays where it is
-        self.unschedulable.remove(entry.key)
-        self.backoff.remove(entry.key)
+        if self.unschedulable:
+            self.unschedulable.remove(entry.key)
+        if self.backoff:
+            self.backoff.remove(entry.key)
         self.counters.incoming["active", label] += 1
         if label in _NOMINATING:
             self.nominations.add(entry.pod)
-        self._tell(entry, label, "active")
+        if self.tell is not None:
+            self._tell(entry, label, "active")
         return "active"
 
     def to_backoff(self, entry: QueuedPod, label: str) -> Place:

@@ -186,7 +186,8 @@ class SchedulingQueue:
             self._report(f"the same pod is tracked in multiple places in the scheduler: {entry.key}", None)
             return False
         self.attempts += 1
-        self.counters.release(entry)
+        if entry.unschedulable_plugins or entry.pending_plugins:
+            self.counters.release(entry)
         if self._tell is not None:
             self._tell(entry.pod, taken(entry, is_early))
         return True
@@ -203,10 +204,9 @@ class SchedulingQueue:
     def done(self, uid: str, *, placed: bool = True) -> None:
         """The attempt is over: the pod has its node, or (`placed=False`) need not come back. A second call does
         nothing."""
-        entry = self._in_flight.entry(uid)
+        entry = self._in_flight.finish(uid)
         if entry is not None and entry.was_flushed and placed:
             self.counters.rescued += 1
-        self._in_flight.finish(uid)
 
     def add_unschedulable(self, entry: QueuedPod) -> Place:
         """The attempt failed. The entry bears the present pod and its rejectors (`reject_by`); none: it was an error.

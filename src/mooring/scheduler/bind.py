@@ -7,7 +7,6 @@ requeued. Bind is an intent: the pod stays in `core.bindings` until a driver rep
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 from mooring.cluster.nodes.table import ClusterError
@@ -52,8 +51,10 @@ def hold(
     except ClusterError as fault:
         return error(str(fault))
     core.queue.nominations.delete(entry.uid)
-    binding = Binding(entry, pod, runner, context)
-    failure = _at("Reserve", _reserve, binding)
+    binding = Binding(entry, pod, runner, context, node_name)
+    began_ns = runner.caller.began()
+    failure = _reserve(binding)
+    runner.caller.ended("Reserve", SUCCESS if failure is None else failure.code.name, began_ns)
     if failure is None:
         return binding
     back_out(core, binding)
@@ -67,12 +68,12 @@ def run_permit(core: Core, binding: Binding) -> None:
     schedulers see where it is going.
     """
     entry, pod, node_name = binding.entry, binding.pod, binding.node_name
-    waits = _at("Permit", _permit, binding)
+    waits = ask_permits(binding)
     if isinstance(waits, AttemptFailure):
         back_out(core, binding)
         fail(core, entry, waits)
         return
-    core.bindings[pod.id] = binding
+    core.bindings[entry.uid] = binding
     if waits:
         binding.has_waited = True
         binding.step_began_ns = binding.runner.caller.began()
@@ -101,14 +102,15 @@ def release(core: Core, pod_id: str, release: Release) -> None:
 def run_pre_bind(core: Core, binding: Binding) -> None:
     """PreBind and Bind. From here on the pod is no longer in flight: events that arrive now cannot help it any more,
     because its place is decided."""
+    runner = binding.runner
     core.queue.done(binding.entry.uid)
-    binding.step_began_ns = binding.runner.caller.began()
-    prepare(core, binding, iter(binding.runner.profile.pre_binds), _prepared)
+    binding.step_began_ns = runner.caller.began()
+    prepare(core, binding, iter(runner.profile.pre_binds), _prepared)
 
 
 def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
     """PreBind is over: bind the pod if it succeeded. An extender that binds takes precedence over the Bind plugins."""
-    _step_ended(binding, "PreBind", _status(failed))
+    _step_ended(binding, "PreBind", SUCCESS if failed is None else _status(failed))
     if failed is None and core.options.extenders and call_binder(core, binding):
         return
     _end_unless_bound(core, binding, failed or _begin_to_bind(core, binding))
@@ -138,13 +140,16 @@ def _end_unless_bound(core: Core, binding: Binding, failed: BindingFailure | Non
 
 def finish(core: Core, binding: Binding) -> None:
     """The pod is bound: tell observers and users, then run PostBind."""
-    core.bindings.pop(binding.pod.id, None)
-    _step_ended(binding, "Bind", SUCCESS)
-    core.observer.pod_bound(binding.entry)
-    core.story(binding.pod, f"is bound to {binding.node_name}")
-    note = f"Successfully assigned {binding.pod.key} to {binding.node_name}"
-    core.outbox.append(Record(binding.pod, "Normal", "Scheduled", "Binding", note))
-    _at("PostBind", partial(_post_bind, core), binding)
+    entry, pod, node_name, caller = binding.entry, binding.pod, binding.node_name, binding.runner.caller
+    core.bindings.pop(entry.uid, None)
+    began_ns = caller.ended("Bind", SUCCESS, binding.step_began_ns)
+    core.observer.pod_bound(entry)
+    if core.tell is not None:
+        core.tell(pod, f"is bound to {node_name}")
+    note = f"Successfully assigned {entry.key} to {node_name}"
+    core.outbox.intents.append(Record(pod, "Normal", "Scheduled", "Binding", note))
+    _post_bind(core, binding)
+    caller.ended("PostBind", SUCCESS, began_ns)
 
 
 def bind_failed(core: Core, binding: Binding, fault: str, elsewhere: str) -> None:
@@ -188,7 +193,9 @@ def give_up(core: Core, binding: Binding, failure: AttemptFailure, is_rejected: 
 def back_out(core: Core, binding: Binding) -> bool:
     """Give back what plugins reserved, and the room. False: the watch has shown the pod on its node, so its room
     stays taken."""
-    _at("Unreserve", partial(_unreserve, core), binding)
+    began_ns = binding.runner.caller.began()
+    _unreserve(core, binding)
+    binding.runner.caller.ended("Unreserve", SUCCESS, began_ns)
     try:
         core.cache.forget(binding.pod)
     except ClusterError as fault:
@@ -206,15 +213,6 @@ def _unreserve(core: Core, binding: Binding) -> None:
             core.report(f"Unreserve of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
 
 
-def _at(point: str, run: Callable[[Binding], T], binding: Binding) -> T:
-    """Run all plugins of an extension point, and report its duration and status to the caller of plugins (metrics)."""
-    caller = binding.runner.caller
-    began_ns = caller.began()
-    outcome = run(binding)
-    caller.ended(point, _status(outcome), began_ns)
-    return outcome
-
-
 def _step_ended(binding: Binding, point: str, status: str) -> None:
     """A step that may span several inputs (PreBind, Bind) is over, and the next one begins."""
     binding.step_began_ns = binding.runner.caller.ended(point, status, binding.step_began_ns)
@@ -222,11 +220,11 @@ def _step_ended(binding: Binding, point: str, status: str) -> None:
 
 def _status(outcome: object) -> str:
     """The status label of metrics for the outcome of an extension point."""
+    if not outcome:
+        return SUCCESS
     if isinstance(outcome, tuple):
         outcome = outcome[0]
-    if isinstance(outcome, AttemptFailure):
-        return outcome.code.name
-    return Code.Wait.name if outcome else SUCCESS
+    return outcome.code.name if isinstance(outcome, AttemptFailure) else Code.Wait.name
 
 
 def _status_of_release(release: Release) -> str:
@@ -241,15 +239,9 @@ def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Schedulin
     return binding.context.wrap(point, plugin.name, ask)(binding.context, binding.node_name)
 
 
-def _ask(
-    binding: Binding, plugin: Plugin, point: str, ask: Callable[[SchedulingContext, str], T]
-) -> T | AttemptFailure:
-    """What a plugin says of the pod and its node. Whatever it raises is a failure of this pod, with the plugin
-    named."""
-    try:
-        return _call(binding, plugin, point, ask)
-    except Exception as fault:  # a plugin may raise anything
-        return error(f'running {point} plugin "{plugin.name}": {describe(fault)}')
+def _raised(point: str, name: str, fault: Exception) -> AttemptFailure:
+    """Whatever a plugin raises is a failure of this pod, with the plugin named."""
+    return error(f'running {point} plugin "{name}": {describe(fault)}')
 
 
 def _nonsense(point: str, plugin: Plugin, answer: object) -> AttemptFailure:
@@ -260,20 +252,26 @@ def _nonsense(point: str, plugin: Plugin, answer: object) -> AttemptFailure:
 def _reserve(binding: Binding) -> AttemptFailure | None:
     """Run Reserve until a plugin refuses. `back_out` then unreserves all plugins, also those that were not asked:
     upstream requires Unreserve to be idempotent."""
-    for plugin in binding.runner.profile.reserves:
-        answer = _ask(binding, plugin, "Reserve", plugin.reserve)
-        if isinstance(answer, AttemptFailure):
-            return answer
-        if isinstance(answer, Rejection):
-            return refused(answer.by(plugin.name))
-        if answer is not None:
-            return _nonsense("Reserve", plugin, answer)
+    context, node_name, name = binding.context, binding.node_name, ""
+    try:
+        for plugin in binding.runner.profile.reserves:
+            name = plugin.name
+            answer = context.wrap("Reserve", name, plugin.reserve)(context, node_name)
+            if answer is not None:
+                is_rejected = isinstance(answer, Rejection)
+                return refused(answer.by(name)) if is_rejected else _nonsense("Reserve", plugin, answer)
+    except Exception as fault:  # a plugin may raise anything
+        return _raised("Reserve", name, fault)
     return None
 
 
 def ask_permits(binding: Binding) -> AttemptFailure | dict[str, float]:
     """The plugins that want the pod to wait, with their time limit in seconds; or why it may not go at all."""
-    return _at("Permit", _permit, binding)
+    caller = binding.runner.caller
+    began_ns = caller.began()
+    waits = _permit(binding) if binding.runner.profile.permits else {}
+    caller.ended("Permit", _status(waits), began_ns)
+    return waits
 
 
 def _permit(binding: Binding) -> AttemptFailure | dict[str, float]:
@@ -281,9 +279,10 @@ def _permit(binding: Binding) -> AttemptFailure | dict[str, float]:
     limit."""
     waits: dict[str, float] = {}
     for plugin in binding.runner.profile.permits:
-        answer = _ask(binding, plugin, "Permit", plugin.permit)
-        if isinstance(answer, AttemptFailure):
-            return answer
+        try:
+            answer = _call(binding, plugin, "Permit", plugin.permit)
+        except Exception as fault:  # a plugin may raise anything
+            return _raised("Permit", plugin.name, fault)
         if isinstance(answer, Rejection):
             return refused(answer.by(plugin.name))
         if isinstance(answer, Wait) and isinstance(answer.timeout_s, int | float):
@@ -305,16 +304,18 @@ def _begin_to_bind(core: Core, binding: Binding) -> BindingFailure | None:
 def _bind(core: Core, binding: Binding) -> BindingFailure | None:
     """Why the pod was not bound; None: it is bound, or a Bind intent is under way. The first plugin that does not
     skip decides."""
+    context, node_name = binding.context, binding.node_name
     for plugin in binding.runner.profile.binds:
-        answer = _ask(binding, plugin, "Bind", plugin.bind)
+        try:
+            answer = context.wrap("Bind", plugin.name, plugin.bind)(context, node_name)
+        except Exception as fault:  # a plugin may raise anything
+            return _raised("Bind", plugin.name, fault), False
         if answer is SKIP:
             continue
-        if isinstance(answer, AttemptFailure):
-            return answer, False
         if isinstance(answer, Rejection):
             return AttemptFailure(answer.message, code=answer.code), True
         if isinstance(answer, Bind):
-            core.outbox.append(answer)
+            core.outbox.intents.append(answer)
         elif answer is None:
             finish(core, binding)
         else:

@@ -1,6 +1,6 @@
 """The state of a binding cycle: a pod on its way from a decision to its node."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.runner import Runner
@@ -17,14 +17,10 @@ class Binding:
     """As it is assumed: a copy with its node name. `entry.pod` stays as the watch showed it."""
     runner: Runner
     context: SchedulingContext
+    node_name: str
+    """Kept beside the pod because every plugin call needs it."""
     has_waited: bool = False
     """On Permit, or for the work of PreBind: then a PatchStatus was sent that names the node as nominated. If the
     binding fails, that must be taken back."""
     step_began_ns: int = 0
     """When its present step (the wait on Permit, PreBind, Bind) began, as the caller of its plugins says."""
-
-    node_name: str = field(init=False)
-    """Kept beside the pod because every plugin call needs it."""
-
-    def __post_init__(self) -> None:
-        self.node_name = self.pod.spec.node_name

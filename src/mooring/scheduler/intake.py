@@ -184,7 +184,10 @@ def _waiting_removed(core: Core, pod: Pod) -> None:
 
 def _assigned(core: Core, pod: Pod) -> None:
     """A pod is on a node: new to us, or the confirmation of a binding of our own."""
-    _guard(core, partial(core.cache.confirm, pod))
+    try:
+        core.cache.confirm(pod)
+    except ClusterError as fault:
+        _contradicted(core, fault)
     if core.cluster.groups is not None:
         core.cluster.groups.add(pod)
     core.queue.wake(ASSIGNED_POD_ADD, None, pod)
@@ -236,7 +239,11 @@ def _guard(core: Core, act: Callable[[], object]) -> None:
     try:
         act()
     except ClusterError as fault:
-        core.report("the cluster's state contradicts a change", fault)
+        _contradicted(core, fault)
+
+
+def _contradicted(core: Core, fault: ClusterError) -> None:
+    core.report("the cluster's state contradicts a change", fault)
 
 
 # ---- What an update of a node amounts to: each event is a reason why some plugin may change its mind

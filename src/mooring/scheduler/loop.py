@@ -43,14 +43,19 @@ def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
 def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, room: PostFilterResult | None) -> None:
     """Send the pod to its node, or requeue it. Victims are evicted before the pod is requeued: the gate that holds
     it back must be closed by then."""
-    pod, failure = entry.pod, failure_of(core, decision, room)
-    if failure is not None:
-        evict_victims(core, pod, failure, room)
-    core.observer.decided(entry)
-    if failure is not None:
-        fail(core, entry, failure)
-    else:
-        assert isinstance(decision, Placement) and decision.context is not None, "a placement comes with its context"
-        best = f"the best of {decision.feasible_count} feasible nodes (score {decision.score})"
-        core.story(pod, f"goes to {decision.node}, {best if decision.feasible_count > 1 else 'the only choice'}")
+    if isinstance(decision, Placement):
+        core.observer.decided(entry)
+        _tell_of(core, entry.pod, decision)
+        assert decision.context is not None, "a placement comes with its context"
         begin_binding(core, entry, runner, decision.context, decision.node)
+        return
+    failure = failure_of(core, decision, room)
+    evict_victims(core, entry.pod, failure, room)
+    core.observer.decided(entry)
+    fail(core, entry, failure)
+
+
+def _tell_of(core: Core, pod: Pod, placement: Placement) -> None:
+    if core.tell is not None:
+        best = f"the best of {placement.feasible_count} feasible nodes (score {placement.score})"
+        core.tell(pod, f"goes to {placement.node}, {best if placement.feasible_count > 1 else 'the only choice'}")

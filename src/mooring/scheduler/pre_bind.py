@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from mooring.framework.intents import PatchStatus, Write, WriteFault
-from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin, Work
+from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin
 from mooring.framework.status import Rejection, describe
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -32,11 +32,14 @@ def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin], then:
 
     `others` is an iterator, so that after the work of one plugin the loop goes on with the next.
     """
+    context, node_name = binding.context, binding.node_name
     for plugin in others:
         try:
-            answer = _ask(binding, plugin)
+            answer = context.wrap("PreBind", plugin.name, plugin.pre_bind)(context, node_name)
         except Exception as fault:  # a plugin may raise anything
             return then(core, binding, _fault(plugin, fault))
+        if answer is None:
+            continue
         if isinstance(answer, Generator):
             return _begin(core, PreBindRun(binding, plugin, answer, others, then))
         failed = _verdict(plugin, answer)
@@ -151,11 +154,6 @@ def _wait(core: Core, run: PreBindRun, step: object) -> None:
         core.pre_bind.end(run)
         run.work.close()
         run.then(core, run.binding, _fault(run.plugin, f"unexpected step {step!r}"))
-
-
-def _ask(binding: Binding, plugin: PreBindPlugin) -> Work | Rejection | None:
-    pre_bind = binding.context.wrap("PreBind", plugin.name, plugin.pre_bind)
-    return pre_bind(binding.context, binding.node_name)
 
 
 def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:

@@ -71,6 +71,7 @@ class Scheduler:
         """
         report = report or (lambda text, error: None)
         cluster = services.cluster
+        cluster.nodes.labels_touch = any(runner.reads_pods for runner in runners.values())
         pods: dict[str, Pod] = {}
         queue = SchedulingQueue(
             clock,
@@ -159,7 +160,10 @@ class Scheduler:
     def release_waiting(self) -> None:
         """Continue the bindings whose wait on Permit has ended. Releasing one may release others (a gang), hence the
         loop."""
-        while self.core.extender_calls.suspension is None and (released := self.core.services.waiting.take_released()):
+        waiting_pods = self.core.services.waiting
+        if not waiting_pods:
+            return  # Hot: the usual case, several times a pod
+        while self.core.extender_calls.suspension is None and (released := waiting_pods.take_released()):
             for waiting in released:
                 assert waiting.release is not None
                 bind.release(self.core, waiting.pod.id, waiting.release)

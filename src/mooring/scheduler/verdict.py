@@ -5,7 +5,7 @@ from mooring.framework.intents import Record
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
-from mooring.scheduler.decision import Decision, DecisionError, NoFit
+from mooring.scheduler.decision import DecisionError, NoFit
 from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.review import review
@@ -42,11 +42,9 @@ def post_filter(
     )
 
 
-def failure_of(core: Core, decision: Decision, result: PostFilterResult | None) -> AttemptFailure | None:
-    """Why the pod cannot be placed; None: it can."""
-    if isinstance(decision, DecisionError):
-        return error(decision.error)
-    return no_fit(core, decision, result) if isinstance(decision, NoFit) else None
+def failure_of(core: Core, decision: NoFit | DecisionError, result: PostFilterResult | None) -> AttemptFailure:
+    """Why the pod cannot be placed."""
+    return error(decision.error) if isinstance(decision, DecisionError) else no_fit(core, decision, result)
 
 
 def evict_victims(core: Core, preemptor: Pod, failure: AttemptFailure, result: PostFilterResult | None) -> None:

@@ -24,7 +24,8 @@ from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import DecisionDetails, Diagnosis, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.scenario import UNUSABLE, ScenarioError, Step, load, parse
+from mooring.sim.input_errors import ScenarioError
+from mooring.sim.scenario import UNUSABLE, Step, load, parse
 
 Answer = dict[str, Any]
 

@@ -19,10 +19,11 @@ from mooring.model.meta import KubeObject
 from mooring.model.validation.problem import Problem
 from mooring.scheduler.assembly import all_plugins
 from mooring.sim.day import Day, DayReport
+from mooring.sim.input_errors import InputError
 from mooring.sim.reading.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
 from mooring.sim.reading.documents import STDIN, STDIN_NAME
 from mooring.sim.reading.manifests import Manifests, read
-from mooring.sim.results import InputError, Report
+from mooring.sim.results import Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
 
 __all__ = ["ArrivalsError", "InputError", "simulate"]

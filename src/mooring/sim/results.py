@@ -12,7 +12,6 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import Decision
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.reading.documents import UnusableInput
 
 # ---- stories: what happened to a pod, each entry with its time and its attempt
 
@@ -135,14 +134,6 @@ class Fate(Enum):
     ERROR = "error"
     PREEMPTED = "preempted"
     """It was placed and then preempted."""
-
-
-class InputError(UnusableInput):
-    """Objects that cannot be used."""
-
-
-class NoSuchPod(ValueError):
-    """Asked about a pod that is not there."""
 
 
 @dataclass(slots=True)

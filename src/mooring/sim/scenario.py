@@ -33,6 +33,7 @@ from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
 from mooring.sim.driver import after
+from mooring.sim.input_errors import ScenarioError
 
 # ---- the placer
 
@@ -211,10 +212,6 @@ def _reserve(runner: Runner, placement: Placement) -> bool:
 
 UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError)
 """The errors of input that is no object, and of objects that cannot be counted or contradict each other."""
-
-
-class ScenarioError(ValueError):
-    """A scenario that cannot be used; the text says why."""
 
 
 class Scenario(msgspec.Struct):

@@ -27,7 +27,8 @@ from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.results import InputError, NoSuchPod, SimulatedEviction, Stories
+from mooring.sim.input_errors import InputError, NoSuchPod
+from mooring.sim.results import SimulatedEviction, Stories
 
 _COMPARED = 20_000
 """With how many pods an unknown name is compared: difflib needs about a second for so many."""

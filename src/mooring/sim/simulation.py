@@ -21,8 +21,9 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
+from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.manifests import Manifests
-from mooring.sim.results import Explanation, Fate, InputError, NodeUse, NoSuchPod, PodResult, Report
+from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
 from mooring.sim.simulated_cluster import SimulatedCluster, count, some
 
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation", "note_ignored"]

@@ -24,7 +24,7 @@ Exit status: 0 when all pods were attempted, 2 for an invalid scenario.
 def bench(scenario: BinaryIO, queue: bool) -> None:
     """Attempt every pod of SCENARIO once and print the throughput as one line of JSON."""
     from mooring.sim.bench import measure, measure_with_queue
-    from mooring.sim.scenario import ScenarioError
+    from mooring.sim.input_errors import ScenarioError
 
     with refusals():
         try:

@@ -1,7 +1,8 @@
 """The bodies of calls to extenders: the core's plain data, with whole objects instead of the parts that the core keeps.
 
 The core decodes only the fields that a scheduler reads, but extenders get pods and nodes whole. An embedded cluster has whole
-objects in its store; for a live one, `Originals` keeps them as the reflectors receive them, and only if there are extenders.
+objects in its store (`embedded/stored_objects.py`); for a live one, `Originals` keeps them as the reflectors receive them,
+and only if there are extenders.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -10,14 +11,9 @@ from typing import Any
 import msgspec
 
 from mooring.apiclient.reflectors.reflector import WatchSource
-from mooring.apiserver.admission.pod_updates import PODS
-from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Call
-from mooring.model.kinds import RESOURCES
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
-
-NODES = RESOURCES["", "v1", "nodes"]
 
 Whole = Callable[[KubeObject], Any]
 """Returns the object as the API server has it, ready for JSON; the given object if there is no other."""
@@ -48,19 +44,6 @@ def shown(item: dict[str, Any], is_pod: bool) -> dict[str, Any]:
     if is_pod and isinstance(metadata, dict) and "managedFields" in metadata:
         bare["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
     return bare
-
-
-def whole_in_store(api: ResourceApi) -> Whole:
-    """Whole objects from the store of an embedded cluster."""
-
-    def whole(item: KubeObject) -> Any:
-        is_pod = isinstance(item, Pod)
-        stored = api.find(PODS if is_pod else NODES, item.namespace, item.name)
-        if stored is None or stored["metadata"].get("uid", "") != item.uid:
-            return item
-        return shown(stored, is_pod)
-
-    return whole
 
 
 # ---- pods and nodes of a live cluster

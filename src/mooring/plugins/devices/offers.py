@@ -18,8 +18,8 @@ from mooring.framework.points import Codes, Scores
 from mooring.framework.status import PluginError
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.plugins.devices.allocation import DeviceChoice
-from mooring.plugins.devices.cel import Effort, TookTooLong
 from mooring.plugins.devices.demand import Demand, DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.effort import Effort, TookTooLong
 from mooring.plugins.devices.node_groups import NodeGroup, NodeGroups
 from mooring.plugins.devices.search import InvalidPools, search
 

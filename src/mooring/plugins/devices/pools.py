@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice
 from mooring.model.quantity import parse
-from mooring.plugins.devices.cel import CelFault, Facts, compile_selector, facts_of
+from mooring.plugins.devices.effort import CelFault, Facts
 
 # ---- Devices, each with its slice, and with what selectors said of it.
 
@@ -58,6 +58,8 @@ class Likeness:
         return answer, cost
 
     def _evaluate(self, selector: str) -> tuple[Answer, int]:
+        from mooring.plugins.devices.cel import compile_selector, facts_of  # not at the start: see effort.py
+
         matcher = compile_selector(selector)
         if isinstance(matcher, CelFault):
             return matcher, 0

@@ -25,7 +25,6 @@ from mooring.model.devices import DeviceId
 from mooring.model.node import tolerates_hard
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
 from mooring.plugins.devices.capacity import Counters, Share, fits, shares_of
-from mooring.plugins.devices.cel import CelFault, Effort
 from mooring.plugins.devices.demand import (
     MAX_DEVICES,
     Ask,
@@ -35,6 +34,7 @@ from mooring.plugins.devices.demand import (
     PickConstraint,
     constraint_of,
 )
+from mooring.plugins.devices.effort import CelFault, Effort
 from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.pools import DeviceInSlice, FreeList, Likeness
 

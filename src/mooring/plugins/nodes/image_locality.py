@@ -18,14 +18,14 @@ class ImageLocality(ScorePlugin):
     name = "ImageLocality"
     is_same_in_all_profiles = True
 
-    @reads(Reads.ROW, PodPart.IMAGES)
+    @reads(Reads.COUNTS, PodPart.IMAGES)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """The bytes of the pod's images on the node, each scaled by the share of nodes that have the image, brought to
         0..100.
 
         The scaling is upstream's, against all pods piling up on the few nodes that have an image.
 
-        Reads.ROW is right although the counts are about other nodes: the table shows each row the counts as of the last
+        Reads.COUNTS is right although the counts are about other nodes: the table shows each row the counts as of the last
         time that the row was touched (Parity: upstream's snapshot does the same), so an answer changes only when its
         row does. A node that comes or goes changes `alive_count` and voids all that is kept.
         """

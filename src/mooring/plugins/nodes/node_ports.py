@@ -30,12 +30,12 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         """SKIP for pods without host ports. Reads.SHAPE is right: ports are part of the pod's spec."""
         return None if context.shape.host_ports else SKIP
 
-    @reads(Reads.ROW, PodPart.PORTS)
+    @reads(Reads.COUNTS, PodPart.PORTS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         """Rows on which a wanted port is taken. A few rows are asked one by one; for all rows it goes through the users
         of each port.
 
-        Reads.ROW is right: the ports in use are those of the pods on the node, and a pod that comes or goes touches the
+        Reads.COUNTS is right: the ports in use are those of the pods on the node, and a pod that comes or goes touches the
         row. Sums would not do (Reads.TOTALS), so preemption tries such nodes one by one.
         """
         if not isinstance(rows, slice):

@@ -129,7 +129,7 @@ class GroupTrial:
             member.failure = error(str(fault))
             return
         self.core.queue.nominations.delete(member.entry.uid)
-        member.binding = Binding(member.entry, pod, self.runner, decision.failure.attempt.context)
+        member.binding = Binding(member.entry, pod, self.runner, decision.failure.attempt.context, pod.spec.node_name)
 
     def _ask_permits(self, member: Member, binding: Binding) -> None:
         """Ask Permit under GROUP_TRIAL: plugins say what they would answer if the group went, and must not act on

@@ -37,8 +37,9 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validation.validate import validate
+from mooring.sim.input_errors import UnusableInput
 from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.documents import DocumentPlace, ManifestFile, UnusableInput
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
 from mooring.sim.reading.lines import lines_of
 

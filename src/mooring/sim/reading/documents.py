@@ -17,15 +17,6 @@ from mooring.kit.yaml_reader import Repeat, YamlFault, read_documents
 from mooring.model.kinds import kind_of
 from mooring.model.validation.problem import NOTHING_THERE, Problem, show
 
-
-class UnusableInput(ValueError):
-    """Input that cannot be used. `problems` has all of its problems; the text has one on each line."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
-
-
 # ---- files
 
 
