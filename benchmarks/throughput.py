@@ -35,7 +35,7 @@ class Workload:
 
     @property
     def writer(self) -> Path:
-        return MORE if self.kind == "preemption" else WRITER
+        return MORE if self.kind in ("preemption", "preemptors") else WRITER
 
     def __str__(self) -> str:
         return f"{self.kind} {self.nodes}/{self.placed}/{self.pending}"
@@ -57,7 +57,7 @@ WORKLOADS = (
     Workload("tenants", 5000, 1000, 3000),
     Workload("diverse", 5000, 1000, 3000),
 )
-WITH_QUEUE = (*WORKLOADS, Workload("preemption", 5000, 20000, 1000))
+WITH_QUEUE = (*WORKLOADS, Workload("preemption", 5000, 20000, 1000), Workload("preemptors", 5000, 20000, 1000))
 """A preemptor is tried again once its victims are gone, so preemption needs the queue."""
 LARGE = Workload("basic", 5000, 30000, 1000)
 

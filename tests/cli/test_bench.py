@@ -103,16 +103,23 @@ def test_the_benchmark_runs_each_workload_in_a_process_of_its_own(
 def test_the_benchmark_runs_with_queue_and_then_with_preemption_too(
     throughput: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Four nodes full of four pods each; a preemptor has to be tried twice, and its victims have to leave."""
-    assert throughput.WITH_QUEUE[:-1] == throughput.WORKLOADS
-    workloads = (throughput.Workload("basic", 5, 5, 7), throughput.Workload("preemption", 4, 16, 3))
+    """Four nodes full of four pods each; a preemptor has to be tried twice, and its victims have to leave. In `preemptors`
+    each of eight is of another kind."""
+    assert throughput.WITH_QUEUE[:-2] == throughput.WORKLOADS
+    preempting = (throughput.Workload("preemption", 4, 16, 3), throughput.Workload("preemptors", 12, 48, 8))
+    assert {workload.kind for workload in throughput.WITH_QUEUE[-2:]} == {workload.kind for workload in preempting}
+    workloads = (throughput.Workload("basic", 5, 5, 7), *preempting)
     monkeypatch.setattr(throughput, "WITH_QUEUE", workloads)
     throughput.main(["--queue", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    _, basic, preemption = capsys.readouterr().out.splitlines()
+    _, basic, preemption, preemptors = capsys.readouterr().out.splitlines()
     assert basic.startswith("basic 5/5/7 ") and basic.endswith(" 7 of 7")
     assert preemption.startswith("preemption 4/16/3 ") and preemption.endswith(" 3 of 3")
-    _, entry = json.loads((tmp_path / "figures.json").read_text())
-    assert [run["name"] for run in entry["runs"]] == ["preemption-4n-16i-3p"]
+    assert preemptors.startswith("preemptors 12/48/8 ") and preemptors.endswith(" 8 of 8")
+    _, *entries = json.loads((tmp_path / "figures.json").read_text())
+    assert [run["name"] for entry in entries for run in entry["runs"]] == [
+        "preemption-4n-16i-3p",
+        "preemptors-12n-48i-8p",
+    ]
 
 
 def test_preemption_is_a_workload_only_with_the_queue(throughput: Any) -> None:
