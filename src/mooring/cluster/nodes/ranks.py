@@ -37,7 +37,7 @@ class PodRanks:
         """Whether all rows have to be ranked: at the beginning, and when resources got other places."""
         self._resources_version = nodes.amounts.resources_version
         self._ranked: dict[int, list[Pod]] = {}
-        """By row: the pods in the order of their slots."""
+        """By row: the pods in the order of their slots. What was found is also read after victims have left."""
         self.count: NDArray[np.int64] = np.zeros(nodes.capacity, np.int64)
         """How many pods a row has: the slots behind them are empty."""
         self.priority: NDArray[np.int64] = np.full((1, nodes.capacity), NO_POD, np.int64)
