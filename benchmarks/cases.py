@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 WRITER = HERE.parent / "tests" / "conformance" / "workloads.py"
 MORE = HERE / "workloads_more.py"
-MORE_KINDS = ("preemption", "diversepreemption")
+MORE_KINDS = ("preemption", "preemptors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ WORKLOADS = (
 
 PREEMPTION = (
     Workload("preemption", 5000, 20000, 1000, queue=True),
-    Workload("diversepreemption", 5000, 20000, 1000, queue=True),
+    Workload("preemptors", 5000, 20000, 1000, queue=True),
 )
 """A preemptor is tried again once its victims are gone, so preemption needs the queue."""
 

@@ -1,15 +1,17 @@
 """Throughput scenarios beside those of tests/conformance/workloads.py, in the same form.
 
-usage: workloads_more.py preemption|diversepreemption NODES PLACED PENDING
+usage: workloads_more.py preemption|preemptors NODES PLACED PENDING
        workloads_more.py requests|diverse NODES PLACED PENDING TEMPLATES
 
-preemption:        nodes of 4 CPUs that are full of pods with 900m, and pods of a higher priority that ask for 3 CPUs.
-diversepreemption: the same, and each preemptor has requests of its own, of 2.8 to 3.1 CPUs.
+preemption: nodes of 4 CPUs that are full of pods with 900m, and pods of a higher priority that ask for 3 CPUs.
+preemptors: the same nodes with pods of ten priorities and of 400 applications; each pod that makes others leave has
+requests and a priority of its own and, by turns, a node affinity, an anti-affinity or a spread of its own.
 requests, diverse: those of tests/conformance/workloads.py, with so many templates that come in turn.
 """
 
 import json
 import sys
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ CORPUS_WRITER = Path(__file__).parent.parent / "tests" / "conformance" / "worklo
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 CAPACITY = {"pods": "110", "cpu": "4", "memory": "32Gi"}
+APPLICATIONS = 400
 
 
 def a_node(index: int) -> dict[str, Any]:
@@ -27,33 +30,93 @@ def a_node(index: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status}
 
 
-def a_pod(name: str, namespace: str, cpu: str, memory: str = "500Mi", **spec: Any) -> dict[str, Any]:
+def a_pod(
+    name: str, namespace: str, cpu: str, memory: str = "500Mi", labels: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
     requests = {"cpu": cpu, "memory": memory}
     container = {"name": "pause", "image": "registry.example/pause:3.10", "resources": {"requests": requests}}
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}"},
+        "metadata": {**metadata, "labels": labels} if labels else metadata,
         "spec": {"schedulerName": "default-scheduler", "containers": [container], **spec},
         "status": {"phase": "Running" if "nodeName" in spec else "Pending"},
     }
 
 
-def preemptor(index: int, is_diverse: bool) -> dict[str, Any]:
-    amounts = (f"{2800 + index * 7 % 301}m", f"{500 + index // 301}Mi") if is_diverse else ("3", "500Mi")
-    return a_pod(f"new-{index:05d}", "sched-1", *amounts, priority=1000)
+Pods = Callable[[int], dict[str, Any]]
+"""The i-th pod that runs, without its node, or the i-th that is pending."""
 
 
-def preemption(kind: str, nodes: int, placed: int, pending: int) -> dict[str, Any]:
+def a_low_pod(i: int) -> dict[str, Any]:
+    return a_pod(f"init-{i:05d}", "sched-0", "900m")
+
+
+def a_preemptor(i: int) -> dict[str, Any]:
+    return a_pod(f"new-{i:05d}", "sched-1", "3", priority=1000)
+
+
+def own_low_pod(i: int) -> dict[str, Any]:
+    """One of four that fill a node: 850m to 1 CPU, priority 0 to 9."""
+    labels = {"app": f"app-{i * 7 % APPLICATIONS}"}
+    return a_pod(
+        f"init-{i:05d}", "sched-1", f"{850 + i * 53 % 150}m", f"{200 + i * 31 % 700}Mi", labels, priority=i * 3 % 10
+    )
+
+
+def own_preemptor(i: int) -> dict[str, Any]:
+    """1 to 3 CPUs and a priority of 100 to 999; of eight pods three have more of their own."""
+    app = f"app-{i % APPLICATIONS}"
+    requests = f"{1000 + i * 37 % 2000}m", f"{64 + i * 53 % 1900}Mi"
+    own = a_pod(f"new-{i:05d}", "sched-1", *requests, labels={"app": app}, priority=100 + i * 271 % 900)
+    own["spec"] |= (_own_zone, _own_anti_affinity, _own_spread, *(_nothing,) * 5)[i % 8](
+        i, {"matchLabels": {"app": app}}
+    )
+    return own
+
+
+def _nothing(i: int, mine: dict[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+def _own_zone(i: int, mine: dict[str, Any]) -> dict[str, Any]:
+    zones = {"key": ZONE, "operator": "In", "values": [f"zone{i % 3 + 1}", f"unused-{i}"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [zones]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+def _own_anti_affinity(i: int, mine: dict[str, Any]) -> dict[str, Any]:
+    term = {"labelSelector": mine, "topologyKey": HOST}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def _own_spread(i: int, mine: dict[str, Any]) -> dict[str, Any]:
+    spread = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": mine}
+    return {"topologySpreadConstraints": [spread]}
+
+
+KINDS: dict[str, tuple[Pods, Pods]] = {
+    "preemption": (a_low_pod, a_preemptor),
+    "preemptors": (own_low_pod, own_preemptor),
+}
+
+
+def scenario(kind: str, nodes: int, placed: int, pending: int) -> dict[str, Any]:
     """The scenario; pods that run are dealt out to the nodes in turn."""
+    low, preemptor = KINDS[kind]
     objects: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("sched-0", "sched-1")
     ]
     objects += [a_node(i) for i in range(nodes)]
-    objects += [a_pod(f"init-{i:05d}", "sched-0", "900m", nodeName=f"node-{i % nodes:05d}") for i in range(placed)]
-    objects += [preemptor(i, kind == "diversepreemption") for i in range(pending)]
-    names = [f"sched-1/new-{i:05d}" for i in range(pending)]
-    return {"name": f"{kind}-{nodes}n-{placed}i-{pending}p", "config": None, "objects": objects, "pods": names}
+    for i in range(placed):
+        pod = low(i)
+        pod["spec"]["nodeName"], pod["status"]["phase"] = f"node-{i % nodes:05d}", "Running"
+        objects.append(pod)
+    waiting = [preemptor(i) for i in range(pending)]
+    names = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in waiting]
+    title = f"{kind}-{nodes}n-{placed}i-{pending}p"
+    return {"name": title, "config": None, "objects": objects + waiting, "pods": names}
 
 
 def corpus_writer() -> Any:
@@ -78,8 +141,8 @@ def main(arguments: list[str]) -> None:
     if not all(text.isdigit() for text in texts):
         sys.exit(__doc__)
     amounts = [int(text) for text in texts]
-    if kind in ("preemption", "diversepreemption") and len(amounts) == 3:
-        json.dump(preemption(kind, *amounts), sys.stdout, separators=(",", ":"))
+    if kind in KINDS and len(amounts) == 3:
+        json.dump(scenario(kind, *amounts), sys.stdout, separators=(",", ":"))
     elif kind in ("requests", "diverse") and len(amounts) == 4 and amounts[3]:
         write_in_turn(kind, *amounts)
     else:

@@ -92,15 +92,19 @@ def test_the_benchmark_runs_each_workload_in_a_process_of_its_own(
 def test_the_benchmark_runs_with_queue_and_then_with_preemption_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Four nodes full of four pods each; a preemptor has to be tried twice, and its victims have to leave."""
+    """Four nodes full of four pods each; a preemptor has to be tried twice, and its victims have to leave. In `preemptors`
+    each of eight is of another kind."""
+    preempting = (Workload("preemption", 4, 16, 3, queue=True), Workload("preemptors", 12, 48, 8, queue=True))
     monkeypatch.setattr(throughput, "WORKLOADS", (Workload("basic", 5, 5, 7),))
-    monkeypatch.setattr(throughput, "PREEMPTION", (Workload("preemption", 4, 16, 3, queue=True),))
+    monkeypatch.setattr(throughput, "PREEMPTION", preempting)
     throughput.main(["--queue", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    _, basic, preemption = capsys.readouterr().out.splitlines()
+    _, basic, preemption, preemptors = capsys.readouterr().out.splitlines()
     assert basic.startswith("basic 5/5/7 with queue ") and basic.endswith(" 7 of 7")
     assert preemption.startswith("preemption 4/16/3 with queue ") and preemption.endswith(" 3 of 3")
-    _, entry = json.loads((tmp_path / "figures.json").read_text())
-    assert [run["name"] for run in entry["runs"]] == ["preemption-4n-16i-3p"]
+    assert preemptors.startswith("preemptors 12/48/8 with queue ") and preemptors.endswith(" 8 of 8")
+    _, *entries = json.loads((tmp_path / "figures.json").read_text())
+    names = [run["name"] for entry in entries for run in entry["runs"]]
+    assert names == ["preemption-4n-16i-3p", "preemptors-12n-48i-8p"]
 
 
 def test_preemption_is_a_workload_only_with_the_queue() -> None:
@@ -222,7 +226,7 @@ def test_workloads_are_chosen_by_kind_or_by_kind_and_nodes() -> None:
         (Workload("diverse", 5, 5, 7, templates=2), "diverse-5n-5i-7p", 2),
         (Workload("requests", 5, 5, 7, templates=3), "requests-5n-5i-7p", 3),
         (Workload("preemption", 4, 16, 3, queue=True), "preemption-4n-16i-3p", 1),
-        (Workload("diversepreemption", 4, 16, 3, queue=True), "diversepreemption-4n-16i-3p", 3),
+        (Workload("preemptors", 12, 48, 8, queue=True), "preemptors-12n-48i-8p", 8),
         (Workload("volumes-bound", 4, 0, 3), "volumes-bound-4n-3p", 1),
         (Workload("devices-selector", 4, 0, 3), "devices-selector-4-3", 1),
     ],

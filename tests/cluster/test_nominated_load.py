@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +10,17 @@ from hypothesis import strategies as st
 from build import CPU, a_node, a_pod
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import Load, NominatedLoad
+from mooring.model.affinity import PodPredicate
+from mooring.model.meta import LabelSelector
 from mooring.model.pod import Pod
+from mooring.model.selectors import compile_selector
 
 NODES = ("n0", "n1", "n2", "n3")
 PODS = tuple(f"p{i}" for i in range(5))
 PRIORITIES = (-5, 0, 10, 100)
 GPU = "example.com/gpu"
+
+EVERYBODY = PodPredicate(compile_selector(LabelSelector()), frozenset(("default",)))
 
 Recount = dict[str, tuple[int, int, int]]
 """By node: milli-CPU, devices, pods."""
@@ -54,6 +60,24 @@ def as_recount(load: Load, nodes: NodeTable) -> Recount:
         else:
             assert not load.requested[:, row].any()
     return found
+
+
+def compare_crowds(nominated: NominatedLoad, pod: Pod, load: Load, nodes: NodeTable) -> None:
+    """The room on the rows where there are nominated pods is that of `load`, from all pods and row by row."""
+    crowd = nominated.crowd_beside(pod)
+    rows = crowd.rows.tolist()
+    assert sorted(rows) == np.flatnonzero(load.pod_count).tolist()
+    assert crowd.pod_count.tolist() == load.pod_count[rows].tolist()
+    assert crowd.requested.tolist() == load.requested[:, rows].tolist()
+    everywhere = [row for row, name in enumerate(nodes.names) if name]
+    few = nominated.crowd_on(everywhere, pod.priority, pod.id)
+    by_row = {} if few is None else dict(zip(few.rows.tolist(), few.requested.T.tolist(), strict=True))
+    assert {row: amounts for row, amounts in by_row.items() if row in rows} == dict(
+        zip(rows, crowd.requested.T.tolist(), strict=True)
+    )
+    if pod.name == "stranger" and pod.priority == min(PRIORITIES):
+        counts = nominated.tallies().matching((EVERYBODY,), with_terminating=True).counts
+        assert np.array_equal(counts[: nodes.height], load.pod_count[: nodes.height])
 
 
 def recount(promised: dict[str, tuple[str, int, int, int]], known: set[str], name: str, priority: int) -> Recount:
@@ -109,6 +133,7 @@ def test_the_load_is_the_sum_over_the_others_of_no_lower_priority(steps: list[tu
                 if GPU not in nodes.amounts.resource_book:
                     expected = {node: (cpus, 0, pods) for node, (cpus, _, pods) in expected.items()}
                 assert as_recount(load, nodes) == expected
+                compare_crowds(nominated, asker(name, priority), load, nodes)
         for node in NODES:
             assert {pod.name for pod in nominated.on(node)} == {p for p, kept in promised.items() if kept[0] == node}
             for priority in PRIORITIES:

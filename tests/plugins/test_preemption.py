@@ -667,3 +667,11 @@ def test_a_pod_of_the_same_shape_that_is_promised_the_node_needs_less_room() -> 
         for pod in (promised, other, promised)
     ]
     assert needed == [["b"], ["a", "b"], ["b"]]
+
+
+def test_victims_can_be_read_after_they_have_left() -> None:
+    cluster = with_pods({"n1": [a_victim("a", 5), a_victim("b", 4)]}, "2")
+    findings = a_plugin().search(failing(a_preemptor("2"), cluster))
+    for pod in findings.victims(0):
+        cluster.nodes.displace(pod.id)
+    assert names(findings.victims(0)) == ["a", "b"]

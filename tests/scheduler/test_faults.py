@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from build import a_node, a_pod
+from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework import config
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, Action, ClusterEvent, Registration
@@ -26,6 +27,7 @@ from mooring.framework.points import (
     PreEnqueuePlugin,
     PreFilterExtensions,
     PreScorePlugin,
+    Reads,
     ReservePlugin,
     Rows,
     ScorePlugin,
@@ -109,6 +111,12 @@ class Bad(
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         found: Codes | None = self.answer("filter", context.pod, len(context.nodes.alive[rows]))
         return found
+
+    def demand(self, context: SchedulingContext) -> Any:
+        return self.answer("demand", context.pod)
+
+    def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Any:
+        return self.answer("counted_rows", context.pod)
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         found: Rejection = self.answer("rejection", context.pod)
@@ -362,6 +370,45 @@ def test_a_fault_while_room_is_left_for_a_nominated_pod() -> None:
     assert world.queue.where(bad.key) == "backoff"
 
 
+COUNTED_ROWS: dict[str, tuple[Any, str]] = {
+    "it raises": (BOOM, "boom"),
+    "numbers instead of flags": (np.zeros(2, np.int64), "counted rows must be an array of 2 bool"),
+    "too few rows": (np.zeros(1, np.bool_), "counted rows must be an array of 2 bool"),
+    "no array": ("all", "AttributeError: 'str' object has no attribute 'dtype'"),
+}
+
+
+@pytest.mark.parametrize(("answer", "text"), COUNTED_ROWS.values(), ids=COUNTED_ROWS.keys())
+def test_a_fault_about_the_pods_that_count(answer: Any, text: str) -> None:
+    world = World({"counted_rows": answer})
+    status = {"nominatedNodeName": "n1"}
+    world.add(a_pending("promised", cpu="9", priority=9, preemptionPolicy="Never", status=status))
+    bad = world.add(a_pending("bad"))
+    world.work()
+    ((reason, said),) = world.told(bad)
+    assert reason == "SchedulerError" and said is not None and said.startswith(f'running "Bad" filter plugin: {text}')
+    world = full_world({"counted_rows": answer})
+    bad = world.add(a_pending("bad", cpu="4", priority=9))
+    world.work()
+    ((reason, said),) = world.told(bad)
+    assert (
+        reason == "Unschedulable"
+        and said is not None
+        and said.startswith(f'{FULL} running "Bad" filter plugin: {text}')
+    )
+    assert not [intent for intent in world.intents if isinstance(intent, Evict)], "nobody leaves for nothing"
+
+
+def test_a_fault_about_what_a_filter_compares() -> None:
+    world = full_world({"demand": BOOM})
+    runner = world.core.runners["default-scheduler"]
+    runner.filter_reads[[plugin.name for plugin in runner.filters].index("Bad")] = Reads.TOTALS
+    runner.filter_reads[[plugin.name for plugin in runner.filters].index("NodeResourcesFit")] = Reads.NODE
+    bad = world.add(a_pending("bad", cpu="4", priority=9))
+    world.work()
+    assert world.told(bad) == [("Unschedulable", f'{FULL} running "Bad" filter plugin: boom')]
+
+
 @pytest.mark.parametrize(("point", "what"), [("remove_pod", "RemovePod"), ("add_pod", "AddPod")])
 def test_a_fault_in_the_dry_run_of_preemption(point: str, what: str) -> None:
     world = full_world({point: BOOM})
@@ -549,6 +596,6 @@ def test_every_plugin_point_is_tried_here() -> None:
         "pre_enqueue",
         "post_bind",
     }
-    tried |= {"unreserve", "add_pod", "remove_pod", "eviction_began", "eviction_ended"}
+    tried |= {"demand", "counted_rows", "unreserve", "add_pod", "remove_pod", "eviction_began", "eviction_ended"}
     tried |= {"filter_row", "score_row"}  # tests/framework/test_attempt.py does
     assert methods - tried == {"normalizes", "events", "concerns", "name"} & methods

@@ -308,6 +308,11 @@ class Attempt:
         codes = self._memo.codes(index)
         return None if codes is None else codes.astype(np.int64)
 
+    def kept_code(self, index: int, row: int) -> int:
+        """The same for one row; 0: it lets the row pass."""
+        codes = self._memo.codes(index)
+        return 0 if codes is None else int(codes[row])
+
     def rejection(self, index: int, code: int) -> Rejection:
         """What a code of the filter with this index means."""
         plugin = self.runner.filters[index]
@@ -477,7 +482,12 @@ def _keep_only(first: NDArray[np.int8], names: frozenset[str], context: Scheduli
 
 def count_codes(codes: Codes) -> list[tuple[int, int]]:
     """The distinct codes, ascending, each with how often it is there."""
-    if len(codes) and codes.min() >= 0 and codes.max() < _FEW_CODES:
+    if not len(codes):
+        return []
+    least, most = int(codes.min()), int(codes.max())
+    if least == most:
+        return [(least, len(codes))]
+    if least >= 0 and most < _FEW_CODES:
         counts = np.bincount(codes)  # Hot: a tenth of the time that sorting takes
         return [(code, int(counts[code])) for code in np.flatnonzero(counts).tolist()]
     distinct, numbers = np.unique(codes, return_counts=True)
@@ -486,5 +496,7 @@ def count_codes(codes: Codes) -> list[tuple[int, int]]:
 
 def rejecting_filters(verdicts: Verdicts) -> list[int]:
     """The indexes of the filters that rejected a node."""
+    if len(verdicts.first) and (only := int(verdicts.first.min())) == verdicts.first.max():
+        return [only] if 0 <= only < PASSED else []
     counts = np.bincount(verdicts.first.astype(np.int64) - NARROWED_OUT, minlength=1)
     return [int(index) for index in np.flatnonzero(counts) + NARROWED_OUT if 0 <= index < PASSED]

@@ -30,7 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.resource_amounts import Resources
 from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.intents import Bind, CallFault, Intent, Write, WriteFault
@@ -193,6 +195,19 @@ class PreFilterExtensions(PreFilterPlugin):
     def remove_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceDemand:
+    """What a filter compares, where that is nothing but sums: a row passes if it may have one more pod, and if it has
+    amount <= allocatable - requested of each resource."""
+
+    resources: Resources
+    """Their places in the matrices of the table."""
+    amounts: NDArray[np.int64]
+    """Resources x 1."""
+    waived: NDArray[np.bool_] | None = None
+    """Resources x 1: those that do not matter on rows that have none of them. None: all matter everywhere."""
+
+
 class FilterPlugin(Plugin):
     @abstractmethod
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
@@ -210,6 +225,23 @@ class FilterPlugin(Plugin):
     @abstractmethod
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         """What a code that `filter` gave means. Asked only for what is shown to people."""
+
+    def demand(self, context: SchedulingContext) -> ResourceDemand | None:
+        """What `filter` compares, if it passes exactly the rows that a ResourceDemand says; None: it cannot be said so.
+
+        For filters with Reads.TOTALS. Preemption then works out itself which pods have to leave: five times as quick as
+        asking the filter after each pod that comes back.
+        """
+        return None
+
+    def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> NDArray[np.bool_] | None:
+        """The rows with pods that count: if one of them left, the answer for its row might be another. None: any pod may.
+
+        For filters that read more of pods than sums. The tallies are those of pods on nodes, or of pods that are nominated
+        to nodes: there the question is whether the answer might be another if one came. What-ifs ask about rows without
+        such pods once, not for each pod that leaves or comes back. May say too many rows, never too few.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)

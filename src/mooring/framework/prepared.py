@@ -9,6 +9,7 @@ import numpy as np
 from mooring.framework.asking import ask_filter, ask_filter_row, ask_score, ask_score_row
 from mooring.framework.config.problems import show
 from mooring.framework.context import SchedulingContext
+from mooring.framework.crowded_columns import CrowdedBook
 from mooring.framework.memo import PlanBook, ShapeMemo
 from mooring.framework.part_memo import ByteCount, KeptQuestion, PartMemo, PartQuestions
 from mooring.framework.plugin_caller import PluginCaller
@@ -26,7 +27,8 @@ class SearchCursor:
 
 
 class PreparedProfile:
-    """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor."""
+    """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor, and what is
+    kept of verdicts beside nominated pods."""
 
     def __init__(
         self, profile: Profile, caller: PluginCaller | None = None, cursor: SearchCursor | None = None
@@ -34,6 +36,7 @@ class PreparedProfile:
         self.profile = profile
         self.caller = caller or PluginCaller()
         self.cursor = cursor or SearchCursor()
+        self.crowded = CrowdedBook()
         self.filters = profile.filters
         self.scores = profile.scores
         if len(self.filters) >= PASSED:

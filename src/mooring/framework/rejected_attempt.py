@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempt import Attempt, Verdicts, count_codes, rejecting_filters
@@ -10,6 +11,13 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.ranking import DEAD, NARROWED_OUT
 from mooring.framework.status import Code, Rejection
 from mooring.framework.what_if import RowArray
+
+
+def rejecting_codes(attempt: Attempt, verdicts: Verdicts, index: int) -> list[tuple[int, int]]:
+    """The distinct codes of the rows that a filter rejected first, each with how often it is there."""
+    here = verdicts.first == index
+    codes = attempt.codes(verdicts, index)[: len(here)]
+    return count_codes(codes if here.all() else codes[here])
 
 
 @dataclass(slots=True)
@@ -36,7 +44,11 @@ class RejectedAttempt:
         return self.attempt.context.cluster.nominated
 
     def curable_rows(self) -> RowArray:
-        """The nodes that could take the pod if other pods left: all whose verdict is Unschedulable.
+        """The nodes that could take the pod if other pods left: all whose verdict is Unschedulable."""
+        return np.flatnonzero(self.curable())
+
+    def curable(self) -> NDArray[np.bool_]:
+        """The same as a column.
 
         Verdicts are judged once for each distinct code, not for each node.
         """
@@ -49,13 +61,17 @@ class RejectedAttempt:
             for index in rejecting_filters(self.verdicts):
                 here = first == index
                 codes = self.attempt.codes(self.verdicts, index)[: len(first)]
-                for code, _ in count_codes(codes[here]):
-                    verdict = self.attempt.rejection(index, code).code
-                    curable[here & (codes == code)] = verdict is Code.Unschedulable
+                found = rejecting_codes(self.attempt, self.verdicts, index)
+                for code, _ in found:
+                    rows = here if len(found) == 1 else here & (codes == code)
+                    if self.attempt.rejection(index, code).code is Code.Unschedulable:
+                        curable |= rows
+                    else:
+                        curable &= ~rows
             for name, objection in self.verdicts.objections.items():
                 if (row := nodes.row_book.get(name)) is not None:
                     curable[row] = objection.code is Code.Unschedulable
-        return np.flatnonzero(curable)
+        return curable
 
     def is_final(self, row: int) -> bool:
         """Whether the node can never take the pod, whichever pods leave. The verdict of an extender replaces that of

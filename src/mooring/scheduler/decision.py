@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, count_codes, rejecting_filters
+from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
 from mooring.framework.context import SchedulingContext
-from mooring.framework.rejected_attempt import RejectedAttempt
+from mooring.framework.rejected_attempt import RejectedAttempt, rejecting_codes
 from mooring.framework.status import Code, Rejection
 
 NO_NODES = "no nodes available to schedule pods"
@@ -118,8 +118,8 @@ def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diag
     """Gather the distinct verdicts. Costs a few passes over the columns, whatever the number of nodes."""
     found: list[tuple[Rejection, int]] = []
     for index in rejecting_filters(verdicts):
-        codes = attempt.codes(verdicts, index)[: len(verdicts.first)][verdicts.first == index]
-        found += [(attempt.rejection(index, code), count) for code, count in count_codes(codes)]
+        codes = rejecting_codes(attempt, verdicts, index)
+        found += [(attempt.rejection(index, code), count) for code, count in codes]
     # Parity: a plugin that named the only nodes counts as one that rejected something.
     plugins = [*(rejection.plugin for rejection, _ in found), *narrowing.plugins]
     if verdicts.is_thinned:

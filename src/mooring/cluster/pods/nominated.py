@@ -4,16 +4,22 @@ A pod must leave room for nominated pods of the same or a higher priority (upstr
 adding these pods to each node in turn, their sums by row are laid on top of the table.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.resource_amounts import Beyond, add_exactly
+from mooring.cluster.nodes.resource_amounts import MAX_SUM, Beyond, add_exactly
 from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.crowd import Crowd, Layout, NominatedColumns, NominatedTallies
+from mooring.cluster.pods.tallies import PodTallies
 from mooring.model.pod import Pod
 
-_MAX_LOADS = 64
-"""Sums for so many priorities are kept: each takes as much memory as the columns of the table. Clusters have a handful of
-priority classes; a workload that varies priorities must not fill the memory."""
+_MAX_LOADS = 8
+"""Sums for so many priorities are kept: each takes as much memory as the columns of the table, and each nomination changes
+all of them. Clusters have a handful of priority classes."""
+_MAX_ADDED_UP = 128
+"""Up to so many pods on a row a plain sum is far from MAX_SUM, as an amount is 2^53 at most."""
 
 
 class NominatedLoad:
@@ -25,8 +31,11 @@ class NominatedLoad:
         self._node_of: dict[str, str] = {}
         self._loads: dict[int, Load] = {}
         """By priority: the sum over nominated pods of at least this priority."""
-        self._stamp = (0, 0, 0)
+        self._stamp: Layout = (0, 0, 0)
         """The layout of the table that `_loads` fits."""
+        self._columns = NominatedColumns()
+        self._tallies: NominatedTallies | None = None
+        """None: nothing has asked for them yet."""
 
     def __bool__(self) -> bool:
         """Whether any pod is nominated. Hot: as a rule none is, and then attempts skip all of this."""
@@ -38,6 +47,9 @@ class NominatedLoad:
         self.withdraw(pod.id)
         self._on.setdefault(node_name, {})[pod.id] = pod
         self._node_of[pod.id] = node_name
+        self._columns.add(pod, node_name, self._nodes)
+        if self._tallies is not None:
+            self._tallies.add(pod, self._nodes.row_book.get(node_name))
         self._change_loads(pod, node_name, 1)
 
     def withdraw(self, pod_id: str) -> None:
@@ -47,6 +59,9 @@ class NominatedLoad:
             pod = self._on[node_name].pop(pod_id)
             if not self._on[node_name]:
                 del self._on[node_name]
+            self._columns.remove(pod_id)
+            if self._tallies is not None:
+                self._tallies.remove(pod)
             self._change_loads(pod, node_name, -1)
 
     def node_of(self, pod_id: str) -> str | None:
@@ -61,8 +76,60 @@ class NominatedLoad:
         there = self._on.get(node_name, {}).values()
         return [other for other in there if other.priority >= pod.priority and other.id != pod.id]
 
+    def tallies(self) -> PodTallies:
+        """The nominated pods as rules about other pods count them, by the row that they are nominated to."""
+        if self._tallies is None or self._tallies.layout != self._table_stamp():
+            self._tallies = NominatedTallies(self._nodes.capacity, self._table_stamp())
+            for node_name, pods in self._on.items():
+                for pod in pods.values():
+                    self._tallies.add(pod, self._nodes.row_book.get(node_name))
+        return self._tallies.tallies
+
+    def crowd_beside(self, pod: Pod) -> Crowd:
+        """What the nominated pods that `pod` must leave room for will take, on the rows where there are any."""
+        return self.crowd_from(pod.priority, pod.id)
+
+    def crowd_from(self, priority: int, but: str | None = None) -> Crowd:
+        """The same for nominated pods of at least this priority, without the pod with the id `but`."""
+        there = ((name, pod) for name, pods in self._on.items() for pod in pods.values())
+        self._columns.settle(self._table_stamp(), self._nodes, there)
+        crowd = self._columns.crowd(priority, but)
+        if len(crowd.rows) and crowd.pod_count.max() > _MAX_ADDED_UP:
+            load = self._add_up(priority, but)
+            return Crowd(crowd.rows, load.requested[:, crowd.rows], crowd.pod_count)
+        return crowd
+
+    def crowd_on(self, rows: Sequence[int], priority: int, but: str | None = None) -> Crowd | None:
+        """The same as `crowd_from` for a few rows; None: there are no such pods on them."""
+        found = [(row, sums) for row in rows if (sums := self.sums_on(row, priority, but)) is not None]
+        if not found:
+            return None
+        requested = np.zeros((len(self._nodes.amounts.requested), len(found)), np.int64)
+        for place, (_, (amounts, _)) in enumerate(found):
+            for index, amount in amounts.items():
+                requested[index, place] = amount
+        counts = np.array([count for _, (_, count) in found], np.int64)
+        return Crowd(np.array([row for row, _ in found], np.intp), requested, counts)
+
+    def sums_on(self, row: int, priority: int, but: str | None = None) -> tuple[dict[int, int], int] | None:
+        """The same for one row in plain numbers: amounts by place of the resource, and the number of pods."""
+        there = self._on.get(self._nodes.names[row])
+        if there is None:
+            return None
+        pods = [pod for pod in there.values() if pod.priority >= priority and pod.id != but]
+        if not pods:
+            return None
+        book = self._nodes.amounts.resource_book
+        amounts: dict[int, int] = {}
+        for pod in pods:
+            for name, (amount, _) in pod.shape.held.items():
+                index = book.get(name)
+                if index is not None:
+                    amounts[index] = min(amounts.get(index, 0) + amount, MAX_SUM)
+        return amounts, len(pods)
+
     def load_beside(self, pod: Pod) -> "Load":
-        """What the nominated pods that `pod` must leave room for will request, on all rows. Do not write to it."""
+        """The same as `crowd_beside`, on all rows. Do not write to it."""
         load = self._load_from(pod.priority)
         node_name = self._node_of.get(pod.id)
         row = self._nodes.row_book.get(node_name) if node_name is not None else None
@@ -82,18 +149,18 @@ class NominatedLoad:
             load = self._loads[priority] = self._add_up(priority)
         return load
 
-    def _table_stamp(self) -> tuple[int, int, int]:
+    def _table_stamp(self) -> Layout:
         """Changes when rows or resources get other places."""
         return self._nodes.node_set_version, self._nodes.capacity, self._nodes.amounts.resources_version
 
-    def _add_up(self, priority: int) -> "Load":
-        """The sum from scratch. Nodes that the table does not know have no row, so pods nominated to them take no
-        room."""
+    def _add_up(self, priority: int, but: str | None = None) -> "Load":
+        """The sum from scratch, without the pod with the id `but`. Nodes that the table does not know have no row, so pods
+        nominated to them take no room."""
         load = Load(self._nodes)
         for node_name, pods in self._on.items():
             row = self._nodes.row_book.get(node_name)
             for pod in pods.values() if row is not None else ():
-                if pod.priority >= priority and row is not None:
+                if pod.priority >= priority and row is not None and pod.id != but:
                     load.add(pod, row, 1, self._nodes)
         return load
 

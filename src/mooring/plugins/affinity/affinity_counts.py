@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.cluster.nodes.kernels import Integers, Ints
+from mooring.cluster.nodes.kernels import Integers, Ints, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
-from mooring.cluster.pods.tallies import are_few
+from mooring.cluster.pods.tallies import PodTallies, are_few
 from mooring.cluster.pods.tally import Concern, Tally, sum_by_code
 from mooring.framework.context import SchedulingContext
 from mooring.kit.lazy import lazy
@@ -237,8 +237,31 @@ def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, 
         found[key] = Domains(column, part if before is None else before.counts + part)
 
 
-def terms_about(context: SchedulingContext) -> list[tuple[Concern, Tally]]:
-    """What the lists of terms that pods on nodes carry say about the incoming pod, each with the tally of its carriers."""
+def terms_about(context: SchedulingContext, tallies: PodTallies | None = None) -> list[tuple[Concern, Tally]]:
+    """What the lists of terms that pods on nodes carry say about the incoming pod, each with the tally of its carriers.
+
+    Other pods than those on nodes have `tallies` of their own.
+    """
     cluster, pod = context.cluster, context.pod
     labels = cluster.labels_of_namespace(pod.namespace)
-    return cluster.nodes.tallies.terms_about(pod.label_set, labels, cluster.versions[Namespace])
+    tallies = cluster.nodes.tallies if tallies is None else tallies
+    return tallies.terms_about(pod.label_set, labels, cluster.versions[Namespace])
+
+
+# ---- Which pods count at all: a what-if without them need not count again.
+
+
+def counted_on_rows(context: SchedulingContext, own: OwnTerms, tallies: PodTallies) -> Mask | None:
+    """The rows with pods that a term is about, their own or the incoming pod's. None: too many terms to tell by tallies."""
+    wanted = tuple(predicate for _, predicate, _ in own.affinity)
+    unwanted = tuple((predicate,) for _, predicate, _ in own.anti_affinity)
+    if not are_few(predicate.selector for _, predicate, _ in (*own.affinity, *own.anti_affinity)):
+        return None
+    height = context.nodes.height
+    counted = np.zeros(height, np.bool_)
+    for predicates in (wanted, *unwanted) if wanted else unwanted:
+        counted |= tallies.matching(predicates, with_terminating=True).counts[:height] > 0
+    for concern, tally in terms_about(context, tallies):
+        if concern.anti and tally.total:
+            counted |= tally.counts[:height] > 0
+    return counted

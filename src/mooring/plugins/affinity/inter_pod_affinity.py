@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import Ints, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
+from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
@@ -49,6 +50,7 @@ from mooring.plugins.affinity.affinity_counts import (
     count_change,
     count_existing,
     count_wanted,
+    counted_on_rows,
     resolve_terms,
     terms_about,
 )
@@ -128,6 +130,9 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return _REJECTIONS[code]
+
+    def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Mask | None:
+        return counted_on_rows(context, self._own_terms(context), tallies)
 
     # ---- Score
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import Mask, round_half_away
 from mooring.cluster.nodes.labels import ABSENT, HOSTNAME, LabelColumn
+from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
@@ -117,6 +118,9 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         if code == LABEL_MISSING:
             return final("node(s) didn't match pod topology spread constraints (missing required label)")
         return curable("node(s) didn't match pod topology spread constraints")
+
+    def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Mask | None:
+        return self._checks(context).counted_rows(context.nodes.height, tallies)
 
     # ---- Score
 

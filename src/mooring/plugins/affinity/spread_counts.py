@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mooring.cluster.nodes.kernels import Integers, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.cluster.nodes.match import match_labels, match_nodes
-from mooring.cluster.pods.tallies import are_few
+from mooring.cluster.pods.tallies import PodTallies, are_few
 from mooring.cluster.pods.tally import sum_by_code
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, Rows
@@ -261,6 +261,17 @@ class SkewChecks:
                 shifts = self._shifts.setdefault(place, {})
                 code = int(check.column.codes[row])
                 shifts[code] = shifts.get(code, 0) + change
+
+    def counted_rows(self, height: int, tallies: PodTallies) -> Mask | None:
+        """The rows with pods that `change` may count; None: constraints that tallies do not count as `change` does."""
+        if not are_few(constraint.selector for constraint in self._constraints):
+            return None
+        counted = np.zeros(height, np.bool_)
+        for constraint in self._constraints:
+            if constraint.predicate is None:
+                return None
+            counted |= tallies.matching((constraint.predicate,), with_terminating=True).counts[:height] > 0
+        return counted
 
     def _ask(self, rows: Rows) -> Codes | None:
         """Go through the constraints in their order; a row keeps the code of the first that rejects it.

@@ -35,7 +35,9 @@ from mooring.framework.what_if import RowArray
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
-from mooring.plugins.preemption.search import Findings, PreemptionDryRun, budgets_of
+from mooring.plugins.preemption.kept_harm import KeptHarm
+from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
+from mooring.plugins.preemption.search import Findings, NodeDryRun, PreemptionDryRun, budgets_of
 from mooring.plugins.preemption.trial import Trial
 
 _PREFIX = "preemption: "
@@ -56,6 +58,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
         self._trials: dict[tuple[ref[PodShape], int], Trial] = {}
+        self._harms: dict[tuple[ref[PodShape], int], KeptHarm] = {}
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
         self._evicting: set[str] = set()
@@ -86,8 +89,11 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         refusal = self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))
-        findings = self.search(failure)
         nodes = failure.context.nodes
+        found = self._find_least_harm(failure)
+        if found is not None:
+            return found
+        findings = self.search(failure)
         if not len(findings):
             if findings.without_victims:
                 raise PluginError(_PREFIX + _no_victims(findings, nodes))
@@ -116,6 +122,29 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         # nodes that differ in nothing else the last one wins; where victims have started, the first.
         chosen = best[-1] if findings.is_unstarted(best[-1]) else best[0]
         return Nomination(nodes.names[chosen], findings.victims(chosen))
+
+    def _find_least_harm(self, failure: FitError) -> Nomination | None:
+        """The least harmful candidate, where sums decide; None: they do not, or there is no candidate."""
+        assert isinstance(failure, RejectedAttempt), "only the framework makes these"
+        nodes = failure.context.nodes
+        if failure.is_reviewed or not failure.examine_all:
+            return None
+        filters = sums_decide(failure.attempt, failure.nominated)
+        ranks = self._ranked(nodes)
+        if filters is None or not is_small(ranks):
+            return None
+        alone = NodeDryRun(failure, ranks, budgets_of(failure.context.cluster))
+        search = LeastHarm(failure, ranks, filters, alone)
+        return search.nominate(failure.curable(), self._kept_harm(failure.context.pod, ranks))
+
+    def _kept_harm(self, pod: Pod, ranks: PodRanks) -> KeptHarm:
+        """What is kept of the least harmful candidates for pods of this shape and priority."""
+        key = (ref(pod.shape), pod.priority)
+        kept = self._harms.pop(key, None) or KeptHarm(ranks, pod.priority)
+        self._harms[key] = kept  # last in the order of use
+        if len(self._harms) > TRIALS:
+            del self._harms[next(iter(self._harms))]
+        return kept
 
     def search(self, failure: FitError) -> Findings:
         """Every candidate, or as many as the arguments ask for. `examine_all` is for explanations and comparisons."""
@@ -153,6 +182,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         if self._ranks is None or self._ranks.nodes is not nodes:
             self._ranks = PodRanks(nodes)
             self._trials.clear()
+            self._harms.clear()
         self._ranks.refresh()
         return self._ranks
 

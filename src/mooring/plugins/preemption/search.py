@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import count_codes
 from mooring.framework.points import Victims
 from mooring.framework.ranking import PASSED
@@ -172,16 +173,75 @@ class Findings:
         self.without_victims += other.without_victims
 
 
+class NodeDryRun:
+    """Tries nodes alone, with the filters asked after each pod that leaves or comes back."""
+
+    def __init__(self, failure: RejectedAttempt, ranks: PodRanks, budgets: Sequence[Budget]) -> None:
+        self._attempt = failure.attempt
+        self._nominated = failure.nominated
+        self._pod = failure.attempt.context.pod
+        self._ranks = ranks
+        self._budgets = budgets
+        self._sketch: NodeTable | None = None
+
+    def harm_on(self, row: int) -> tuple[tuple[Pod, ...], tuple[int, ...]] | None:
+        """The victims on a node, and the harm by the measures of trial.HARMS; None: it is no candidate."""
+        answer = self.search(row)
+        if isinstance(answer, Rejection) or not answer[0]:
+            return None
+        return answer[0], _harm_of(*answer)
+
+    def search(self, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
+        """(victims, number of them that break budgets) on one node, or why the node cannot be made to fit.
+
+        One sketch of the table serves all rows: each what-if changes its own row only.
+        """
+        if self._sketch is None:
+            self._sketch = self._attempt.context.nodes.sketch()
+        node = OneNode(self._attempt, self._sketch, row)
+        leaving = [pod for pod in self._ranks.pods(row) if pod.priority < self._pod.priority]
+        if not leaving:
+            return NO_VICTIMS_FOUND
+        for pod in leaving:
+            node.remove(pod)
+        # Pods nominated to the node with the same or higher priority keep their room: the pod has to fit beside them.
+        beside = self._nominated.beside(self._pod, self._ranks.nodes.names[row]) if self._nominated else []
+        refusal = node.verdict(beside)
+        if refusal is not None:
+            return refusal
+        breaking, others = split_by_budget(leaving, self._budgets)
+        victims: list[Pod] = []
+        for pod in (*breaking, *others):
+            node.add(pod)
+            if node.verdict(beside) is not None:
+                node.remove(pod)
+                victims.append(pod)
+        # They came back in two groups; victims are listed by importance.
+        if breaking and others:
+            victims = by_importance(victims)
+        return tuple(victims), sum(pod in breaking for pod in victims)
+
+    def budgeted_rows(self) -> NDArray[np.bool_] | None:
+        """Rows with pods that a disruption budget protects: their victims depend on more than sums. None: no budgets."""
+        if not self._budgets:
+            return None
+        height = self._ranks.nodes.height
+        budgeted = np.zeros(height, np.bool_)
+        for budget in self._budgets:
+            predicate = PodPredicate(budget.selector, frozenset((budget.namespace,)))
+            tally = self._attempt.context.nodes.tallies.matching((predicate,), with_terminating=True)
+            budgeted |= tally.counts[:height] > 0
+        return budgeted
+
+
 class PreemptionDryRun:
-    """Finds candidates for one pod."""
+    """Finds all candidates for one pod."""
 
     def __init__(self, failure: RejectedAttempt, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
         self._failure = failure
         self._attempt = failure.attempt
-        self._pod = failure.attempt.context.pod
-        self._ranks = ranks
         self._trial = trial
-        self._budgets = budgets
+        self._alone = NodeDryRun(failure, ranks, budgets)
 
     def nothing(self) -> Findings:
         """Findings without any candidate yet. Settles the trial first, so that its arrays have room for all rows."""
@@ -193,7 +253,8 @@ class PreemptionDryRun:
         findings = self.nothing()
         together = np.zeros(len(rows), np.bool_)
         if is_batchable(self._attempt):
-            together = ~self._is_budgeted(rows)
+            budgeted = self._alone.budgeted_rows()
+            together = ~together if budgeted is None else ~budgeted[rows]
         if together.any():
             self._search_together(rows[together], findings)
         if not together.all():
@@ -226,50 +287,14 @@ class PreemptionDryRun:
         return rows[has_victims]
 
     def _search_singly(self, rows: RowArray, findings: Findings) -> None:
-        """One sketch of the table serves all rows: each what-if changes its own row only."""
-        sketch = self._attempt.context.nodes.sketch()
         for row in rows.tolist():
-            answer = self._search_one(OneNode(self._attempt, sketch, row), row)
+            answer = self._alone.search(row)
             if isinstance(answer, Rejection):
                 findings.refusals.append((answer, 1))
             elif not answer[0]:
                 findings.without_victims.append(row)
             else:
                 findings.add_single(row, *answer)
-
-    def _search_one(self, node: OneNode, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
-        """(victims, number of them that break budgets) on one node, or why the node cannot be made to fit."""
-        leaving = [pod for pod in self._ranks.pods(row) if pod.priority < self._pod.priority]
-        if not leaving:
-            return NO_VICTIMS_FOUND
-        for pod in leaving:
-            node.remove(pod)
-        nominated = self._failure.nominated
-        # Pods nominated to the node with the same or higher priority keep their room: the pod has to fit beside them.
-        beside = nominated.beside(self._pod, self._ranks.nodes.names[row]) if nominated else []
-        refusal = node.verdict(beside)
-        if refusal is not None:
-            return refusal
-        breaking, others = split_by_budget(leaving, self._budgets)
-        victims: list[Pod] = []
-        for pod in (*breaking, *others):
-            node.add(pod)
-            if node.verdict(beside) is not None:
-                node.remove(pod)
-                victims.append(pod)
-        # They came back in two groups; victims are listed by importance.
-        if breaking and others:
-            victims = by_importance(victims)
-        return tuple(victims), sum(pod in breaking for pod in victims)
-
-    def _is_budgeted(self, rows: RowArray) -> NDArray[np.bool_]:
-        """Rows with pods that a disruption budget protects: their victims depend on more than sums."""
-        budgeted = np.zeros(len(rows), np.bool_)
-        for budget in self._budgets:
-            predicate = PodPredicate(budget.selector, frozenset((budget.namespace,)))
-            tally = self._attempt.context.nodes.tallies.matching((predicate,), with_terminating=True)
-            budgeted |= tally.counts[rows] > 0
-        return budgeted
 
 
 def _harm_of(victims: tuple[Pod, ...], violations: int) -> tuple[int, ...]:

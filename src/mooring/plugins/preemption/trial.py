@@ -128,7 +128,7 @@ class Trial:
         for turn in range(int(leaving.max())):
             active = np.flatnonzero(leaving > turn)
             here, slots = rows[active], first[active] + turn
-            requests = self._ranks.request[:, slots, here]
+            requests = self._ranks.request_in(slots, here)
             batch.shift(here, requests, np.ones(len(here), np.int64))
             stays_out = batch.ask(here).first != PASSED
             if stays_out.any():
@@ -137,9 +137,9 @@ class Trial:
         return victims
 
     def _requests_of(self, rows: RowArray, lower: Flags) -> Ints:
-        total = np.zeros((len(self._ranks.request), len(rows)), np.int64)
+        total = np.zeros((len(self._ranks.held), len(rows)), np.int64)
         for slot in np.flatnonzero(lower.any(1)):
-            total += self._ranks.request[:, slot, rows] * lower[slot]
+            total += self._ranks.request_in(np.full(len(rows), slot), rows) * lower[slot]
             np.minimum(total, MAX_SUM, out=total)  # as the sums of the table do, it stops there
         return total
 

@@ -41,6 +41,7 @@ from mooring.framework.points import (
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
+    ResourceDemand,
     Rows,
     ScorePlugin,
     Scores,
@@ -136,16 +137,15 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return codes
 
     def filter_row(self, context: SchedulingContext, row: int) -> int:
-        nodes, checked = context.nodes, self._checked(context)
-        if nodes.pod_count.item(row) < nodes.allowed_pods.item(row):
-            allocatable = nodes.amounts.allocatable[checked.resources, row].tolist()
-            held = nodes.amounts.requested[checked.resources, row].tolist()
-            if all(
-                amount <= there - taken
-                for (amount, _), there, taken in zip(checked.plain, allocatable, held, strict=True)
-            ):
-                return 0
-        return super().filter_row(context, row)  # why it does not fit takes longer
+        checked = self._checked(context)
+        if len(checked.names) > _BITS or self._by_devices(context) is not None:
+            return super().filter_row(context, row)
+        return _code_of_one(context.nodes, checked, row)
+
+    def demand(self, context: SchedulingContext) -> ResourceDemand:
+        """What `_judge` compares, without why a row is rejected."""
+        checked = self._checked(context)
+        return ResourceDemand(checked.resources, checked.amounts, self._by_devices(context))
 
     def _judge(self, context: SchedulingContext, checked: Amounts, rows: Rows) -> tuple[Mask, Mask, Mask]:
         """Rows with too many pods; rows that lack what no eviction could give; and what is short: resources x rows.
@@ -262,6 +262,22 @@ def _amounts(nodes: NodeTable, by_name: dict[str, int], weights: Sequence[int] =
         np.array(weights, np.int64),
         tuple(zip(amounts, weights or [1] * len(amounts), strict=True)),
     )
+
+
+def _code_of_one(nodes: NodeTable, checked: Amounts, row: int) -> int:
+    """The code of one node, in plain numbers; `_judge` and the bits give the same where devices serve nothing.
+
+    Hot: with preemption each attempt asks about single rows that are full: 4 µs instead of 25.
+    """
+    code = _TOO_MANY_PODS if nodes.pod_count.item(row) >= nodes.allowed_pods.item(row) else 0
+    allocatable = nodes.amounts.allocatable[checked.resources, row].tolist()
+    held = nodes.amounts.requested[checked.resources, row].tolist()
+    bit = _FIRST_RESOURCE
+    for (amount, _), there, taken in zip(checked.plain, allocatable, held, strict=True):
+        if amount > there - taken:
+            code |= bit | _HOPELESS if amount > there else bit
+        bit <<= 1
+    return code
 
 
 Strategy = Callable[[Ints, Ints, Mask, Ints], Ints]

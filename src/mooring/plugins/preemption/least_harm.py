@@ -1,0 +1,275 @@
+"""The least harmful candidate, found without working out the victims of every node.
+
+What comes first in the comparison of candidates is the priority of the most important victim, and that follows from sums
+over the more important pods (room.py). Only nodes that are best by it have all their victims worked out. This is possible
+where one filter compares sums (FilterPlugin.demand), and the others read nothing of pods or say which pods they count
+(counted_rows). Rows with pods that count, or that a disruption budget protects, are tried one by one, if sums leave them a
+chance to be the best. search.py finds the same by the long way, and for all nodes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
+from mooring.cluster.pods.crowd import Crowd
+from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.framework.asking import ask_filter
+from mooring.framework.attempt import Attempt
+from mooring.framework.points import FilterPlugin, Nomination, Reads, ResourceDemand
+from mooring.framework.rejected_attempt import RejectedAttempt
+from mooring.framework.what_if import RowArray, active_filters, counted_rows, demand_of, swayed_rows
+from mooring.model.pod import Pod
+from mooring.plugins.preemption.kept_harm import Harm, KeptHarm, name_key, victims_on
+from mooring.plugins.preemption.room import MOST_SLOTS, Flags, Ints, Room, can_stay, harm_after, room_on
+from mooring.plugins.preemption.search import NodeDryRun
+
+LEAST_PRIORITY = -(1 << 31)
+
+
+@dataclass(frozen=True, slots=True)
+class SumsDecide:
+    """The filters of an attempt, where sums decide on most rows: one filter compares them, and the others say the same
+    whichever pods leave, as long as none of those counts."""
+
+    demand: ResourceDemand
+    fixed: tuple[int, ...]
+    """Indexes of filters that read nothing of pods."""
+    counting: tuple[FilterPlugin, ...]
+    """Filters that count some pods."""
+    counted: Flags | None
+    """The rows with such pods; None: there are no such filters."""
+
+
+def sums_decide(attempt: Attempt, nominated: NominatedLoad) -> SumsDecide | None:
+    """None: more than sums decides everywhere."""
+    context, demand = attempt.context, None
+    fixed, counting = [], []
+    counted: Flags | None = None
+    for index, plugin in active_filters(attempt):
+        reads = attempt.runner.filter_reads[index]
+        if reads <= Reads.NODE:
+            fixed.append(index)
+        elif reads is Reads.TOTALS and demand is None:
+            demand = demand_of(plugin, context)
+            if demand is None:
+                return None
+        else:
+            rows = counted_rows(plugin, context, context.nodes.tallies)
+            if rows is None:
+                return None
+            counted = rows if counted is None else counted | rows
+            counting.append(plugin)
+    if counted is not None and nominated:
+        counted = counted | swayed_rows(attempt, nominated)
+    return SumsDecide(demand, tuple(fixed), tuple(counting), counted) if demand is not None else None
+
+
+@dataclass(slots=True)
+class Survey:
+    """Some rows, with what sums say of each: whether it can be a candidate, and its most important victim."""
+
+    rows: RowArray
+    room: Room
+    first: Ints
+    """The slot of the most important victim; behind the last pod if there need be none."""
+    can_fit: Flags
+    """Where the pod fits with all lower pods gone, and there are some."""
+
+    def least_harmful(self, among: Flags) -> tuple[RowArray, tuple[int, int, int, int]]:
+        """The rows that are equal by all measures, after each has kept its best; and these measures, those of trial.HARMS
+        without the first. `among` are the candidates, at least one."""
+        left = np.flatnonzero(among)
+        highest = self.room.priority[self.first[left], left]
+        high = int(highest.min())
+        left = left[highest == high]
+        first = self.first[left]
+        total, number = harm_after(self.room.part(left), first)
+        started = -self.room.start_ns[first, left]
+        best = np.flatnonzero(total == total.min())
+        best = best[number[best] == number[best].min()]
+        best = best[started[best] == started[best].min()]
+        one = best[0]
+        return self.rows[left[best]], (high, int(total[one]), int(number[one]), int(started[one]))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A candidate. The one with the least harm wins: trial.HARMS, and last what the name of the node says."""
+
+    harm: tuple[int, ...]
+    row: int
+    victims: tuple[Pod, ...] | None = None
+    """None: they follow from sums, and are worked out for the winner alone."""
+
+
+class LeastHarm:
+    """Finds the least harmful candidate for one pod."""
+
+    def __init__(self, failure: RejectedAttempt, ranks: PodRanks, filters: SumsDecide, alone: NodeDryRun) -> None:
+        self._failure = failure
+        self._attempt = failure.attempt
+        self._pod = failure.attempt.context.pod
+        self._nodes = ranks.nodes
+        self._ranks = ranks
+        self._filters = filters
+        self._alone = alone
+
+    def nominate(self, is_curable: Flags, kept: KeptHarm) -> Nomination | None:
+        """The least harmful of the curable rows, with its victims; None: there is no candidate.
+
+        `kept` is for pods of this shape and priority.
+        """
+        hard = self._hard_rows()
+        touched = kept.touched()
+        if hard is not None:
+            kept.drop()
+        elif touched is not None:
+            try:
+                row = self._best_kept(kept, touched, is_curable)
+                return None if row is None else self._nomination(Choice((), row))
+            except LookupError:
+                pass  # most of what is kept does not concern this pod
+        nominated = self._failure.nominated
+        crowd = nominated.crowd_beside(self._pod) if nominated else None
+        survey = self._survey(np.flatnonzero(is_curable), crowd)
+        choice = self._best_by_sums(survey, hard)
+        if hard is not None:
+            choice = self._best_with_hard(survey, hard, choice)
+        return None if choice is None else self._nomination(choice)
+
+    def _nomination(self, choice: Choice) -> Nomination:
+        victims = self._victims_on(choice.row) if choice.victims is None else choice.victims
+        return Nomination(self._nodes.names[choice.row], victims)
+
+    def _hard_rows(self) -> Flags | None:
+        """Rows on which more than sums decides who has to leave; None: there are none."""
+        counted, budgeted = self._filters.counted, self._alone.budgeted_rows()
+        if counted is None or budgeted is None:
+            return budgeted if counted is None else counted
+        return counted | budgeted
+
+    def _survey(self, rows: RowArray, crowd: Crowd | None) -> Survey:
+        """Judge these rows by sums, and by the filters that read nothing of pods."""
+        height = self._nodes.height
+        # Hot: slices are read several times as fast as single rows, so with most rows wanted all of them are judged.
+        is_most = 2 * len(rows) > height
+        room = room_on(self._ranks, self._filters.demand, crowd, slice(0, height) if is_most else rows)
+        first = can_stay(room.held, room.limits, room.most_pods, len(room.priority))
+        leaving = (room.priority < self._pod.priority).view(np.int8).sum(0, dtype=np.int64)
+        can_fit = (first >= room.count - leaving) & (leaving > 0)
+        if is_most:
+            wanted = np.zeros(height, np.bool_)
+            wanted[rows] = True
+            can_fit &= wanted
+            rows = np.arange(height)
+        can_fit &= self._passing()[rows]
+        return Survey(rows, room, first, can_fit)
+
+    def _passing(self) -> Flags:
+        """The rows that the filters let pass which read nothing of pods."""
+        passes = self._nodes.alive[: self._nodes.height].copy()
+        for index in self._filters.fixed:
+            codes = self._attempt.kept_codes(index)
+            if codes is not None:
+                passes &= codes[: len(passes)] == 0
+        return passes
+
+    # ---- where sums decide
+
+    def _best_by_sums(self, survey: Survey, hard: Flags | None) -> Choice | None:
+        """The best of the rows on which no pod counts."""
+        among = survey.can_fit & (survey.first < survey.room.count)
+        if hard is not None:
+            among &= ~hard[survey.rows]
+        if self._filters.counting and among.any():
+            places = np.flatnonzero(among)
+            for plugin in self._filters.counting:
+                codes = ask_filter(plugin, self._attempt.context, survey.rows[places])
+                if codes is not None:
+                    places = places[codes == 0]
+            among = np.zeros(len(among), np.bool_)
+            among[places] = True
+        if not among.any():
+            return None
+        rows, measures = survey.least_harmful(among)
+        by_name = self._nodes.name_rank()[rows]
+        place = by_name.argmax() if measures[-1] == -NOT_STARTED_NS else by_name.argmin()
+        return Choice((0, *measures, name_key(int(by_name[place]), -measures[-1])), int(rows[place]))
+
+    def _victims_on(self, row: int) -> tuple[Pod, ...]:
+        """The victims on a candidate, the most important first."""
+        pods = self._ranks.pods(row)
+        slots = victims_on(
+            self._ranks, row, self._pod.priority, self._filters.demand, self._failure.nominated, self._pod.id
+        )
+        assert slots is not None, "the row is a candidate"
+        return tuple(pods[slot] for slot in slots)
+
+    # ---- where more than sums decides
+
+    def _best_with_hard(self, survey: Survey, hard: Flags, best: Choice | None) -> Choice | None:
+        """Try hard rows one by one, as long as one of them may be better than the best so far.
+
+        Whatever else decides, pods that do not fit by sums do not fit. So of the pods up to the first that cannot stay by
+        sums one has to leave, and the most important victim has at least that one's priority.
+        """
+        places = np.flatnonzero(survey.can_fit & hard[survey.rows])
+        first = survey.first[places]
+        last = np.maximum(survey.room.count[places] - 1, 0)
+        least = np.where(first <= last, survey.room.priority[np.minimum(first, last), places], LEAST_PRIORITY)
+        for place in least.argsort(kind="stable").tolist():
+            if best is not None and (0, int(least[place])) > best.harm[:2]:
+                break
+            row = int(survey.rows[places[place]])
+            found = self._alone.harm_on(row)
+            if found is None:
+                continue
+            victims, harm = found
+            harm = (*harm, name_key(int(self._nodes.name_rank()[row]), -harm[-1]))
+            if best is None or harm < best.harm:
+                best = Choice(harm, row, victims)
+        return best
+
+    # ---- what is kept for pods of one shape
+
+    def _best_kept(self, kept: KeptHarm, touched: list[int], is_curable: Flags) -> int | None:
+        nominated, demand = self._failure.nominated, self._filters.demand
+        if kept.is_kept:
+            try:
+                kept.judge_again(touched, demand, nominated)
+            except BaseException:
+                kept.drop()
+                raise
+        else:
+            kept.keep(self._all_harm(), self._passing())
+        own = nominated.node_of(self._pod.id)
+        own_row = self._nodes.row_book.get(own) if own is not None else None
+        found = kept.least(is_curable, own_row)
+        if own_row is not None and is_curable[own_row]:
+            # For other pods its nomination takes room there, for itself it does not.
+            harm = kept.harm_on(own_row, demand, nominated, self._pod.id)
+            found = found if harm is None else min(found or (harm, own_row), (harm, own_row))
+        return None if found is None else found[1]
+
+    def _all_harm(self) -> dict[int, Harm]:
+        """The harm of every candidate, for any pod of this shape and priority."""
+        nominated, height = self._failure.nominated, self._nodes.height
+        crowd = nominated.crowd_from(self._pod.priority) if nominated else None
+        survey = self._survey(np.arange(height), crowd)
+        left = np.flatnonzero(survey.can_fit & (survey.first < survey.room.count))
+        if not len(left):
+            return {}
+        first = survey.first[left]
+        total, number = harm_after(survey.room.part(left), first)
+        started = survey.room.start_ns[first, left].tolist()
+        ranks = self._nodes.name_rank()[left].tolist()
+        highest = survey.room.priority[first, left].tolist()
+        names = (name_key(rank, start) for rank, start in zip(ranks, started, strict=True))
+        harms = zip(highest, total.tolist(), number.tolist(), (-start for start in started), names, strict=True)
+        return dict(zip(left.tolist(), harms, strict=True))
+
+
+def is_small(ranks: PodRanks) -> bool:
+    """Whether no row has so many pods that their sums may be inexact."""
+    return len(ranks.priority) <= MOST_SLOTS
