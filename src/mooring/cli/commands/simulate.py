@@ -33,6 +33,7 @@ from mooring.cli.report import explain as show_explanation
 from mooring.cli.report import tell as tell_story
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
+from mooring.kit.process import relax_collector
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
 from mooring.model.validation.problem import Problem, show
@@ -145,7 +146,8 @@ def simulate(
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
 
     FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input. Workloads
-    (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they would make.
+    (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they would make. With
+    --generate no FILE is needed.
     """
     begin_s = time.perf_counter()
     until_ns = _until(until)
@@ -271,6 +273,8 @@ class _Task:
             registry, notes = self._registry()
             names = not isinstance(arrivals, GeneratedLoad)
             day = Day(objects, arrivals, self.config, registry, self.gates, names_placements=names)
+            if not names:
+                relax_collector()  # a full collection would visit the objects of all nodes and pods again and again
             report = day.run(over_ns if self.until_ns is None else self.until_ns, bar, self.story, file)
         report.notes = note_ignored(self.manifests) + notes + report.notes
         return report
