@@ -19,6 +19,7 @@ from mooring.framework import config as configuration
 from mooring.framework.registry import load_file
 from mooring.model.kinds import KINDS, RESOURCES
 from mooring.scheduler.assembly import all_plugins
+from mooring.sim.reading.load_plan import read_load_plan
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -66,12 +67,14 @@ def enabling(name: str, args: Any = None) -> dict[str, Any]:
     ids=lambda path: path.name,
 )
 def test_every_example_can_be_used(path: Path) -> None:
-    """A manifest can be simulated, a day run, a configuration loaded, a plugin registered; all else is a script."""
+    """A manifest is simulated, a day run or generated, a configuration loaded, a plugin registered; all else is a script."""
     text = path.read_text()
     if path.suffix == ".yaml" and "kind: KubeSchedulerConfiguration" in text:
         assert configuration.load(text).profiles
     elif path.suffix == ".yaml" and "\narrivals:\n" in text:
         assert mooring.simulate(CLUSTER, arrivals=path).arrived
+    elif path.suffix == ".yaml" and "\npods:" in text:
+        assert read_load_plan(str(path)).nodes
     elif path.suffix == ".yaml" and path.parent == EXAMPLES:
         assert mooring.simulate(path).nodes
     elif path.suffix == ".yaml":

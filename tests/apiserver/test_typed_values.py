@@ -3,13 +3,14 @@
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.apiserver.schema import strict
 from mooring.apiserver.schema.fields import fields_of, is_list, is_map, is_type, part_of, table
-from mooring.apiserver.schema.typed_values import _misfit, check_typed, conforms, quantity_fault
+from mooring.apiserver.schema.typed_values import _misfit, check_typed, conforms, has_conforming_spec, quantity_fault
 from mooring.model.api_errors import ApiError
 
 ODD = st.sampled_from(
@@ -93,3 +94,37 @@ def test_a_null_in_a_list_of_plain_values_does_not_fit() -> None:
 def test_every_type_of_the_table_has_a_struct() -> None:
     for name in table().types:
         assert conforms(name, {})
+
+
+# ---- the spec of an object in JSON text
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        {"containers": None, "nodeSelector": {"a": None}},
+        {"priority": 1, "hostNetwork": True, "terminationGracePeriodSeconds": 30},
+        {},
+        {"nodeNam": "n"},
+        {"containers": [{"nam": "c"}]},
+        {"containers": {}},
+        {"priority": "1"},
+        {"containers": [{"resources": {"requests": {"cpu": " 1 "}}}]},
+        "spec",
+    ],
+    ids=str,
+)
+def test_a_spec_conforms_as_text_as_it_does_decoded(spec: Any) -> None:
+    text = msgspec.json.encode({"metadata": {"any": "thing"}, "spec": spec, "other": [1]})
+    assert has_conforming_spec("core.Pod", text) == conforms("core.Pod", {"spec": spec})
+    assert has_conforming_spec("core.Pod", msgspec.Raw(text)) == conforms("core.Pod", {"spec": spec})
+
+
+@pytest.mark.parametrize("text", [b"{}", b'{"spec":null}', b'{"spec":{}', b"[]", b'{"spec":{"nodeName":"\xff"}}'])
+def test_text_without_a_spec_does_not_conform(text: bytes) -> None:
+    assert not has_conforming_spec("core.Pod", text)
+
+
+def test_a_kind_without_a_spec_has_none() -> None:
+    assert not has_conforming_spec("core.ConfigMap", b'{"spec":{}}')

@@ -249,3 +249,34 @@ def test_pods_find_the_namespaces_that_they_live_in() -> None:
         {"at": 1, "name": "b", "namespace": "one", "pod": {"spec": {"affinity": affinity}}},
     ]
     assert run(*entries, objects=objects).pending == 1
+
+
+def test_nothing_is_kept_of_pods_that_are_gone() -> None:
+    """Or else a day of a million pods would need memory for all of them."""
+    entries = [
+        {"every": "10s", "until": "10m", "name": "short", "cpu": "100m", "run": "5s"},
+        {"at": "2s", "every": "1m", "until": "10m", "name": "urgent", "cpu": 2, "run": "5s", "priority": 9},
+    ]
+    there = [a_node("n", cpu="2")]
+    day = Day(there, arrivals_of(entries, there), configuration.default(), names_placements=False)
+    report = day.run()
+    assert (report.arrived, report.placed, report.pending) == (71, 71, 0)
+    assert report.finished == 71 - len(report.preempted) < 71, "some are preempted"
+    assert (day._stays, day._ends, report.placements) == ({}, [], {})
+    assert report.placed_on() == {"n": 71}
+    assert not day._driver.pods() and not day._simulated.scheduler.pods
+
+
+def test_arrivals_need_not_be_in_order() -> None:
+    late, early = arrivals_of([{"at": 5, "name": "late"}]), arrivals_of([{"name": "early"}])
+    report = Day([a_node("n")], [*late, *early], configuration.default()).run()
+    assert [*report.placements] == ["default/early-0", "default/late-0"]
+
+
+def test_all_time_goes_to_some_part() -> None:
+    report = run(FIRST, SECOND)
+    assert [*report.parts_s] == [
+        "set-up", "generating", "arrivals", "decisions", "queue and binding", "ends", "backoffs", "utilisation", "report",
+    ]  # fmt: skip
+    assert all(seconds > 0 for seconds in report.parts_s.values())
+    assert report.peak_bytes is None or report.peak_bytes > 1 << 20

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mooring.cli.report import SHOWN_ALWAYS, evictions_as_json, format_table, story_as_json, tell
+from mooring.model.quantity import show_bytes
 from mooring.sim.day import DayReport, Waits
 from mooring.sim.gauge import Span
 from mooring.sim.results import show_time
@@ -17,8 +18,12 @@ BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 """Characters for 0 to 100 %; the plain ones are for an output encoding without the others."""
 
 
-def day_as_text(report: DayReport, took_s: float, wide: bool) -> Iterator[str]:
-    """The parts of the report in their order, each a block of lines; the last is the summary."""
+def day_as_text(report: DayReport, took_s: float, wide: bool, summary_first: bool = False) -> Iterator[str]:
+    """The parts of the report in their order, each a block of lines. The summary is the last, or else the first, with the
+    time that each part of the work took."""
+    if summary_first:
+        yield _summary(report, took_s)
+        yield _parts(report)
     if report.story is not None:
         yield tell(report.story, wide)
     if report.waits:
@@ -29,7 +34,8 @@ def day_as_text(report: DayReport, took_s: float, wide: bool) -> Iterator[str]:
             yield _span_table(report.spans)
     if wide and report.nodes:
         yield _nodes(report)
-    yield _summary(report, took_s)
+    if not summary_first:
+        yield _summary(report, took_s)
 
 
 def day_as_json(report: DayReport, took_s: float) -> dict[str, Any]:
@@ -39,7 +45,7 @@ def day_as_json(report: DayReport, took_s: float) -> dict[str, Any]:
         "tookSeconds": round(took_s, 3),
         "planned": report.planned,
         "arrived": report.arrived,
-        "placed": len(report.placements),
+        "placed": report.placed,
         "finished": report.finished,
         "pending": report.pending,
         "attempts": report.attempts,
@@ -51,6 +57,8 @@ def day_as_json(report: DayReport, took_s: float) -> dict[str, Any]:
         "placements": report.placements,
         "preempted": evictions_as_json(report.preempted),
         "notes": report.notes,
+        "parts": {part: round(seconds, 6) for part, seconds in report.parts_s.items()},
+        "peakMemoryBytes": report.peak_bytes,
     }
     if report.story is not None:
         answer["story"] = story_as_json(report.story)
@@ -136,7 +144,7 @@ def _nodes(report: DayReport) -> str:
 def _summary(report: DayReport, took_s: float) -> str:
     """The last two lines of the report."""
     fates = [
-        (len(report.placements), f"placed on {_spread(report)}"),
+        (report.placed, f"placed on {_spread(report)}"),
         (report.finished, "finished"),
         (len(report.preempted), "preempted"),
         (report.pending, "pending"),
@@ -146,6 +154,17 @@ def _summary(report: DayReport, took_s: float) -> str:
         f"{report.arrived} {'pod' if report.arrived == 1 else 'pods'} arrived: {told}\n"
         f"{show_seconds(report.simulated_s)} simulated in {took_s:.1f} s, with {report.attempts} attempts"
     )
+
+
+def _parts(report: DayReport) -> str:
+    """Where the time went, and the memory that it needed."""
+    total_s, pods = sum(report.parts_s.values()) or 1.0, max(report.arrived, 1)
+    rows = [
+        (part, f"{seconds:.1f}", f"{100 * seconds / total_s:.0f}%", f"{seconds / pods * 1e6:.0f}")
+        for part, seconds in report.parts_s.items()
+    ]
+    table = "Where the time went\n" + format_table(("PART", "SECONDS", "SHARE", "µs A POD"), rows)
+    return table if report.peak_bytes is None else f"{table}\npeak memory {show_bytes(report.peak_bytes)}"
 
 
 def _spread(report: DayReport) -> str:

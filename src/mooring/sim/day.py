@@ -6,6 +6,7 @@ of simulated time, and events that become due meanwhile happen before the next a
 """
 
 import heapq
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +18,13 @@ from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.sim.arrival_stream import ArrivalStream, ListedArrivals
+from mooring.sim.day_record import PartTimes, Stay, StayFile, peak_memory_bytes
 from mooring.sim.gauge import Span, UtilisationGauge
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import SimulatedEviction, Story
 from mooring.sim.simulated_cluster import SimulatedCluster, count
-
-FINISH, ARRIVE = 0, 1
-"""Kinds of planned events; of two at the same time the lower comes first."""
 
 SPANS = 60
 """How many spans of equal length the report of utilisation has."""
@@ -34,6 +34,19 @@ PATIENCE_NS = 3600 * NS_PER_S
 
 ATTEMPTS_A_POD = 1000
 """How many attempts, as a mean over all pods, may follow each other without an arrival or end before the day stops."""
+
+_PARTS = (
+    "set-up",
+    "generating",
+    "arrivals",
+    "decisions",
+    "queue and binding",
+    "ends",
+    "backoffs",
+    "utilisation",
+    "report",
+)
+"""The parts of a day whose times are reported, in the order of the report."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of pods that have arrived, and of all planned pods."""
@@ -77,6 +90,13 @@ class DayReport:
     """Pods that were placed only by the flush after five minutes: nothing had moved them before."""
     notes: list[str] = field(default_factory=list)
     story: Story | None = None
+    placed: int = 0
+    """How many pods were bound; `placements` has them by name, unless the arrivals were generated."""
+    placed_by_node: Mapping[str, int] = field(default_factory=dict)
+    parts_s: dict[str, float] = field(default_factory=dict, compare=False)
+    """How long each part of the simulation took, in seconds of the machine's clock."""
+    peak_bytes: int | None = field(default=None, compare=False)
+    """The most memory that the process had; None where the system does not say."""
 
     @property
     def pending(self) -> int:
@@ -84,55 +104,77 @@ class DayReport:
 
     def placed_on(self) -> dict[str, int]:
         """Node -> how many pods were bound to it."""
-        counts = Counter(self.placements.values())
-        return {name: counts[name] for name in self.nodes}
+        return {name: self.placed_by_node.get(name, 0) for name in self.nodes}
 
 
 class Day:
     """Runs arrivals on a cluster. Pods that are pending in the input arrive at the beginning and never finish.
 
+    What is kept for a pod goes when the pod is gone, so a day of a million pods needs memory only for those that are there
+    at the same time. `names_placements` is False for a day so large that not even the names of all pods are to be kept.
     Raises ConfigError for a configuration that cannot be built, InputError for objects that contradict each other.
     """
 
     def __init__(
         self,
         objects: Sequence[KubeObject],
-        arrivals: Sequence[Arrival],
+        arrivals: Sequence[Arrival] | ArrivalStream,
         config: KubeSchedulerConfiguration,
         registry: Registry | None = None,
         gates: Mapping[str, bool] | None = None,
+        *,
+        names_placements: bool = True,
     ) -> None:
-        namespaces = missing_namespaces([*objects, *(arrival.pod for arrival in arrivals)])
+        self._parts = PartTimes(_PARTS)
+        self._stream = ListedArrivals(arrivals) if isinstance(arrivals, Sequence) else arrivals
+        namespaces = missing_namespaces([*objects, *self._stream.pods()])
         self._simulated = SimulatedCluster([*objects, *namespaces], config, registry, records=False, gates=gates)
         self._driver = self._simulated.driver
         self._begin_ns = self._simulated.clock.now_ns()
-        self._arrivals = [*(Arrival(0, pod, None) for pod in self._simulated.pending), *arrivals]
-        self._plans: list[tuple[int, int, int, Arrival | str]] = []
-        self._sequence = 0
-        self._arrived: dict[str, Arrival] = {}
-        """By id of the pod."""
+        self._planned = len(self._simulated.pending) + len(self._stream)
+        self._coming = itertools.chain((Arrival(0, pod, None) for pod in self._simulated.pending), self._stream)
+        self._next = next(self._coming, None)
+        self._ends: list[tuple[int, int, str, str]] = []
+        """When pods finish, as a heap: time, a number in the order of planning, key and id of the pod."""
+        self._numbers = itertools.count()
+        self._arrived = 0
+        self._stays: dict[str, Stay] = {}
+        """The pods that are there, by id."""
         self._waits: dict[int, Waits] = {}
-        self._placements: dict[str, str] = {}
+        self._placements: dict[str, str] | None = {} if names_placements else None
+        self._placed_by_node: Counter[str] = Counter()
         self._finished = 0
         self._moved_ns, self._moved_attempts = self._begin_ns, 0
         """The time of the last arrival or end of a pod, and the number of attempts until then."""
         self._was_stopped = False
+        self._file: StayFile | None = None
         self._gauge = UtilisationGauge(self._driver)
         self._driver.on_bound = self._bound
-        for arrival in self._arrivals:
-            self._plan(self._begin_ns + arrival.at_ns, ARRIVE, arrival)
+        self._simulated.on_evicted = self._evicted
+        self._parts.lap("set-up")
 
     def run(
-        self, until_ns: int | None = None, on_progress: Progress | None = None, story: str | None = None
+        self,
+        until_ns: int | None = None,
+        on_progress: Progress | None = None,
+        story: str | None = None,
+        file: StayFile | None = None,
     ) -> DayReport:
-        """Run until nothing is left to happen, or until so much time has passed. `story` names a pod; may raise NoSuchPod."""
-        told = self._simulated.find(story, [arrival.pod for arrival in self._arrivals]) if story is not None else None
+        """Run until nothing is left to happen, or until so much time has passed. `story` names a pod; may raise NoSuchPod.
+        `file` gets a line for each pod."""
+        told = self._find(story) if story is not None else None
         self._simulated.stories.only = told.key if told is not None else ""
+        self._file = file
         end_ns = None if until_ns is None else self._begin_ns + until_ns
+        self._parts.skip()
         while self._step(end_ns):
             if on_progress is not None:
-                on_progress(len(self._arrived), len(self._arrivals))
+                on_progress(self._arrived, self._planned)
         return self._report(told)
+
+    def _find(self, name: str) -> Pod:
+        candidates = self._stream.candidates(name)
+        return self._simulated.find(name, candidates, len(self._stream) - len(candidates))
 
     def _step(self, end_ns: int | None) -> bool:
         """One planned event, one attempt, or a jump to the next event. False at the end of the day."""
@@ -141,56 +183,89 @@ class Day:
             return False
         planned_ns = self._planned_ns()
         if planned_ns is not None and planned_ns <= now_ns:
-            self._let_happen()
+            self._let_happen(planned_ns)
             self._moved_ns, self._moved_attempts = now_ns, self._simulated.scheduler.attempts
             return True
         self._gauge.read()  # before time passes
+        self._parts.lap("utilisation")
         if driver.attempt_once() is not None:
+            self._parts.lap("queue and binding")
             return True
         next_ns = driver.next_ns(planned_ns)
         is_over = next_ns is None or (end_ns is not None and next_ns > end_ns)
         driver.jump((end_ns or now_ns) if is_over or next_ns is None else next_ns)
+        self._parts.lap("backoffs")
         return not is_over
 
     def _is_stuck(self, now_ns: int) -> bool:
         """Whether only attempts without success would follow."""
         attempts = self._simulated.scheduler.attempts - self._moved_attempts
-        is_over = not self._plans and now_ns - self._moved_ns > PATIENCE_NS
-        self._was_stopped = is_over or attempts > ATTEMPTS_A_POD * len(self._arrivals)
+        is_over = not self._ends and self._next is None and now_ns - self._moved_ns > PATIENCE_NS
+        self._was_stopped = is_over or attempts > ATTEMPTS_A_POD * self._planned
         return self._was_stopped
 
     def _planned_ns(self) -> int | None:
         """When the next planned event is due. Drops the end of pods that were preempted."""
-        plans = self._plans
-        while plans and isinstance(what := plans[0][3], str) and ("Pod", what) not in self._driver.objects:
-            heapq.heappop(plans)
-        return plans[0][0] if plans else None
+        ends = self._ends
+        while ends and ("Pod", ends[0][2]) not in self._driver.objects:
+            heapq.heappop(ends)
+        end_ns = ends[0][0] if ends else None
+        if self._next is None:
+            return end_ns
+        arrival_ns = self._begin_ns + self._next.at_ns
+        return arrival_ns if end_ns is None else min(end_ns, arrival_ns)
 
-    def _let_happen(self) -> None:
-        """Carry out the first planned event."""
-        what = heapq.heappop(self._plans)[3]
-        if isinstance(what, Arrival):
-            self._arrived[what.pod.id] = what
-            self._waits_of(what.pod).pending += 1
-            self._driver.create(what.pod)
-        else:
-            self._finished += 1
-            self._driver.delete("Pod", what)
+    def _let_happen(self, when_ns: int) -> None:
+        """Carry out the planned event that is due at this time; of two the end of a pod."""
+        if self._ends and self._ends[0][0] == when_ns:
+            self._finish(*heapq.heappop(self._ends)[2:])
+            self._parts.lap("ends")
+        elif self._next is not None:
+            self._arrive(self._next)
+            self._parts.lap("arrivals")
+            self._next = next(self._coming, None)
+            self._parts.lap("generating")
 
-    def _plan(self, when_ns: int, kind: int, what: Arrival | str) -> None:
-        self._sequence += 1
-        heapq.heappush(self._plans, (when_ns, kind, self._sequence, what))
+    def _arrive(self, arrival: Arrival) -> None:
+        self._arrived += 1
+        self._stays[arrival.pod.id] = Stay(arrival)
+        self._waits_of(arrival.pod).pending += 1
+        self._driver.create(arrival.pod)
+
+    def _finish(self, key: str, pod_id: str) -> None:
+        self._finished += 1
+        self._driver.delete("Pod", key)
+        self._leave(pod_id, "finished")
+
+    def _evicted(self, victim: Pod) -> None:
+        """Pods that were there before the day count for no priority."""
+        if victim.id in self._stays:
+            self._waits_of(victim).preempted += 1
+            self._leave(victim.id, "preempted")
+
+    def _leave(self, pod_id: str, result: str) -> None:
+        stay = self._stays.pop(pod_id)
+        if self._file is not None:
+            self._file.write(stay, self._now_ns(), result)
 
     def _bound(self, pod: Pod) -> None:
         """Note the waiting time, and plan the end of the pod."""
-        arrival = self._arrived[pod.id]
-        now_ns = self._simulated.clock.now_ns()
-        self._placements[pod.key] = pod.spec.node_name
+        stay, now_ns = self._stays[pod.id], self._now_ns()
+        stay.bound_ns, stay.node = now_ns, pod.spec.node_name
+        arrival = stay.arrival
+        self._placed_by_node[stay.node] += 1
+        if self._placements is not None:
+            self._placements[pod.key] = stay.node
         waits = self._waits_of(pod)
         waits.pending -= 1
-        waits.waited_s.append((now_ns - self._begin_ns - arrival.at_ns) / NS_PER_S)
+        waits.waited_s.append((now_ns - arrival.at_ns) / NS_PER_S)
         if arrival.run_ns is not None:
-            self._plan(now_ns + arrival.run_ns, FINISH, pod.key)
+            end_ns = self._begin_ns + now_ns + arrival.run_ns
+            heapq.heappush(self._ends, (end_ns, next(self._numbers), pod.key, pod.id))
+
+    def _now_ns(self) -> int:
+        """The time since the beginning."""
+        return self._simulated.clock.now_ns() - self._begin_ns
 
     def _waits_of(self, pod: Pod) -> Waits:
         waits = self._waits.get(pod.priority)
@@ -199,28 +274,38 @@ class Day:
         return waits
 
     def _report(self, told: Pod | None) -> DayReport:
-        """The results at the end. Preempted pods count for their priority only if they arrived during the day."""
+        """The results at the end."""
         simulated = self._simulated
         self._gauge.read()
-        for eviction in simulated.evictions:
-            if eviction.pod.id in self._arrived:
-                self._waits_of(eviction.pod).preempted += 1
-        return DayReport(
-            (simulated.clock.now_ns() - self._begin_ns) / NS_PER_S,
-            len(self._arrived),
-            len(self._arrivals),
+        self._write_rest()
+        self._parts.move("queue and binding", "decisions", simulated.deciding_ns)
+        report = DayReport(
+            self._now_ns() / NS_PER_S,
+            self._arrived,
+            self._planned,
             self._finished,
             simulated.scheduler.attempts,
             [self._waits[priority] for priority in sorted(self._waits, reverse=True)],
             self._gauge.spans(SPANS),
             self._gauge.mean_used(),
             sorted(node.name for node in self._driver.nodes()),
-            self._placements,
+            self._placements or {},
             simulated.evictions,
             simulated.scheduler.rescued,
             self._notes(),
             simulated.stories.of(told.key) if told is not None else None,
+            self._placed_by_node.total(),
+            self._placed_by_node,
         )
+        self._parts.lap("report")
+        report.parts_s, report.peak_bytes = self._parts.seconds(), peak_memory_bytes()
+        return report
+
+    def _write_rest(self) -> None:
+        """Write the pods that are there at the end, in the order of their arrival."""
+        if self._file is not None:
+            for stay in self._stays.values():
+                self._file.write(stay, None, "pending" if stay.bound_ns is None else "running")
 
     def _notes(self) -> list[str]:
         """Notes about input and outcome."""
@@ -229,7 +314,7 @@ class Day:
             notes.append(
                 f"{count(len(self._simulated.finished), 'finished pod')} left out: finished pods use no resources"
             )
-        late = len(self._arrivals) - len(self._arrived)
+        late = self._planned - self._arrived
         if late:
             notes.append(f"{count(late, 'pod')} would have arrived later")
         if self._was_stopped:

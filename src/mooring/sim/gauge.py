@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mooring.cluster.nodes.table import NodeTable
 from mooring.kit.clock import NS_PER_S
 from mooring.sim.driver import Driver
 
@@ -27,6 +28,46 @@ class Span:
     pending: float
 
 
+class RequestedSums:
+    """What the pods on all nodes request of each resource, kept up to date from the rows that were touched.
+
+    Hot: a sum over the matrix takes 2 ms at 100,000 nodes, and a day of a million pods needs three million of them.
+    """
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._position = -1
+        self._version = -1
+        """Of the places of resources."""
+        self._seen = nodes.amounts.requested.copy()
+        self._sums: list[int] = []
+
+    def refresh(self) -> list[int]:
+        """The sums by place of the resource, as they are now. The caller must not change the list."""
+        nodes, amounts = self._nodes, self._nodes.amounts
+        touches = nodes.touches
+        if touches.end == self._position and amounts.resources_version == self._version:
+            return self._sums
+        rows = touches.since(self._position) if self._position >= 0 else None
+        is_known = amounts.resources_version == self._version and amounts.requested.shape == self._seen.shape
+        if rows is None or not is_known:
+            self._seen = amounts.requested.copy()
+            self._sums = [sum(amounts.tolist()) for amounts in self._seen]
+        else:
+            for row in rows:
+                self._add(row)
+        self._position, self._version = touches.end, amounts.resources_version
+        return self._sums
+
+    def _add(self, row: int) -> None:
+        """Add the difference that a touched row makes."""
+        now = self._nodes.amounts.requested[:, row]
+        for place, change in enumerate((now - self._seen[:, row]).tolist()):
+            if change:
+                self._sums[place] += change
+        self._seen[:, row] = now
+
+
 class UtilisationGauge:
     """Adds up amount times duration.
 
@@ -37,7 +78,7 @@ class UtilisationGauge:
         self._driver = driver
         self._nodes = driver.scheduler.cluster.nodes
         self._begin_ns = self._now_ns = driver.clock.now_ns()
-        self._touched = -1
+        self._requested = RequestedSums(self._nodes)
         self._used: dict[str, int] = {}
         self._pending = 0
         self._used_sums: dict[str, int] = {}
@@ -48,20 +89,18 @@ class UtilisationGauge:
         self._readings = 0
 
     def read(self) -> None:
-        """Add what was read last for the time that has passed, then read again. Sums only if the table was touched."""
+        """Add what was read last for the time that has passed, then read again."""
         now_ns = self._driver.clock.now_ns()
         passed_ns = now_ns - self._now_ns
         if passed_ns:
-            before = self._used_sums
-            self._used_sums = before | {name: before.get(name, 0) + n * passed_ns for name, n in self._used.items()}
+            sums = self._used_sums
+            for name, amount in self._used.items():
+                sums[name] = sums.get(name, 0) + amount * passed_ns
             self._pending_sum += self._pending * passed_ns
             self._now_ns = now_ns
             self._keep_point()
-        touched = self._nodes.touches.end
-        if touched != self._touched:
-            self._touched = touched
-            sums = self._nodes.amounts.requested.sum(1, dtype=np.float64).tolist()
-            self._used = {name: int(sums[index]) for name, index in self._nodes.amounts.resource_book.items()}
+        requested = self._requested.refresh()
+        self._used = {name: requested[place] for name, place in self._nodes.amounts.resource_book.items()}
         self._pending = sum(self._driver.scheduler.pending_counts().values())
 
     def mean_used(self) -> dict[str, float]:
@@ -104,7 +143,7 @@ class UtilisationGauge:
         self._readings += 1
         if self._readings % self._every:
             return
-        self._points.append((self._now_ns, self._used_sums, self._pending_sum))
+        self._points.append((self._now_ns, self._used_sums.copy(), self._pending_sum))
         if len(self._points) > POINTS:
             self._points = self._points[::2]
             self._every *= 2

@@ -3,9 +3,10 @@
 `simulation.py` and `day.py` run on it; they differ only in when pods arrive and when time passes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from time import perf_counter_ns
 from typing import TypeGuard
 
 import msgspec
@@ -73,7 +74,11 @@ class SimulatedCluster:
         self.explained_decisions: dict[str, Decision] = {}
         """Those decisions by key."""
         self._decided: list[str] = []
+        self.deciding_ns = 0
+        """How long all decisions took, on the clock of the machine."""
         self.evictions: list[SimulatedEviction] = []
+        self.on_evicted: Callable[[Pod], None] | None = None
+        """Called with each victim."""
         self.faults: dict[str, str] = {}
         """Faults that the scheduler reported: a sentence -> its cause."""
         self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
@@ -94,8 +99,9 @@ class SimulatedCluster:
     def runner(self, pod: Pod) -> Runner | None:
         return self.scheduler.runner(pod.spec.scheduler_name)
 
-    def find(self, name: str, pods: Iterable[Pod] = ()) -> Pod:
-        """The pod with this `namespace/name` or `name`, in the input or among `pods`. Raises NoSuchPod."""
+    def find(self, name: str, pods: Iterable[Pod] = (), coming: int = 0) -> Pod:
+        """The pod with this `namespace/name` or `name`, in the input or among `pods`. Raises NoSuchPod. `coming` is how many
+        more pods than `pods` will arrive."""
         known = [*(pod for pod in self._pods.values() if not pod.is_finished), *pods]
         found = [pod for pod in known if name in (pod.key, pod.name)]
         if len(found) == 1:
@@ -104,7 +110,9 @@ class SimulatedCluster:
             raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
         if any(name in (pod.key, pod.name) for pod in self.finished):
             raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
-        raise NoSuchPod(f"no pod {name!r} in the input, which has {count(len(known), 'pod')}{_alike(name, known)}")
+        raise NoSuchPod(
+            f"no pod {name!r} in the input, which has {count(len(known) + coming, 'pod')}{_alike(name, known)}"
+        )
 
     def take_decided(self) -> list[str]:
         """Keys of the pods that were decided since the last call; an attempt of a pod group decides several."""
@@ -139,7 +147,10 @@ class SimulatedCluster:
         remembered."""
         if pod.key in self.explained:
             options = replace(options, explain=True)
-        return self._remember(pod, (yield from deciding(runner, pod, cluster, options, seed, interested)))
+        begin_ns = perf_counter_ns()
+        decision = yield from deciding(runner, pod, cluster, options, seed, interested)
+        self.deciding_ns += perf_counter_ns() - begin_ns
+        return self._remember(pod, decision)
 
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
         """Keep what reports need of a decision; without its columns, which are large."""
@@ -154,6 +165,8 @@ class SimulatedCluster:
     def _evicted(self, victim: Pod, preemptor: Pod) -> None:
         pod = self._pods.get(victim.key, victim)
         self.evictions.append(SimulatedEviction(pod, victim.spec.node_name, preemptor.key))
+        if self.on_evicted is not None:
+            self.on_evicted(victim)
 
     def _report(self, text: str, error: Exception | None) -> None:
         self.faults.setdefault(text, "" if error is None else describe(error))

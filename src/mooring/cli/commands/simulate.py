@@ -8,14 +8,11 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from mooring.cli.day_report import day_as_json, day_as_text
 from mooring.cli.options import (
@@ -29,18 +26,23 @@ from mooring.cli.options import (
     registry_with,
     tell_gates,
 )
+from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import as_json, as_tables
 from mooring.cli.report import explain as show_explanation
 from mooring.cli.report import tell as tell_story
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
+from mooring.kit.process import relax_collector
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
 from mooring.model.validation.problem import Problem, show
-from mooring.sim.day import Day
-from mooring.sim.reading.arrivals import ArrivalsError, parse_duration, read_arrivals
+from mooring.sim.day import Day, DayReport
+from mooring.sim.day_record import StayFile
+from mooring.sim.generated_load import GeneratedLoad
+from mooring.sim.reading.arrivals import Arrival, ArrivalsError, parse_duration, read_arrivals
 from mooring.sim.reading.field_checks import Validation
+from mooring.sim.reading.load_plan import LoadPlanError, read_load_plan
 from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.results import Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
@@ -64,6 +66,7 @@ Examples:
   mooring simulate cluster.yaml --explain web-0         why does web-0 go to its node?
   mooring simulate cluster.yaml --story web-0           what happened to web-0, and when?
   mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
+  mooring simulate --generate day.yaml --results r.csv  a generated day of pods: examples/day.yaml has 1,000,000
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
   mooring simulate cluster.yaml --plugin mine.py        with your own plugin, enabled in all profiles
   kubectl get nodes,pods -A -o json | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
@@ -84,7 +87,7 @@ Exit status:
 
 
 @click.command(epilog=EPILOG, short_help="Place the pending pods of a cluster, explain any of them.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="FILE...")
 @config_file
 @plugin_files
 @feature_gates
@@ -115,6 +118,12 @@ Exit status:
     metavar="FILE",
     help="Pods that arrive over time and run for a while (YAML or CSV, see docs/simulation.md).",
 )
+@click.option(
+    "--generate",
+    metavar="FILE",
+    help="Generate nodes, and pods that arrive over time as in public traces (YAML, see docs/simulation.md).",
+)
+@click.option("--results", metavar="FILE", help="Write a line of CSV for each pod of --arrivals or --generate.")
 @click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an exception that a plugin raises.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is pending in the end, or was preempted.")
@@ -128,6 +137,8 @@ def simulate(
     explain: tuple[str, ...],
     story: str | None,
     arrivals: str | None,
+    generate: str | None,
+    results: str | None,
     until: str | None,
     debug: bool,
     exit_code: bool,
@@ -135,11 +146,12 @@ def simulate(
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
 
     FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input. Workloads
-    (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they would make.
+    (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they would make. With
+    --generate no FILE is needed.
     """
+    begin_s = time.perf_counter()
     until_ns = _until(until)
-    if arrivals is not None and explain:
-        refuse("--explain cannot be used with --arrivals; --story POD shows what happened to a pod")
+    _check_use(files, explain, arrivals, generate, results)
     with LateBar("reading") as bar:
         manifests = read(files, sys.stdin.buffer, bar, validation=Validation(validate))
     for warning in manifests.warnings:
@@ -160,11 +172,30 @@ def simulate(
             story,
             until_ns,
             output,
+            results,
             config is not None,
         )
-        is_done = task.place(explain) if arrivals is None else task.run_day(arrivals)
+        if generate is not None:
+            is_done = task.run_generated(generate, begin_s)
+        else:
+            is_done = task.place(explain) if arrivals is None else task.run_day(arrivals)
     if exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
+
+
+def _check_use(
+    files: Sequence[str], explain: Sequence[str], arrivals: str | None, generate: str | None, results: str | None
+) -> None:
+    """Refuse options that cannot be used together."""
+    if not files and generate is None:
+        raise click.MissingParameter(ctx=click.get_current_context(), param_type="argument", param_hint="'FILE...'")
+    over_time = "--arrivals" if arrivals is not None else "--generate" if generate is not None else ""
+    if arrivals is not None and generate is not None:
+        refuse("--generate cannot be used with --arrivals; choose one of the two")
+    if over_time and explain:
+        refuse(f"--explain cannot be used with {over_time}; --story POD shows what happened to a pod")
+    if results is not None and not over_time:
+        refuse("--results needs --arrivals or --generate; without them the report names every pod")
 
 
 def _warn(problem: object) -> None:
@@ -190,6 +221,8 @@ class _Task:
     story: str | None
     until_ns: int | None
     output: str
+    results: str | None
+    """A file that gets a line for each pod of a day."""
     has_config: bool
     """Whether --config was given; it replaces the configuration of a snapshot."""
 
@@ -213,17 +246,44 @@ class _Task:
             arrivals = read_arrivals(path, objects, self.validation, _warn)
         except ArrivalsError as error:
             refuse(*error.problems)
-        begin = time.perf_counter()
-        with _own_output(), LateBar("simulating") as bar:
+        begin_s = time.perf_counter()
+        report = self._simulate(objects, arrivals)
+        return self._show_day(report, time.perf_counter() - begin_s)
+
+    def run_generated(self, path: str, begin_s: float) -> bool:
+        """Generate a load and let its pods arrive. Returns the same as `run_day`."""
+        objects, read_s = self._objects(), time.perf_counter() - begin_s
+        try:
+            load = GeneratedLoad(read_load_plan(path), objects)
+        except LoadPlanError as error:
+            refuse(*(problem.at(problem.where, path) for problem in error.problems))
+        told = f"{len(load)} pods of {len(load.templates)} templates, {len(load.nodes)} nodes"
+        click.echo(f"generated {told}, from {path}", err=True)
+        planned_s = time.perf_counter() - begin_s - read_s
+        report = self._simulate([*objects, *load.nodes], load, load.over_ns)
+        generated_s = planned_s + report.parts_s.pop("generating", 0)
+        report.parts_s = {"reading": read_s, "generating": generated_s, **report.parts_s}
+        return self._show_day(report, time.perf_counter() - begin_s, is_generated=True)
+
+    def _simulate(
+        self, objects: Sequence[KubeObject], arrivals: Sequence[Arrival] | GeneratedLoad, over_ns: int | None = None
+    ) -> DayReport:
+        """The report of a day, which ends at --until, or else after `over_ns`."""
+        with _own_output(), _stays(self.results) as file, LateBar("simulating") as bar:
             registry, notes = self._registry()
-            day = Day(objects, arrivals, self.config, registry, self.gates)
-            report = day.run(self.until_ns, bar, self.story)
-        took_s = time.perf_counter() - begin
+            names = not isinstance(arrivals, GeneratedLoad)
+            day = Day(objects, arrivals, self.config, registry, self.gates, names_placements=names)
+            if not names:
+                relax_collector()  # a full collection would visit the objects of all nodes and pods again and again
+            report = day.run(over_ns if self.until_ns is None else self.until_ns, bar, self.story, file)
         report.notes = note_ignored(self.manifests) + notes + report.notes
+        return report
+
+    def _show_day(self, report: DayReport, took_s: float, is_generated: bool = False) -> bool:
         if self.output == "json":
             _print_json(day_as_json(report, took_s))
         else:
-            _print([*day_as_text(report, took_s, self.output == "wide")], report.notes)
+            _print([*day_as_text(report, took_s, self.output == "wide", is_generated)], report.notes)
         return not report.pending and not report.preempted
 
     def _registry(self) -> tuple[Registry, list[str]]:
@@ -235,6 +295,21 @@ class _Task:
 
     def _objects(self) -> list[KubeObject]:
         return [manifest.object for manifest in self.manifests.objects]
+
+
+@contextmanager
+def _stays(path: str | None) -> Iterator[StayFile | None]:
+    """The file of results, if there is to be one."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  # the problem of opening it is its own
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        refuse(Problem("", f"cannot be written: {reason}", file=path))
+    with file:
+        yield StayFile(file)
 
 
 def _own_output() -> AbstractContextManager[object]:
@@ -269,38 +344,3 @@ def _print(parts: Sequence[str], notes: Sequence[str]) -> None:
     click.echo("\n\n".join(parts))
     for note in notes:
         click.echo(f"note: {note}", err=True)
-
-
-# ---- the progress bar
-
-PATIENCE_S = 1.0
-"""Most simulations are faster than this and show no bar."""
-
-
-class LateBar:
-    """A progress bar that appears after PATIENCE_S, and only on a terminal. Call it with (done, total)."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._begin = time.monotonic()
-        self._bar: Progress | None = None
-        self._watched = sys.stderr.isatty()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._bar is None:
-            if not self._watched or time.monotonic() - self._begin < PATIENCE_S:
-                return
-            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._bar.add_task(self._what, total=total)
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total)

@@ -185,6 +185,9 @@ class _Envelope(msgspec.Struct, rename="camel"):
     items: list[msgspec.Raw] | None = None
 
 
+_envelope = msgspec.json.Decoder(_Envelope)
+
+
 class _JsonFault(ValueError):
     def __init__(self, text: bytes, position: int, reason: str) -> None:
         super().__init__(f"the text does not parse ({reason})")
@@ -297,7 +300,7 @@ def _peek(body: Any) -> tuple[Any, Any, Any]:
     """kind, apiVersion and items. Raises TypeError if the body is not an object."""
     if isinstance(body, msgspec.Raw):
         try:
-            envelope = msgspec.json.decode(body, type=_Envelope)
+            envelope = _envelope.decode(body)
         except msgspec.ValidationError:
             return _peek(msgspec.json.decode(body))
         return envelope.kind, envelope.api_version, envelope.items

@@ -1,0 +1,81 @@
+"""What is recorded while a day passes: the stay of each pod as a line of a file, and how long each part of the work took."""
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TextIO
+
+from mooring.kit.clock import NS_PER_S
+from mooring.sim.reading.arrivals import Arrival
+
+# ---- stays
+
+
+@dataclass(slots=True)
+class Stay:
+    """A pod of the day, from its arrival until it is gone. Times are since the beginning."""
+
+    arrival: Arrival
+    bound_ns: int | None = None
+    node: str = ""
+
+
+class StayFile:
+    """Writes one line of CSV for each pod when it is gone, and for the others at the end: nothing of it is kept in memory.
+
+    A pod is `finished`, `preempted`, `running` or `pending`; times are in seconds since the beginning, empty if unknown.
+    """
+
+    HEAD = "pod,priority,arrived,bound,ended,node,result\n"
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        file.write(self.HEAD)
+
+    def write(self, stay: Stay, ended_ns: int | None, result: str) -> None:
+        pod, bound, ended = stay.arrival.pod, _seconds(stay.bound_ns), _seconds(ended_ns)
+        arrived = _seconds(stay.arrival.at_ns)
+        self._file.write(f"{pod.key},{pod.priority},{arrived},{bound},{ended},{stay.node},{result}\n")
+
+
+def _seconds(time_ns: int | None) -> str:
+    return "" if time_ns is None else f"{time_ns / NS_PER_S:.3f}"
+
+
+# ---- where the time goes
+
+
+class PartTimes:
+    """A stopwatch that gives all time to one of the parts: `lap` names the part that has just ended."""
+
+    def __init__(self, parts: Iterable[str]) -> None:
+        self._ns = dict.fromkeys(parts, 0)
+        self._since_ns = time.perf_counter_ns()
+
+    def lap(self, part: str) -> None:
+        now_ns = time.perf_counter_ns()
+        self._ns[part] += now_ns - self._since_ns
+        self._since_ns = now_ns
+
+    def skip(self) -> None:
+        """The time since the last lap belongs to no part."""
+        self._since_ns = time.perf_counter_ns()
+
+    def move(self, whole: str, part: str, part_ns: int) -> None:
+        """Show what was measured inside another part on its own."""
+        self._ns[whole] -= part_ns
+        self._ns[part] += part_ns
+
+    def seconds(self) -> dict[str, float]:
+        return {part: ns / NS_PER_S for part, ns in self._ns.items()}
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory that this process had so far; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
