@@ -39,8 +39,9 @@ from mooring.model.meta import Wire
 from mooring.model.node import Taint
 from mooring.model.quantity import QuantityError, QuantityText, parse
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+from mooring.sim.input_errors import UnusableInput
 from mooring.sim.reading.arrivals import parse_duration
-from mooring.sim.reading.documents import DocumentPlace, ManifestFile, UnusableInput
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile
 from mooring.sim.reading.field_checks import nearest
 from mooring.sim.reading.lines import lines_of
 
