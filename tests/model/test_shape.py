@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from build import a_pod
@@ -30,6 +31,18 @@ DIFFERENCES: list[Any] = [
     pytest.param({"volumes": [{"name": "v", "image": {"reference": "data"}}]}, id="image volumes"),
     pytest.param({"status": {"resources": {"requests": {"cpu": "9"}}}}, id="resources in force"),
 ]
+
+
+def test_pods_of_one_template_share_the_parts_of_their_specs_that_the_shape_has() -> None:
+    """Thousands of equal containers and terms would take more than half of the memory of all pods."""
+    template: dict[str, Any] = {"cpu": "1", "nodeSelector": {"disk": "ssd"}, "tolerations": [{"operator": "Exists"}]}
+    one, other = a_pod("one", **template, priority=1), a_pod("other", **template, priority=2, nodeName="n")
+    before = msgspec.json.encode(other)
+    assert one.shape is other.shape
+    assert one.spec.containers is other.spec.containers
+    assert one.spec.tolerations is other.spec.tolerations
+    assert (one.spec.priority, other.spec.priority, other.spec.node_name) == (1, 2, "n")
+    assert msgspec.json.encode(other) == before
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES)
