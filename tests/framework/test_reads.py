@@ -10,10 +10,12 @@ from build import FreshValues, a_cluster, a_node, a_pod
 from mooring.framework import config
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
+from mooring.framework.status import SKIP_FOR_NOW, SKIP_SHAPE
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
 from mooring.scheduler.assembly import all_plugins, build_runners, build_scheduler
+from mooring.scheduler.decide import DecideOptions, decide
 
 ZONE = "topology.kubernetes.io/zone"
 WHEN = "DuringSchedulingIgnoredDuringExecution"
@@ -94,6 +96,41 @@ def test_a_plugin_reads_no_more_of_a_pod_than_it_declares(question: Any, rows: A
         assert asked.reads is Reads.SHAPE
         call = (lambda context, _: asked(context)) if before == "pre_filter" else asked
         assert recorded(POD, call, rows) <= allowed
+
+
+OF_KIN = {"pod.label_set", "pod.labels", "pod.namespace", "pod.controller", "pod.shape"}
+"""What SKIP_FOR_NOW may depend on beside a part of the shape; the shape of the pod itself is recorded as well."""
+
+
+@pytest.mark.parametrize("asked", RUNNER.asked, ids=[f"{each[1].name} {each[0]}" for each in RUNNER.asked])
+def test_a_skip_that_is_kept_follows_from_the_part_that_the_plugin_declares(asked: Any) -> None:
+    point, plugin, part = asked
+    rows = slice(0, 8)
+    said: list[Any] = []
+
+    def call(context: Any, _: Any) -> None:
+        said.append(plugin.pre_filter(context) if point == "PreFilter" else plugin.pre_score(context, rows))
+
+    read = recorded(a_pod(cpu="1", labels={"app": "x"}), call, rows)
+    if said == [SKIP_SHAPE]:
+        assert read <= set(part.value)
+    elif said == [SKIP_FOR_NOW]:
+        assert read <= set(part.value) | OF_KIN
+
+
+def test_skips_are_kept_for_pods_without_rules_about_other_pods() -> None:
+    """Or else each attempt asks PodTopologySpread and InterPodAffinity for nothing."""
+    runner, pod = build_runners(config.default())["default-scheduler"], a_pod(labels={"app": "x"})
+    decide(runner, pod, CLUSTER, DecideOptions())
+    memo = runner.kept.memo(runner, pod.shape, CLUSTER.nodes)
+    quiet = {(key[0], key[1]) for part in memo.parts for key in part.quiet}
+    assert quiet == {
+        ("InterPodAffinity", "PreFilter"),
+        ("InterPodAffinity", "PreScore"),
+        ("PodTopologySpread", "PreScore"),
+    }
+    assert memo.pre_filter_plan is not None
+    assert "PodTopologySpread" in memo.pre_filter_plan.skipped
 
 
 def test_the_recording_shows_what_is_read() -> None:

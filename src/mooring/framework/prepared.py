@@ -46,10 +46,14 @@ class PreparedProfile:
         self.weights = [profile.weights[plugin.name] for plugin in self.scores]
         asked = _asked(profile.pre_filters, "pre_filter"), _asked(profile.pre_scores, "pre_score")
         self.pre_filter_plans, self.pre_score_plans = PlanBook("PreFilter", asked[0]), PlanBook("PreScore", asked[1])
-        self._asked = [("asked before Filter", *each) for each in asked[0]] + [
-            ("before Score", *each) for each in asked[1]
+        self.asked = [
+            (point, plugin, part)
+            for point, plugins in zip(("PreFilter", "PreScore"), asked, strict=True)
+            for _, plugin, part in plugins
         ]
-        named = {part for _, _, _, part in self._asked}
+        """The PreFilter and PreScore plugins whose answer depends on more than the shape, with the part of it that a skip
+        may follow from."""
+        named = {part for _, _, part in self.asked}
         questions = [self._questions_about(part) for part in PodPart]
         self.parts = tuple(each for each in questions if each.is_any or each.part in named)
         """What is kept, by part of a shape."""
@@ -99,7 +103,7 @@ class PreparedProfile:
         asked = [(each.point, each.index, each.weight, each.plugin) for each in questions]
         asked += [("PreFilter", index, 1, plugin) for index, plugin in _fixed(profile.pre_filters, "pre_filter", part)]
         asked += [("PreScore", index, 1, plugin) for index, plugin in _fixed(profile.pre_scores, "pre_score", part)]
-        asked += [(point, index, 1, plugin) for point, index, plugin, goes_by in self._asked if goes_by is part]
+        asked += [(f"asked at {point}", 0, 1, plugin) for point, plugin, goes_by in self.asked if goes_by is part]
         if not all(plugin.is_same_in_all_profiles for _, _, _, plugin in asked):
             return object()
         described = [(*place, type(plugin), show(profile.args.get(plugin.name))) for *place, plugin in asked]
