@@ -1,6 +1,6 @@
 """The objects of the embedded API server, as its scheduler writes and reads them in this process.
 
-This is not beside the same over HTTP (`live`), so that `mooring run` does not import the API server (60 ms).
+This is not beside the same over HTTP (`live`), so that `mooring run` does not import the API server (20 ms).
 """
 
 from typing import Any

@@ -26,7 +26,7 @@ class KeyedHeap(Generic[T]):
     heapq in C 10,000 items are pushed and popped in 1.4 µs each; sifting in Python with an index of positions took 4.8.
 
     Hot: most items come in order (pods, by their time). Those are in a sorted queue beside the heap, `_run`: of 3,000 pods
-    the next one is popped in 0.3 µs instead of 3.
+    the next one is popped in 0.2 µs instead of 1.0.
     """
 
     __slots__ = ("_heap", "_live", "_name", "_order", "_run", "_versions")

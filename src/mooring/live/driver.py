@@ -41,7 +41,7 @@ MAX_BINDS = 512
 assumed pods would pile up behind a slow API server, and each bind would time out."""
 REFILL = 64
 """After MAX_BINDS, attempts go on once so many binds are answered, and not after each: that would be a turn of the loop for
-each pod (25 µs), and an API server that is busy with the other binds does not notice."""
+each pod, and an API server that is busy with the other binds does not notice."""
 LONGEST_REST_S = 1.0
 """The longest pause of the loop without news: it checks the fence at least this often."""
 
