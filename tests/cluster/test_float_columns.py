@@ -83,3 +83,14 @@ def test_columns_follow_the_table(seed: int) -> None:
             followed.is_exact = fresh.is_exact
             assert state(followed) == state(fresh)
             assert (fresh.lacks <= followed.lacks).all()
+
+
+def test_columns_follow_a_resource_that_gets_a_place_without_a_change_of_nodes() -> None:
+    cluster = Cluster()
+    cluster.put(a_node("n", allocatable={f"example.com/r{number}": 2 for number in range(9)}))
+    assert cluster.float_columns().divisor.shape[0] == len(cluster.nodes.amounts.allocatable)
+    for number in range(9):
+        cluster.nodes.amounts.resource(f"example.com/r{number}")
+    floats = cluster.float_columns()
+    assert floats.divisor.shape[0] == len(cluster.nodes.amounts.allocatable)
+    assert floats.divisor[cluster.nodes.amounts.resource("example.com/r8"), 0] == 2

@@ -92,10 +92,6 @@ class Follower:
         self._logs = logs
         self._positions = [0] * len(logs)
 
-    def is_at_end(self) -> bool:
-        """Whether nothing is new."""
-        return all(position == log.end for log, position in zip(self._logs, self._positions, strict=True))
-
     def news(self) -> list[int] | None:
         """The rows touched since the last call in any of the logs, each once, ascending; None when that is not known."""
         rows = self.peek()

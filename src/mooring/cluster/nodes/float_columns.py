@@ -11,7 +11,6 @@ more than rounding can carry a number below 128 (half a unit in its last place i
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.change_log import Follower
 from mooring.cluster.nodes.kernels import Floats, Mask, SmallInts, balance_of_floats, balance_of_two
 from mooring.cluster.nodes.table import NodeTable
 
@@ -29,7 +28,10 @@ class FloatColumns:
 
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
-        self._news, self._node_news = Follower(nodes.touches), Follower(nodes.node_touches)
+        self._position = self._node_position = 0
+        """How far the touches of rows, and those of nodes among them, are taken in."""
+        self._version = -1
+        """Of the places of resources."""
         self._layout: tuple[int, ...] = ()
         """The sizes and places that the matrices fit; any change means to build them anew."""
         self.divisor: Floats = np.zeros((0, 0))
@@ -48,9 +50,11 @@ class FloatColumns:
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
         nodes, amounts = self.nodes, self.nodes.amounts
-        if self._layout and self._news.is_at_end():
-            return
-        rows, changed = self._news.news(), self._node_news.news()
+        if self._layout and self._position == nodes.touches.end and self._version == amounts.resources_version:
+            return  # Hot: two plugins ask in a decision
+        rows, changed = nodes.touches.since(self._position), nodes.node_touches.since(self._node_position)
+        self._position, self._node_position = nodes.touches.end, nodes.node_touches.end
+        self._version = amounts.resources_version
         places = amounts.resources_version, len(amounts.allocatable)
         layout = (nodes.capacity, nodes.height, nodes.node_set_version, *places)
         if rows is None or changed is None or layout != self._layout or len(rows) * 8 > nodes.height:

@@ -122,13 +122,13 @@ def _apply(constraint: TopologySpreadConstraint, selector: Selector, namespace: 
 # ---- The selector of default constraints: what the pod's services and its controller select.
 
 
-# The kinds that upstream's DefaultSelector reads.
-_SOURCES = (Service, ReplicationController, ReplicaSet, StatefulSet)
-
-
 def selector_source_version(cluster: Cluster) -> int:
-    """Grows whenever an object changes from which selectors are derived: part of the key of what is kept."""
-    return sum(cluster.versions[kind] for kind in _SOURCES)
+    """Grows whenever an object changes from which selectors are derived: part of the key of what is kept.
+
+    The kinds are those that upstream's DefaultSelector reads.
+    """
+    versions = cluster.versions  # Hot: asked in every attempt
+    return versions[Service] + versions[ReplicationController] + versions[ReplicaSet] + versions[StatefulSet]
 
 
 def derived_selector(cluster: Cluster, pod: Pod) -> Selector:
