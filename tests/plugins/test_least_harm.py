@@ -498,3 +498,18 @@ def test_a_node_that_gets_worse_is_not_chosen_for_what_it_was(promised: Form, po
     for node in ("n1", "n2"):
         world.change(("place", (node, 4, promised, None, False)))
         compare(world, pod, kept)
+
+
+def test_verdicts_beside_nominated_pods_follow_each_change() -> None:
+    """What is kept for a shape is compared after the reasons for a rejection change, and after they are gone."""
+    world, kept = a_full_world(), a_plugin()
+    pods = [a_random_pod(f"pre{i}", PLAIN, 0) for i in range(2)]
+    world.change(("promise", ("y", "n0", 20, PLAIN)))  # without any nominated pod nothing is kept
+    steps: list[tuple[str, Any]] = [("nothing", None)] * 3
+    steps += [("promise", ("x", "n1", 20, PLAIN)), ("displace", 2), ("withdraw", "x")]
+    steps += [("place", ("n1", 0, PLAIN, None, False)), ("promise", ("pre0", "n1", 20, PLAIN)), ("displace", 2)]
+    steps += [("node", ("n1", 2, 0, 2, False)), ("place", ("n1", 0, PLAIN, None, False)), ("withdraw", "pre0")]
+    for step in steps:
+        world.change(step)
+        for pod in pods:
+            compare(world, pod, kept)
