@@ -14,9 +14,9 @@ import msgspec
 
 from mooring.framework import config
 from mooring.framework.context import SchedulingContext
+from mooring.framework.feasible import PASSED
 from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
 from mooring.framework.points import PermitPlugin, Wait
-from mooring.framework.ranking import PASSED
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection, curable
 from mooring.kit.clock import NS_PER_S, VirtualClock

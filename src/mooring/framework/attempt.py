@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.asking import (
     AttemptError,
     ask_filter,
@@ -22,8 +21,9 @@ from mooring.framework.asking import (
     scoring,
 )
 from mooring.framework.context import SchedulingContext
+from mooring.framework.feasible import NARROWED_OUT, PASSED, FeasibleRows, MaskedTotals, with_value
 from mooring.framework.memo import ASK, PluginPlan, ShapeMemo
-from mooring.framework.part_memo import First, Integers, PartOutcomes, outcomes_of_skips
+from mooring.framework.part_memo import PartOutcomes, outcomes_of_skips
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
     Codes,
@@ -36,7 +36,6 @@ from mooring.framework.points import (
     Scores,
 )
 from mooring.framework.prepared import PreparedProfile
-from mooring.framework.ranking import NARROWED_OUT, PASSED, RowRanking
 from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, Code, Rejection, describe, final
 from mooring.model.shape import PodPart
 
@@ -90,68 +89,10 @@ class ScoreCard:
     by_plugin: dict[str, Scores] = field(default_factory=dict)
 
 
-class FeasibleRows:
-    """The rows that passed every filter. Hot: how many is known at once; which, only when a plugin asks for them."""
-
-    __slots__ = ("_passed", "_rows", "count")
-
-    def __init__(self, first: First) -> None:
-        """`first` has PASSED for these rows, and something else for the others."""
-        self._passed: Mask | None = first == PASSED
-        self.count = int(np.count_nonzero(self._passed))
-        self._rows: Rows | None = slice(0, len(first)) if self.count == len(first) else None
-
-    @classmethod
-    def of(cls, rows: Rows, count: int) -> "FeasibleRows":
-        """These rows, of which there are so many."""
-        self = object.__new__(cls)
-        self._passed, self._rows, self.count = None, rows, count
-        return self
-
-    @property
-    def rows(self) -> Rows:
-        if self._rows is None:
-            assert self._passed is not None
-            self._rows = self._passed.nonzero()[0]
-        return self._rows
-
-    def mask(self, totals: Integers) -> Integers:
-        """The totals of all rows, with the lowest number where a row did not pass."""
-        assert self._passed is not None
-        totals = totals[: len(self._passed)]
-        if self.count == len(totals):
-            return totals
-        masked: Integers = np.where(self._passed, totals, totals.dtype.type(np.iinfo(totals.dtype).min))
-        return masked
-
-
-@dataclass(slots=True)
-class MaskedTotals:
-    """The outcome of scoring where only kept scores tell nodes apart, row by row. Do not write to it."""
-
-    totals: Integers
-    """For all rows; what did not pass has the lowest number."""
-    added: int
-    """What the other scores add to each."""
-    count: int
-    """The number of feasible rows."""
-
-
-@dataclass(slots=True)
-class RankedRows:
-    """The outcome of scoring where only kept scores tell nodes apart: all others add the same to each total."""
-
-    ranking: RowRanking
-    added: int
-    """What the others add."""
-    count: int
-    """The number of feasible rows."""
-
-
 class Attempt:
     """One attempt: call pre_filter, filter and score, in this order."""
 
-    __slots__ = ("_first", "_has_learned", "_memo", "_no_filter", "_no_score", "_own_kin", "context", "runner")
+    __slots__ = ("_has_learned", "_memo", "_no_filter", "_no_score", "_own_kin", "context", "runner")
 
     def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
         self.runner = runner
@@ -162,8 +103,6 @@ class Attempt:
         self._own_kin: tuple[Any, ...] | None = None
         self._has_learned = False
         """Whether a plugin skips that the plan has as one to ask."""
-        self._first: First | None = None
-        """What the kept filters say."""
 
     # ---- PreFilter
 
@@ -276,8 +215,7 @@ class Attempt:
         caller, context, status = self.runner.caller, self.context, ERROR
         began_ns = caller.began()
         try:
-            self._first = self._memo.first_rejections(context)
-            kept = self._first[: context.nodes.height]
+            kept = self._memo.first_rejections(context)[: context.nodes.height]
             verdicts = Verdicts(kept, kept=kept)
             if narrowing.names is not None:
                 verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
@@ -347,7 +285,7 @@ class Attempt:
         rejected = everywhere != 0
         if np.count_nonzero(rejected):
             verdicts.codes[index] = everywhere
-            verdicts.first = np.where(rejected, np.int8(index), verdicts.first)
+            verdicts.first = with_value(verdicts.first, rejected, index)
 
     # ---- Score
 
@@ -356,12 +294,12 @@ class Attempt:
         feasible = FeasibleRows.of(rows, count_rows(self.context, rows))
         return self._measured(feasible, lambda: self._totals(feasible, explain))
 
-    def best(self, verdicts: Verdicts) -> ScoreCard | RankedRows | MaskedTotals | None:
+    def best(self, verdicts: Verdicts) -> ScoreCard | MaskedTotals | None:
         """The same, where only the best node is wanted; None: fewer than two passed."""
         feasible = FeasibleRows(verdicts.first)
         if feasible.count < 2:
             return None
-        return self._measured(feasible, lambda: self._find_best(verdicts, feasible))
+        return self._measured(feasible, lambda: self._find_best(feasible))
 
     def _measured(self, feasible: FeasibleRows, score: Callable[[], C]) -> C:
         caller, point, status = self.runner.caller, "PreScore", ERROR
@@ -392,7 +330,7 @@ class Attempt:
                 card.by_plugin[plugin.name] = np.zeros(len(card.totals), np.int64) + weighted
         return card
 
-    def _find_best(self, verdicts: Verdicts, feasible: FeasibleRows) -> ScoreCard | RankedRows | MaskedTotals:
+    def _find_best(self, feasible: FeasibleRows) -> ScoreCard | MaskedTotals:
         """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart."""
         context = self.context
         kept_sum, added, parts = self._memo.score_sum(context), 0, []
@@ -410,10 +348,6 @@ class Attempt:
             for part in parts:
                 totals += part
             return ScoreCard(rows, totals)
-        if self._first is not None and verdicts.first is verdicts.kept:
-            ranking = self._memo.ranking(context.nodes, self._first, kept_sum)
-            if ranking is not None:
-                return RankedRows(ranking, added, feasible.count)
         return MaskedTotals(feasible.mask(kept_sum), added, feasible.count)
 
     def _weighted(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:

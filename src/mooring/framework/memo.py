@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.nodes.kernels import Integers
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import KeptValues, SchedulingContext
-from mooring.framework.part_memo import Bookmark, ByteCount, First, Integers, KeptColumn, PartMemo, PartOutcomes
+from mooring.framework.feasible import DEAD, PASSED, First
+from mooring.framework.part_memo import Bookmark, ByteCount, KeptColumn, PartMemo, PartOutcomes
 from mooring.framework.points import Plugin, Rows
-from mooring.framework.ranking import DEAD, PASSED, RowRanking
 from mooring.model.shape import PodPart
 
 MEMO_OVERHEAD_BYTES = 10_000
 """What a memo takes beside its arrays: dictionaries, plans, values of plugins. Measured over 2,000 templates: 10,300."""
-_MOST_CHANGED = 16
-"""Changed rows up to which a ranking is kept up to date: looking through a block takes 5 µs, all 5,000 rows 30 µs."""
 
 ASK = object()
 """In a plan: the plugin has to be asked."""
@@ -155,11 +154,6 @@ class ShapeMemo:
         """How far all parts, and not only these, have followed the changes of nodes."""
         self._combined_first: _CombinedColumn | None = None
         self._combined_sum: _CombinedColumn | None = None
-        self._ranking: RowRanking | None = None
-        """Made when the shape comes again after few changes; None: it would cost more than it saves."""
-        self._ranked: tuple[First, Integers] | None = None
-        """The columns that were ranked."""
-        self._ranked_at = Bookmark()
         self._noted_bytes = MEMO_OVERHEAD_BYTES
         self._byte_count.bytes += MEMO_OVERHEAD_BYTES
 
@@ -241,27 +235,11 @@ class ShapeMemo:
         """The raw scores of one kept plugin that normalises, for all rows, as of the last refresh; None: all 0."""
         return _values_of(index, (column for part in self._scoring for column in part.normalized or ()))
 
-    # ---- the best rows
-
-    def ranking(self, nodes: NodeTable, first: First, totals: Integers) -> RowRanking | None:
-        """The rows by their totals, those that `first` says pass; None: too many have changed since the last time."""
-        is_same = self._ranked is not None and self._ranked[0] is first and self._ranked[1] is totals
-        rows = self._ranked_at.news(nodes, nodes.touches) if is_same else None
-        self._ranked_at.move(nodes, nodes.touches)
-        if rows is None or isinstance(rows, slice) or len(rows) > _MOST_CHANGED:
-            # It is made if few rows change until the shape comes again.
-            self._ranked, self._ranking = (first, totals), None
-        elif self._ranking is None:
-            self._ranking = RowRanking(nodes, first, totals)
-        elif len(rows):
-            self._ranking.update(rows.tolist())
-        return self._ranking
-
     # ---- memory
 
     @property
     def own_bytes(self) -> int:
-        owned = (self._ranking, self._combined_first, self._combined_sum)
+        owned = (self._combined_first, self._combined_sum)
         return MEMO_OVERHEAD_BYTES + sum(each.nbytes for each in owned if each is not None)
 
     def note_bytes(self) -> None:

@@ -11,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.framework.feasible import PASSED
 from mooring.framework.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap, unwrapped
 from mooring.framework.points import NoRoom, Plugin, Wait
 from mooring.framework.profiles import Profile
-from mooring.framework.ranking import PASSED
 from mooring.framework.status import Code, Rejection, Sentinel
 from mooring.kit.clock import Clock
 from mooring.kit.metrics import Histogram, MetricRegistry

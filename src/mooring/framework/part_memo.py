@@ -14,17 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import RowLog
-from mooring.cluster.nodes.kernels import MAX_SCORE
+from mooring.cluster.nodes.kernels import MAX_SCORE, Integers
 from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
+from mooring.framework.feasible import PASSED, First
 from mooring.framework.points import Plugin, Reads, Rows, ScorePlugin
-from mooring.framework.ranking import PASSED
 from mooring.model.shape import PodPart
 
-Integers = NDArray[np.signedinteger[Any]]
-"""Numbers in as few bytes as hold them."""
-First = NDArray[np.int8]
-"""By row: the index of the first filter that rejects it, or PASSED."""
 MAX_QUIET = 4096
 """Kinds of pods for which SKIP_FOR_NOW is remembered: some 200 bytes each."""
 _MAX_INT16 = (1 << 15) - 1

@@ -10,12 +10,12 @@ from mooring.framework.asking import ask_filter, ask_filter_row, ask_score, ask_
 from mooring.framework.config.problems import show
 from mooring.framework.context import SchedulingContext
 from mooring.framework.crowded_columns import CrowdedBook
+from mooring.framework.feasible import PASSED
 from mooring.framework.memo import PlanBook, ShapeMemo
 from mooring.framework.part_memo import ByteCount, KeptQuestion, PartMemo, PartQuestions
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import FilterPlugin, Plugin, Reads, ScorePlugin
 from mooring.framework.profiles import Profile
-from mooring.framework.ranking import PASSED
 from mooring.model.shape import PodPart
 
 

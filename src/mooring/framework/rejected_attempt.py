@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempt import Attempt, Verdicts, count_codes, rejecting_filters
 from mooring.framework.context import SchedulingContext
-from mooring.framework.ranking import DEAD, NARROWED_OUT
+from mooring.framework.feasible import DEAD, NARROWED_OUT
 from mooring.framework.status import Code, Rejection
 from mooring.framework.what_if import RowArray
 

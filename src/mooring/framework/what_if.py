@@ -20,8 +20,8 @@ from mooring.framework.asking import AttemptError, ask_filter, ask_filter_row, f
 from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.context import CycleState, SchedulingContext
 from mooring.framework.crowded_columns import CrowdedColumns
+from mooring.framework.feasible import PASSED
 from mooring.framework.points import FilterPlugin, PreFilterExtensions, Reads, ResourceDemand
-from mooring.framework.ranking import PASSED
 from mooring.framework.status import Rejection, describe
 from mooring.model.pod import Pod
 

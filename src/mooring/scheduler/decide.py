@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import Attempt, MaskedTotals, Narrowing, PodRejected, RankedRows, ScoreCard, Verdicts
+from mooring.framework.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
-from mooring.framework.part_memo import Integers
+from mooring.framework.feasible import NARROWED_OUT, PASSED, MaskedTotals, nth
 from mooring.framework.points import Rows
 from mooring.framework.prepared import SearchCursor
-from mooring.framework.ranking import NARROWED_OUT, PASSED, RowRanking
 from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
 from mooring.framework.what_if import leave_room
@@ -43,48 +42,34 @@ BEST = 3
 
 
 class TieBreak(Protocol):
-    """Which of several rows with the highest total is taken; the same from a list of them, from the totals of all rows and
-    from a ranking."""
-
-    def pick_best(self, nodes: NodeTable, totals: Integers, seed: int) -> int: ...
+    """Which of several rows with the highest total is taken; the same from a list of them and from the totals of all rows."""
 
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int: ...
 
-    def pick_ranked(self, ranking: RowRanking, seed: int) -> int: ...
+    def pick_best(self, nodes: NodeTable, masked: MaskedTotals, seed: int) -> int: ...
 
 
 class LowestName:
     """The row whose node has the lowest name: the same every time."""
 
-    def pick_best(self, nodes: NodeTable, totals: Integers, seed: int) -> int:
-        if nodes.is_named_by_row():
-            return int(totals.argmax())  # Hot: the first of the highest. Nodes are listed in the order of their names
-        return self.pick(nodes, _highest(totals), seed)
-
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         return int(tied[nodes.name_rank()[tied].argmin()])
 
-    def pick_ranked(self, ranking: RowRanking, seed: int) -> int:
-        return ranking.lowest_named()
+    def pick_best(self, nodes: NodeTable, masked: MaskedTotals, seed: int) -> int:
+        if nodes.is_named_by_row():
+            return masked.first_highest()  # Hot: as a rule, because nodes are listed in the order of their names
+        return self.pick(nodes, masked.highest().nonzero()[0], seed)
 
 
 class BySeed:
     """Any of the rows, uniformly, as the seed of the attempt decides."""
 
-    def pick_best(self, nodes: NodeTable, totals: Integers, seed: int) -> int:
-        return self.pick(nodes, _highest(totals), seed)
-
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         return int(tied[choose(seed, len(tied))])
 
-    def pick_ranked(self, ranking: RowRanking, seed: int) -> int:
-        return ranking.nth(choose(seed, ranking.count()))
-
-
-def _highest(totals: Integers) -> NDArray[np.intp]:
-    """The rows with the highest total."""
-    rows: NDArray[np.intp] = (totals == np.maximum.reduce(totals)).nonzero()[0]
-    return rows
+    def pick_best(self, nodes: NodeTable, masked: MaskedTotals, seed: int) -> int:
+        highest = masked.highest()
+        return nth(highest, choose(seed, int(np.count_nonzero(highest))))
 
 
 lowest_name, by_seed = LowestName(), BySeed()
@@ -187,16 +172,13 @@ def _place(
     return placement
 
 
-def _take_best(attempt: Attempt, card: ScoreCard | RankedRows | MaskedTotals, options: DecideOptions) -> Placement:
+def _take_best(attempt: Attempt, card: ScoreCard | MaskedTotals, options: DecideOptions) -> Placement:
     """The node with the highest total, where nothing else of the decision is kept."""
     nodes, seed = attempt.context.nodes, attempt.context.seed
     if isinstance(card, ScoreCard):
         placement = _pick(attempt, card, options, None)
-    elif isinstance(card, RankedRows):
-        row = options.tie_break.pick_ranked(card.ranking, seed)
-        placement = Placement(nodes.names[row], row, card.ranking.highest() + card.added, card.count)
     else:
-        row = options.tie_break.pick_best(nodes, card.totals, seed)
+        row = options.tie_break.pick_best(nodes, card, seed)
         placement = Placement(nodes.names[row], row, int(card.totals[row]) + card.added, card.count)
     placement.context = attempt.context
     return placement

@@ -119,7 +119,7 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
             codes = by_value.get(column)
             if codes is None:
                 codes = by_value[column] = np.zeros(column.width, np.int8)
-            np.putmask(codes[: len(closed)], closed, code)
+            codes[closed.nonzero()[0]] = code
         found: NDArray[np.int8] | None = None
         for column, codes in by_value.items():
             stopped = codes.take(column.codes[rows])

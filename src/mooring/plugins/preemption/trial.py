@@ -16,7 +16,7 @@ from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.resource_amounts import MAX_SUM
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.framework.attempt import Attempt, Verdicts
-from mooring.framework.ranking import PASSED
+from mooring.framework.feasible import PASSED
 from mooring.framework.what_if import Batch, RowArray
 from mooring.model.pod import Pod
 

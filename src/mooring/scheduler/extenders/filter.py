@@ -15,8 +15,8 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.asking import AttemptError
 from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.config.types import Extender
+from mooring.framework.feasible import NARROWED_OUT
 from mooring.framework.points import Rows
-from mooring.framework.ranking import NARROWED_OUT
 from mooring.framework.status import Rejection, curable, final
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.replies import FilterReply, Unusable, filter_call, read_filter

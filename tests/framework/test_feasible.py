@@ -1,0 +1,54 @@
+"""The best row is found in columns as a plain loop finds it."""
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from build import a_cluster, a_node
+from mooring.framework import feasible as feasible_module
+from mooring.framework.feasible import DEAD, PASSED, FeasibleRows, MaskedTotals, nth, with_value
+from mooring.kit.choice import choose
+from mooring.scheduler.decide import by_seed, lowest_name
+
+ROWS = 11
+ROW = st.tuples(st.sampled_from((PASSED, PASSED, PASSED, 0, DEAD)), st.integers(-1, 2))
+
+
+@given(
+    st.lists(ROW, min_size=ROWS, max_size=ROWS).filter(lambda rows: any(first == PASSED for first, _ in rows)),
+    st.sampled_from((1, 7)),
+    st.sampled_from((np.int16, np.int32, np.int64)),
+    st.integers(0, 1000),
+)
+def test_the_best_row_is_that_of_a_plain_loop(rows: Any, step: int, dtype: Any, seed: int) -> None:
+    nodes = a_cluster(*(a_node(f"n{number * step % ROWS:02}") for number in range(ROWS))).nodes
+    assert nodes.is_named_by_row() == (step == 1)
+    first, totals = (np.array(column) for column in zip(*rows, strict=True))
+    found = FeasibleRows(first.astype(np.int8))
+    passed = [row for row in range(ROWS) if first[row] == PASSED]
+    assert found.count == len(passed)
+    assert np.arange(ROWS)[found.rows].tolist() == passed
+    before = totals.astype(dtype)
+    masked = MaskedTotals(found.mask(before), 0, found.count)
+    assert before.tolist() == totals.tolist(), "the column is shared"
+    best = [row for row in passed if totals[row] == max(totals[passed])]
+    assert lowest_name.pick_best(nodes, masked, seed) == min(best, key=lambda row: nodes.names[row])
+    assert by_seed.pick_best(nodes, masked, seed) == best[choose(seed, len(best))]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(1, 7), st.integers(1, 9))
+def test_rows_are_counted_and_written_as_in_a_plain_loop(meant: list[bool], chunk: int, sparse: int) -> None:
+    mask = np.array(meant)
+    rows = [row for row, is_meant in enumerate(meant) if is_meant]
+    with mock.patch.multiple(feasible_module, _CHUNK=chunk, _SPARSE=sparse):
+        assert [nth(mask, number) for number in range(len(rows))] == rows
+        with pytest.raises(IndexError):
+            nth(mask, len(rows))
+        column = np.arange(len(meant), dtype=np.int8)
+        changed = with_value(column, mask, -5)
+    assert changed.tolist() == [-5 if is_meant else row for row, is_meant in enumerate(meant)]
+    assert column.tolist() == list(range(len(meant)))
