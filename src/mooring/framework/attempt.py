@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.nodes.kernels import weigh
 from mooring.framework.asking import (
     AttemptError,
     ask_filter,
@@ -86,6 +87,8 @@ class ScoreCard:
 
     rows: Rows
     totals: Scores
+    added: int = 0
+    """What is to be added to each total: the same for all nodes, so that it does not matter for which is the best."""
     by_plugin: dict[str, Scores] = field(default_factory=dict)
 
 
@@ -343,11 +346,10 @@ class Attempt:
                     parts.append(weighted)
         if parts:
             rows = feasible.rows
-            totals = kept_sum[rows].astype(np.int64)
-            totals += added
-            for part in parts:
-                totals += part
-            return ScoreCard(rows, totals)
+            totals: Scores = (kept_sum[rows] if isinstance(rows, slice) else kept_sum.take(rows)) + parts[0]
+            for part in parts[1:]:
+                totals = totals + part
+            return ScoreCard(rows, totals, added=added)
         return MaskedTotals(feasible.mask(kept_sum), added, feasible.count)
 
     def _weighted(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
@@ -355,7 +357,7 @@ class Attempt:
         if not concerns(plugin, self.context, scoring):
             return 0
         scores, weight = self._scores_of(index, plugin, feasible), self.runner.weights[index]
-        return scores if weight == 1 else scores * weight
+        return scores * weight if isinstance(scores, int) else weigh(scores, weight)
 
     def _pre_score(self, feasible: FeasibleRows) -> None:
         memo, self._has_learned = self._memo, False

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import RowLog
-from mooring.cluster.nodes.kernels import MAX_SCORE, Integers
+from mooring.cluster.nodes.kernels import MAX_SCORE, Integers, weigh
 from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.feasible import PASSED, First
@@ -331,7 +331,7 @@ class PartMemo:
         for question in self._summed:
             scores = question.ask(context, rows)
             if scores is not None:
-                weighted = scores if question.weight == 1 else scores * question.weight
+                weighted = weigh(scores, question.weight)
                 total = weighted if total is None else total + weighted
         if total is not None and self.sum is None:
             self._make_sum(capacity)

@@ -267,7 +267,7 @@ def _pick(attempt: Attempt, card: ScoreCard, options: DecideOptions, favoured: N
     if not isinstance(card.rows, slice):
         tied = card.rows[tied]
     row = options.tie_break.pick(nodes, tied, attempt.context.seed)
-    return Placement(nodes.names[row], row, int(highest), len(card.totals))
+    return Placement(nodes.names[row], row, int(highest) + card.added, len(card.totals))
 
 
 def _record(

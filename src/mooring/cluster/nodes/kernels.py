@@ -180,6 +180,18 @@ def balance_of_two(amounts: Sequence[int], allocatable: Sequence[float]) -> int:
     return int((1 - abs((one - other) / 2)) * MAX_SCORE)
 
 
+_SMALL_WEIGHT = 1 << 20
+"""Up to this weight a hundred plugins' scores of 100 add up within 32 bits."""
+
+
+def weigh(scores: Integers, weight: int) -> Integers:
+    """Scores times their weight, in integers that sums of many such columns fit into, whatever the scores come in."""
+    if weight == 1:
+        return scores if scores.itemsize >= 4 else scores.astype(np.int32)
+    weighted: Integers = np.multiply(scores, weight, dtype=np.int32 if abs(weight) <= _SMALL_WEIGHT else np.int64)
+    return weighted
+
+
 def scale_to_max(scores: Ints, reverse: bool = False) -> Ints:
     """Upstream's default normalisation: the largest score becomes 100, the smallest is not subtracted.
 

@@ -122,7 +122,7 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
             codes[closed.nonzero()[0]] = code
         found: NDArray[np.int8] | None = None
         for column, codes in by_value.items():
-            stopped = codes.take(column.codes[rows])
+            stopped = codes.take(column.codes[rows] if isinstance(rows, slice) else column.codes.take(rows))
             if found is not None:  # the codes are in the order in which upstream checks, so the lowest is the first
                 stopped = np.where((found == 0) | ((stopped != 0) & (stopped < found)), stopped, found)
             found = stopped
@@ -160,7 +160,8 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         total: Ints | None = None
         for pull in context.state.read((self.name, "pull")):
-            part = pull.counts[pull.column.codes[rows]]
+            codes = pull.column.codes
+            part = pull.counts.take(codes[rows] if isinstance(rows, slice) else codes.take(rows))
             total = part if total is None else total + part
         return total
 
@@ -169,12 +170,13 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
 
         Parity: upstream divides before it multiplies, in floating point, and truncates, so 29 of 100 becomes 28.
         """
-        lowest = scores.min()
-        span = scores.max() - lowest
+        lowest = int(scores.min())
+        span = int(scores.max()) - lowest
         if span == 0:
             return np.zeros(len(scores), np.int64)
-        shares: NDArray[np.float64] = (scores - lowest) / float(span)
-        return (100.0 * shares).astype(np.int64)
+        if span < len(scores):  # Hot: as a rule there are few different sums, and looking up is faster than dividing
+            return _shares(np.arange(span + 1), span).take(scores - lowest)
+        return _shares(scores - lowest, span)
 
     def _own_terms(self, context: SchedulingContext) -> OwnTerms:
         """Kept with the shape. The version of Namespace objects is part of the key, because namespace selectors depend
@@ -182,6 +184,12 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
         namespaces = context.cluster.versions[Namespace]
         key = (self.name, "own", context.pod.namespace, namespaces)
         return context.of_shape(key, lambda: resolve_terms(context), PodPart.POD_TERMS)
+
+
+def _shares(above: Ints, span: int) -> NDArray[np.int32]:
+    """What is above the lowest sum, in percent of the span."""
+    shares: NDArray[np.float64] = above / float(span)
+    return (100.0 * shares).astype(np.int32)
 
 
 def _barriers(context: SchedulingContext, neighbours: Neighbours) -> Iterator[tuple[int, LabelColumn, Mask]]:
