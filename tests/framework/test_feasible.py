@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node
 from mooring.framework import feasible as feasible_module
-from mooring.framework.feasible import DEAD, PASSED, FeasibleRows, MaskedTotals, nth, with_value
+from mooring.framework.feasible import DEAD, PASSED, FeasibleRows, nth, with_value
 from mooring.kit.choice import choose
 from mooring.scheduler.decide import by_seed, lowest_name
 
@@ -33,11 +33,13 @@ def test_the_best_row_is_that_of_a_plain_loop(rows: Any, step: int, dtype: Any, 
     assert found.count == len(passed)
     assert np.arange(ROWS)[found.rows].tolist() == passed
     before = totals.astype(dtype)
-    masked = MaskedTotals(found.mask(before), 0, found.count)
+    masked = found.mask(before)
     assert before.tolist() == totals.tolist(), "the column is shared"
     best = [row for row in passed if totals[row] == max(totals[passed])]
-    assert lowest_name.pick_best(nodes, masked, seed) == min(best, key=lambda row: nodes.names[row])
-    assert by_seed.pick_best(nodes, masked, seed) == best[choose(seed, len(best))]
+    listed = np.array(passed, np.intp)
+    for rows, numbers in ((slice(0, ROWS), masked), (listed, before[listed])):
+        assert lowest_name.pick_best(nodes, rows, numbers, seed) == min(best, key=lambda row: nodes.names[row])
+        assert by_seed.pick_best(nodes, rows, numbers, seed) == best[choose(seed, len(best))]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(1, 7), st.integers(1, 9))

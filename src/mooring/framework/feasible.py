@@ -84,15 +84,6 @@ class MaskedTotals:
     count: int
     """The number of feasible rows."""
 
-    def first_highest(self) -> int:
-        """The first row with the highest total."""
-        return int(self.totals.argmax())
-
-    def highest(self) -> Mask:
-        """Which rows have the highest total."""
-        found: Mask = self.totals == np.maximum.reduce(self.totals)
-        return found
-
 
 def nth(meant: Mask, number: int) -> int:
     """The row with this number among those that are meant, counted from 0. There must be more of them than that."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.kernels import Integers, Mask
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.asking import AttemptError
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
@@ -42,11 +43,12 @@ BEST = 3
 
 
 class TieBreak(Protocol):
-    """Which of several rows with the highest total is taken; the same from a list of them and from the totals of all rows."""
+    """Which of several rows with the highest total is taken; the same from a list of them and from the totals."""
 
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int: ...
 
-    def pick_best(self, nodes: NodeTable, masked: MaskedTotals, seed: int) -> int: ...
+    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
+        """`rows` are ascending, and `totals` are theirs."""
 
 
 class LowestName:
@@ -55,10 +57,11 @@ class LowestName:
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         return int(tied[nodes.name_rank()[tied].argmin()])
 
-    def pick_best(self, nodes: NodeTable, masked: MaskedTotals, seed: int) -> int:
-        if nodes.is_named_by_row():
-            return masked.first_highest()  # Hot: as a rule, because nodes are listed in the order of their names
-        return self.pick(nodes, masked.highest().nonzero()[0], seed)
+    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
+        if nodes.is_named_by_row():  # Hot: as a rule, because nodes are listed in the order of their names
+            return _row_at(rows, int(totals.argmax()))
+        tied = _highest(totals).nonzero()[0]
+        return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
 
 
 class BySeed:
@@ -67,9 +70,19 @@ class BySeed:
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         return int(tied[choose(seed, len(tied))])
 
-    def pick_best(self, nodes: NodeTable, masked: MaskedTotals, seed: int) -> int:
-        highest = masked.highest()
-        return nth(highest, choose(seed, int(np.count_nonzero(highest))))
+    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
+        highest = _highest(totals)
+        return _row_at(rows, nth(highest, choose(seed, int(np.count_nonzero(highest)))))
+
+
+def _highest(totals: Integers) -> Mask:
+    """Which of the totals are the highest."""
+    found: Mask = totals == np.maximum.reduce(totals)
+    return found
+
+
+def _row_at(rows: Rows, place: int) -> int:
+    return place if isinstance(rows, slice) else int(rows[place])
 
 
 lowest_name, by_seed = LowestName(), BySeed()
@@ -175,11 +188,10 @@ def _place(
 def _take_best(attempt: Attempt, card: ScoreCard | MaskedTotals, options: DecideOptions) -> Placement:
     """The node with the highest total, where nothing else of the decision is kept."""
     nodes, seed = attempt.context.nodes, attempt.context.seed
-    if isinstance(card, ScoreCard):
-        placement = _pick(attempt, card, options, None)
-    else:
-        row = options.tie_break.pick_best(nodes, card, seed)
-        placement = Placement(nodes.names[row], row, int(card.totals[row]) + card.added, card.count)
+    rows, count = (card.rows, len(card.totals)) if isinstance(card, ScoreCard) else (slice(0, None), card.count)
+    row = options.tie_break.pick_best(nodes, rows, card.totals, seed)
+    highest = int(np.maximum.reduce(card.totals)) + card.added
+    placement = Placement(nodes.names[row], row, highest, count)
     placement.context = attempt.context
     return placement
 

@@ -58,7 +58,7 @@ from mooring.plugins.affinity.spread_counts import (
 )
 from mooring.plugins.hints import has_place, nodes_of, pods_of
 
-Reals = NDArray[np.floating[Any]]
+Reals = NDArray[np.float64]
 
 _NO_VALUES: Reals = np.zeros(0)
 
@@ -136,7 +136,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
             return SKIP_FOR_NOW
         require_all = self._by_list or bool(context.shape.spread_constraints)
         counted = counted_by(context, constraints, SOFT, require_all)
-        ignored = counted.lacking[rows] if require_all else None
+        ignored = counted.lacking[rows] if require_all and counted.is_any_lacking else None
         parts = (
             [] if ignored is not None and ignored.all() else _soft_parts(context, constraints, counted, rows, ignored)
         )
@@ -145,8 +145,11 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         return None
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        parts: list[SoftPart] = context.state.read((self.name, "soft"))
+        if len(parts) == 1 and parts[0].by_row is None:  # Hot: as a rule; then few values are rounded, and not all rows
+            return round_half_away(parts[0].by_value).take(_codes(parts[0].column, rows))
         total = np.zeros(len(context.nodes.alive[rows]))
-        for part in context.state.read((self.name, "soft")):
+        for part in parts:
             total += part.score(rows)
         return round_half_away(total)
 
@@ -160,7 +163,12 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         # Parity: upstream starts its maximum at 0, so it is 0 also where all sums are negative (maxSkew 0 from
         # unvalidated objects).
         highest, lowest = max(int(counted.max()), 0), int(counted.min())
-        result = np.full(len(scores), 100, np.int64) if highest == 0 else (highest + lowest - scores) * 100 // highest
+        if highest == 0:
+            result: Scores = np.full(len(scores), 100, np.int64)
+        elif highest - lowest < len(scores) and counted is scores:  # Hot: looking up is faster than dividing
+            result = ((highest - np.arange(highest - lowest + 1)) * 100 // highest).take(scores - lowest)
+        else:
+            result = (highest + lowest - scores) * 100 // highest
         if ignored is not None:
             result[ignored] = 0
         return result
@@ -213,9 +221,14 @@ class SoftPart:
 
     def score(self, rows: Rows) -> Reals:
         """The part of each row, before rounding. A node without the label gets nothing from this constraint."""
-        codes = self.column.codes[rows]
+        codes = _codes(self.column, rows)
         scores: Reals = self.by_value[codes] if self.by_row is None else self.by_row[rows] * (codes != ABSENT)
         return scores
+
+
+def _codes(column: LabelColumn, rows: Rows) -> NDArray[np.int32]:
+    """The values of a label on these rows. Hot: `take` needs half the time that indexing needs."""
+    return column.codes[rows] if isinstance(rows, slice) else column.codes.take(rows)
 
 
 def _soft_parts(
@@ -229,7 +242,7 @@ def _soft_parts(
     parts = []
     for constraint, eligible in zip(constraints, counted.eligible, strict=True):
         column, base = eligible.column, constraint.max_skew - 1
-        weight = math.log(_domain_count(column, rows, ignored) + 2)
+        weight = math.log(_domain_count(context, column, rows, ignored) + 2)
         if constraint.key == HOSTNAME:
             parts.append(SoftPart(column, _NO_VALUES, count_rows(context, constraint, counted.is_few) * weight + base))
             continue
@@ -239,14 +252,19 @@ def _soft_parts(
     return parts
 
 
-def _domain_count(column: LabelColumn, rows: Rows, ignored: Mask | None) -> int:
+def _domain_count(context: SchedulingContext, column: LabelColumn, rows: Rows, ignored: Mask | None) -> int:
     """How many values of the label there are among the feasible nodes; for host names, how many nodes.
 
     Parity: a node without the label counts as having the empty value.
     """
-    codes = column.codes[rows]
-    if ignored is not None and ignored.any():
-        codes = codes[~ignored]
+    if ignored is None and isinstance(rows, slice):  # Hot: all nodes are feasible, so only nodes can change it
+        key = ("domains", column.key, rows.stop)
+        return context.of_nodes(key, lambda: _count_domains(column, column.codes[rows]), PodPart.SPREAD)
+    codes = _codes(column, rows)
+    return _count_domains(column, codes if ignored is None or not ignored.any() else codes[~ignored])
+
+
+def _count_domains(column: LabelColumn, codes: NDArray[np.int32]) -> int:
     if column.key == HOSTNAME:
         return len(codes)
     present = np.bincount(codes, minlength=column.width)
