@@ -58,7 +58,7 @@ from mooring.plugins.affinity.spread_counts import (
 )
 from mooring.plugins.hints import has_place, nodes_of, pods_of
 
-Reals = NDArray[np.float64]
+Reals = NDArray[np.floating[Any]]
 
 _NO_VALUES: Reals = np.zeros(0)
 
@@ -147,7 +147,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         parts: list[SoftPart] = context.state.read((self.name, "soft"))
         if len(parts) == 1 and parts[0].by_row is None:  # Hot: as a rule; then few values are rounded, and not all rows
-            return round_half_away(parts[0].by_value).take(_codes(parts[0].column, rows))
+            return round_half_away(parts[0].by_value.astype(np.float64)).take(_codes(parts[0].column, rows))
         total = np.zeros(len(context.nodes.alive[rows]))
         for part in parts:
             total += part.score(rows)
