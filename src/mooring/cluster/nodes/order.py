@@ -47,8 +47,8 @@ class NodeOrder:
         """For each row the position of its node among all node names, sorted."""
         if self._rank is None or len(self._rank) != capacity:
             self._rank = np.full(capacity, capacity, np.int64)
-            for rank, name in enumerate(sorted(self._zone_of)):
-                self._rank[row_book[name]] = rank
+            names = sorted(self._zone_of)
+            self._rank[np.fromiter(map(row_book.__getitem__, names), np.intp, len(names))] = np.arange(len(names))
             self.is_by_row = bool((np.diff(self._rank[self._rank < capacity]) > 0).all())
         return self._rank
 
