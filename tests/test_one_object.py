@@ -47,6 +47,7 @@ def lines_run(act: Callable[[], Any]) -> int:
 
 def work(name: str, size: int) -> tuple[int, int]:
     """Lines for the object itself: when it comes, is tried and goes; and for ordinary pods while it is there."""
+    gc.collect()  # or else what an earlier cluster has interned may still be there, and is found instead of made
     large = large_objects.DIMENSIONS[name](size)
     driver = one_object.a_cluster(12)
     for item in large.before:
