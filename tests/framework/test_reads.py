@@ -123,8 +123,8 @@ def test_skips_are_kept_for_pods_without_rules_about_other_pods() -> None:
     runner, pod = build_runners(config.default())["default-scheduler"], a_pod(labels={"app": "x"})
     decide(runner, pod, CLUSTER, DecideOptions())
     memo = runner.kept.memo(runner, pod.shape, CLUSTER.nodes)
-    quiet = {(key[0], key[1]) for part in memo.parts for key in part.quiet}
-    assert quiet == {
+    kept = {(key[0], key[1]) for part in memo.parts for key in part.skips_for_now}
+    assert kept == {
         ("InterPodAffinity", "PreFilter"),
         ("InterPodAffinity", "PreScore"),
         ("PodTopologySpread", "PreScore"),

@@ -248,7 +248,7 @@ def node_by_node() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as monkey:
         monkey.setattr(what_if, "is_batchable", lambda attempt: False)
-        monkey.setattr(what_if, "swayed_rows", all_rows)
+        monkey.setattr(what_if, "rows_beyond_sums", all_rows)
         monkey.setattr(CrowdedBook, "find", lambda book, pod, nodes: None)
         yield
 

@@ -70,7 +70,10 @@ def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows) -> Sc
 
 
 def ask_filter_row(plugin: FilterPlugin, context: SchedulingContext, row: int) -> int:
-    """A filter's code for one row."""
+    """A filter's code for one row, as the plugin defines that, or else as about rows."""
+    if type(plugin).filter_row is FilterPlugin.filter_row:
+        codes = ask_filter(plugin, context, np.array([row], np.intp))
+        return 0 if codes is None else int(codes[0])
     try:
         code = context.wrap("Filter", plugin.name, plugin.filter_row)(context, row)
         if type(code) is not int:
@@ -81,7 +84,10 @@ def ask_filter_row(plugin: FilterPlugin, context: SchedulingContext, row: int) -
 
 
 def ask_score_row(plugin: ScorePlugin, context: SchedulingContext, row: int) -> int:
-    """A score for one row, which must be in range unless it is normalised afterwards."""
+    """The same for a score, which must be in range unless it is normalised afterwards."""
+    if type(plugin).score_row is ScorePlugin.score_row:
+        scores = ask_score(plugin, context, np.array([row], np.intp))
+        return 0 if scores is None else int(scores[0])
     try:
         score = context.wrap("Score", plugin.name, plugin.score_row)(context, row)
         if type(score) is not int:

@@ -5,7 +5,7 @@ Whatever a plugin raises ends the attempt with that plugin named; never the sche
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ from mooring.framework.asking import (
 )
 from mooring.framework.context import SchedulingContext
 from mooring.framework.feasible import NARROWED_OUT, PASSED, FeasibleRows, MaskedTotals, with_value
-from mooring.framework.memo import ASK, PluginPlan, ShapeMemo
-from mooring.framework.part_memo import PartOutcomes, outcomes_of_skips
+from mooring.framework.memo import ASK, ShapeMemo
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
     Codes,
@@ -36,9 +35,9 @@ from mooring.framework.points import (
     ScorePlugin,
     Scores,
 )
+from mooring.framework.pre_points import PrePoints
 from mooring.framework.prepared import PreparedProfile
-from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, Code, Rejection, describe, final
-from mooring.model.shape import PodPart
+from mooring.framework.status import SKIP_SHAPE, SKIPS, Code, Rejection, describe, final
 
 C = TypeVar("C")
 
@@ -95,7 +94,7 @@ class ScoreCard:
 class Attempt:
     """One attempt: call pre_filter, filter and score, in this order."""
 
-    __slots__ = ("_has_learned", "_memo", "_no_filter", "_no_score", "_own_kin", "context", "runner")
+    __slots__ = ("_memo", "_no_filter", "_no_score", "_pre_points", "context", "runner")
 
     def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
         self.runner = runner
@@ -103,9 +102,7 @@ class Attempt:
         self._memo = memo
         self._no_filter: set[str] = set()
         self._no_score: set[str] = set()
-        self._own_kin: tuple[Any, ...] | None = None
-        self._has_learned = False
-        """Whether a plugin skips that the plan has as one to ask."""
+        self._pre_points = PrePoints(runner, context, memo)
 
     # ---- PreFilter
 
@@ -123,16 +120,17 @@ class Attempt:
         return outcome
 
     def _pre_filter(self) -> Narrowing | PodRejected:
-        memo, narrowing = self._memo, Narrowing()
-        plan = memo.pre_filter_plan or self._plan("PreFilter")
+        memo, narrowing, is_plan_final = self._memo, Narrowing(), True
+        plan = memo.pre_filter_plan or self._pre_points.plan("PreFilter")
         self._no_filter.update(plan.skipped)
         refused: PodRejected | None = None
         for plugin, part, said in plan.steps:
-            outcome = said if said is not ASK else self._ask("PreFilter", plugin, part)
+            outcome = said if said is not ASK else self._pre_points.ask("PreFilter", plugin, part)
             if outcome is None:
                 continue
             if outcome in SKIPS:
                 self._no_filter.add(plugin.name)
+                is_plan_final = is_plan_final and outcome is not SKIP_SHAPE
             elif isinstance(outcome, NodeNames):
                 empty = _narrow(narrowing, outcome.names, plugin.name)
                 if empty is not None:
@@ -148,68 +146,8 @@ class Attempt:
             else:
                 raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
         if memo.pre_filter_plan is None:
-            memo.settle_filters(self._plan("PreFilter") if self._has_learned else plan)
+            memo.settle_filters(plan if is_plan_final else self._pre_points.plan("PreFilter"))
         return refused or narrowing
-
-    def _plan(self, point: str) -> PluginPlan:
-        """What is to be done at a point for pods of this shape. Plugins are asked whose answer a part of it decides."""
-        is_filter, faulty = point == "PreFilter", []
-        for part in self._memo.parts:
-            if point not in part.outcomes:
-                questions = part.questions
-                plugins = questions.pre_filters if is_filter else questions.pre_scores
-                outcomes = part.outcomes[point] = self._fixed_outcomes(point, plugins)
-                if any(isinstance(said, AttemptError) for _, _, said in outcomes.others):
-                    faulty.append(part)
-        plans = self.runner.pre_filter_plans if is_filter else self.runner.pre_score_plans
-        plan = plans.plan(self._memo.parts)
-        for part in faulty:
-            del part.outcomes[point]  # the next attempt asks again
-        return plan
-
-    def _fixed_outcomes(self, point: str, plugins: tuple[tuple[int, Any], ...]) -> PartOutcomes:
-        skipped, others = [], []
-        for index, plugin in plugins:
-            try:
-                said = self._call(point, plugin, slice(0, self.context.nodes.height))
-            except AttemptError as fault:
-                said = fault
-            if said in SKIPS:
-                skipped.append(plugin.name)
-            elif said is not None:
-                others.append((index, plugin, said))
-        return PartOutcomes(frozenset(skipped), tuple(others)) if others else outcomes_of_skips(frozenset(skipped))
-
-    def _ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
-        """Ask a PreFilter or PreScore plugin whose answer depends on more than the shape, unless it is known to skip."""
-        kept, key = self._memo.by_part[part], (plugin.name, point, *self._kin())
-        version = plugin.version(self.context.cluster)
-        if kept.quiet.get(key) == version:
-            return SKIP
-        outcome = self._call(point, plugin, feasible.rows if feasible is not None else None)
-        if outcome is SKIP_SHAPE:
-            kept.learn_skip(point, plugin.name)
-            self._has_learned = True
-        elif outcome is SKIP_FOR_NOW:
-            kept.learn_quiet(key, version)
-        return outcome
-
-    def _kin(self) -> tuple[Any, ...]:
-        """What SKIP_FOR_NOW may depend on of a pod beside its shape: its labels and its controller."""
-        if self._own_kin is None:
-            pod = self.context.pod
-            owner = pod.controller()
-            self._own_kin = (pod.label_set, (owner.api_version, owner.kind, owner.name) if owner else None)
-        return self._own_kin
-
-    def _call(self, point: str, plugin: Any, rows: Rows | None) -> Any:
-        wrap = self.context.wrap
-        try:
-            if point == "PreFilter":
-                return wrap(point, plugin.name, plugin.pre_filter)(self.context)
-            return wrap(point, plugin.name, plugin.pre_score)(self.context, rows)
-        except Exception as fault:
-            raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
 
     # ---- Filter
 
@@ -360,17 +298,18 @@ class Attempt:
         return scores * weight if isinstance(scores, int) else weigh(scores, weight)
 
     def _pre_score(self, feasible: FeasibleRows) -> None:
-        memo, self._has_learned = self._memo, False
-        plan = memo.pre_score_plan or self._plan("PreScore")
+        memo, is_plan_final = self._memo, True
+        plan = memo.pre_score_plan or self._pre_points.plan("PreScore")
         self._no_score.update(plan.skipped)
         for plugin, part, said in plan.steps:
-            outcome = said if said is not ASK else self._ask("PreScore", plugin, part, feasible)
+            outcome = said if said is not ASK else self._pre_points.ask("PreScore", plugin, part, feasible)
             if outcome in SKIPS:
                 self._no_score.add(plugin.name)
+                is_plan_final = is_plan_final and outcome is not SKIP_SHAPE
             elif isinstance(outcome, AttemptError):
                 raise outcome
         if memo.pre_score_plan is None:
-            memo.settle_scores(self._plan("PreScore") if self._has_learned else plan)
+            memo.settle_scores(plan if is_plan_final else self._pre_points.plan("PreScore"))
 
     def _scores_of(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
         """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""

@@ -48,7 +48,7 @@ class CrowdedBook:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[ref[PodShape], int], CrowdedColumns | None] = {}
-        """None: asked about once. Pods that all differ would only make columns that nobody reads again."""
+        """None: asked about once. Pods that all differ would only make columns that no other pod reads."""
         self._nodes: NodeTable | None = None
 
     def find(self, pod: Pod, nodes: NodeTable) -> CrowdedColumns | None:

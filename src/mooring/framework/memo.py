@@ -82,7 +82,7 @@ class PlanBook:
 
 @lru_cache(maxsize=4)
 def _all_pass(capacity: int) -> First:
-    """Where no filter rejects a node. It is shared, so nobody may write to it."""
+    """Where no filter rejects a node. Do not write to it: all shapes share it."""
     column = np.full(capacity, PASSED, np.int8)
     column.flags.writeable = False
     return column
@@ -137,7 +137,7 @@ class ShapeMemo:
     """
 
     def __init__(self, parts: tuple[PartMemo, ...], byte_count: ByteCount | None = None) -> None:
-        """Without a count of bytes it is kept by nobody: what is asked in a what-if is forgotten with it."""
+        """Without a count of bytes it belongs to one attempt: what is asked in a what-if is forgotten with it."""
         self.parts = parts
         self._byte_count = byte_count or ByteCount()
         self.by_part: Mapping[PodPart, PartMemo] = {part.questions.part: part for part in parts}

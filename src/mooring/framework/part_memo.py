@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.cluster.change_log import RowLog
 from mooring.cluster.nodes.kernels import MAX_SCORE, Integers, weigh
@@ -21,7 +20,7 @@ from mooring.framework.feasible import PASSED, First
 from mooring.framework.points import Plugin, Reads, Rows, ScorePlugin
 from mooring.model.shape import PodPart
 
-MAX_QUIET = 4096
+MAX_SKIPS_FOR_NOW = 4096
 """Kinds of pods for which SKIP_FOR_NOW is remembered: some 200 bytes each."""
 _MAX_INT16 = (1 << 15) - 1
 _MAX_INT32 = (1 << 31) - 1
@@ -36,7 +35,7 @@ class KeptQuestion:
     point: str
     reads: Reads
     part: PodPart
-    ask: Callable[[SchedulingContext, Rows], NDArray[np.int64] | None]
+    ask: Callable[[SchedulingContext, Rows], Integers | None]
     ask_row: Callable[[SchedulingContext, int], int]
     """The same about one row, in plain numbers."""
     weight: int = 1
@@ -133,7 +132,7 @@ class KeptColumn:
         Bytes where all answers fit: most scores and codes do, and then a shape takes a quarter of the memory.
         """
 
-    def put(self, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
+    def put(self, rows: Rows, answer: Integers | None, capacity: int) -> None:
         if answer is None or not len(answer):
             if self.values is not None:
                 self.values[rows] = 0
@@ -202,7 +201,7 @@ class PartMemo:
         self.values = KeptValues()
         self.outcomes: dict[str, PartOutcomes] = {}
         """By point: PreFilter or PreScore."""
-        self.quiet: dict[tuple[Any, ...], Any] = {}
+        self.skips_for_now: dict[tuple[Any, ...], Any] = {}
         """SKIP_FOR_NOW of a plugin at a point, for pods of a label set and a controller, with the version that it is for."""
         self.filters: list[KeptColumn] | None = None
         """Those that have a say about pods with this part; None: not asked yet."""
@@ -214,17 +213,17 @@ class PartMemo:
         """The weighted sum of the scores that need nothing but adding up; None: 0 for every row."""
         self._filters_at, self._scores_at = Bookmark(), Bookmark()
 
-    def learn_skip(self, point: str, plugin: str) -> None:
+    def keep_skip(self, point: str, plugin: str) -> None:
         """A plugin that may be asked about more skips all pods with this part."""
         before = self.outcomes[point]
         skipped = before.skipped | {plugin}
         self.outcomes[point] = PartOutcomes(skipped, before.others) if before.others else outcomes_of_skips(skipped)
 
-    def learn_quiet(self, key: tuple[Any, ...], version: Any) -> None:
+    def keep_skip_for_now(self, key: tuple[Any, ...], version: Any) -> None:
         """A plugin skips pods of a kind until its version changes."""
-        if len(self.quiet) >= MAX_QUIET:
-            self.quiet.clear()
-        self.quiet[key] = version
+        if len(self.skips_for_now) >= MAX_SKIPS_FOR_NOW:
+            self.skips_for_now.clear()
+        self.skips_for_now[key] = version
 
     def settle_filters(self, skipped: frozenset[str] | set[str]) -> None:
         """Fix which filters have a say: PreFilter was asked, and would always say the same."""
@@ -247,19 +246,7 @@ class PartMemo:
 
     def refresh_filters(self, context: SchedulingContext) -> None:
         """Ask the filters again where something was touched that their answers depend on."""
-        nodes = context.nodes
-        log = nodes.node_touches if self.follows_nodes else nodes.touches
-        if self._filters_at.is_at_end(nodes, log):
-            return
-        rows = self._filters_at.news(nodes, log)
-        self._filters_at.forget()
-        few = few_rows(rows)
-        if few is not None:
-            for row in few:
-                self._filter_row(context, row)
-        else:
-            self._filter_rows(context, rows)
-        self._filters_at.move(nodes, log)
+        self._refresh(context, self._filters_at, self._filter_row, self._filter_rows)
 
     def _filter_row(self, context: SchedulingContext, row: int) -> None:
         """Hot: after a pod was placed one row is asked about, and for it NumPy's overhead would dominate."""
@@ -297,20 +284,8 @@ class PartMemo:
     # ---- scores
 
     def refresh_scores(self, context: SchedulingContext) -> None:
-        """Ask the scores again where something was touched that their answers depend on."""
-        nodes = context.nodes
-        log = nodes.node_touches if self.follows_nodes else nodes.touches
-        if self._scores_at.is_at_end(nodes, log):
-            return
-        rows = self._scores_at.news(nodes, log)
-        self._scores_at.forget()
-        few = few_rows(rows)
-        if few is not None:
-            for row in few:
-                self._score_row(context, row)
-        else:
-            self._score_rows(context, rows)
-        self._scores_at.move(nodes, log)
+        """The same for the scores."""
+        self._refresh(context, self._scores_at, self._score_row, self._score_rows)
 
     def _score_row(self, context: SchedulingContext, row: int) -> None:
         total, capacity = 0, context.nodes.capacity
@@ -344,6 +319,27 @@ class PartMemo:
     def _make_sum(self, capacity: int) -> None:
         self.sum = np.zeros(capacity, integers_for(self._summed))
         self.byte_count.bytes += self.sum.nbytes
+
+    def _refresh(
+        self,
+        context: SchedulingContext,
+        at: Bookmark,
+        ask_row: Callable[[SchedulingContext, int], None],
+        ask_rows: Callable[[SchedulingContext, Rows], None],
+    ) -> None:
+        """Ask about the rows that were touched since the bookmark, few of them one by one."""
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        if at.is_at_end(nodes, log):
+            return
+        rows = at.news(nodes, log)
+        at.forget()
+        few = few_rows(rows)
+        if few is None:
+            ask_rows(context, rows)
+        for row in few or ():
+            ask_row(context, row)
+        at.move(nodes, log)
 
     # ---- memory
 

@@ -1,20 +1,17 @@
 """A profile made ready for attempts: its plugins with what their answers depend on, which is checked once, at the start."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-import numpy as np
-
 from mooring.framework.asking import ask_filter, ask_filter_row, ask_score, ask_score_row
 from mooring.framework.config.problems import show
-from mooring.framework.context import SchedulingContext
 from mooring.framework.crowded_columns import CrowdedBook
 from mooring.framework.feasible import PASSED
 from mooring.framework.memo import PlanBook, ShapeMemo
 from mooring.framework.part_memo import ByteCount, KeptQuestion, PartMemo, PartQuestions
 from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.points import FilterPlugin, Plugin, Reads, ScorePlugin
+from mooring.framework.points import Plugin, Reads
 from mooring.framework.profiles import Profile
 from mooring.model.shape import PodPart
 
@@ -27,8 +24,8 @@ class SearchCursor:
 
 
 class PreparedProfile:
-    """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor, and what is
-    kept of verdicts beside nominated pods."""
+    """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor and what is kept:
+    plans, levels, and verdicts beside nominated pods."""
 
     def __init__(
         self, profile: Profile, caller: PluginCaller | None = None, cursor: SearchCursor | None = None
@@ -67,20 +64,22 @@ class PreparedProfile:
         """The score plugins whose kept answers need nothing but adding up."""
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
-
         self.levels: dict[int, int] = {}
         """By index of a kept score plugin: what normalising makes of 0, where it tells no nodes apart."""
 
     def _questions_about(self, part: PodPart) -> PartQuestions:
-        profile = self.profile
+        pre_filters = _fixed(self.profile.pre_filters, "pre_filter", part)
+        pre_scores = _fixed(self.profile.pre_scores, "pre_score", part)
         filters = [
-            KeptQuestion(index, plugin, "Filter", reads, part, partial(ask_filter, plugin), _filter_row_asker(plugin))
+            KeptQuestion(
+                index, plugin, "Filter", reads, part, partial(ask_filter, plugin), partial(ask_filter_row, plugin)
+            )
             for index, (plugin, reads) in enumerate(zip(self.filters, self.filter_reads, strict=True))
             if reads is not Reads.CLUSTER and _part_of(plugin, "filter", "pre_filter") is part
         ]
         scores = [
             KeptQuestion(
-                index, plugin, "Score", reads, part, partial(ask_score, plugin), _score_row_asker(plugin), weight
+                index, plugin, "Score", reads, part, partial(ask_score, plugin), partial(ask_score_row, plugin), weight
             )
             for index, (plugin, reads, weight) in enumerate(
                 zip(self.scores, self.score_reads, self.weights, strict=True)
@@ -89,21 +88,20 @@ class PreparedProfile:
         ]
         return PartQuestions(
             part,
-            _fixed(profile.pre_filters, "pre_filter", part),
-            _fixed(profile.pre_scores, "pre_score", part),
+            pre_filters,
+            pre_scores,
             tuple(filters),
             tuple(question for question in scores if not question.normalizes),
             tuple(question for question in scores if question.normalizes),
-            self._owner(part, [*filters, *scores]),
+            self._owner(part, [*filters, *scores], (*pre_filters, *pre_scores)),
         )
 
-    def _owner(self, part: PodPart, questions: list[KeptQuestion]) -> object:
+    def _owner(self, part: PodPart, questions: list[KeptQuestion], fixed: tuple[tuple[int, Plugin], ...]) -> object:
         """What stands for the answers about a part: the same object for profiles that get the same ones."""
         profile = self.profile
         asked = [(each.point, each.index, each.weight, each.plugin) for each in questions]
-        asked += [("PreFilter", index, 1, plugin) for index, plugin in _fixed(profile.pre_filters, "pre_filter", part)]
-        asked += [("PreScore", index, 1, plugin) for index, plugin in _fixed(profile.pre_scores, "pre_score", part)]
-        asked += [(f"asked at {point}", 0, 1, plugin) for point, plugin, goes_by in self.asked if goes_by is part]
+        asked += [("fixed", index, 1, plugin) for index, plugin in fixed]
+        asked += [(point, 0, 1, plugin) for point, plugin, goes_by in self.asked if goes_by is part]
         if not all(plugin.is_same_in_all_profiles for _, _, _, plugin in asked):
             return object()
         described = [(*place, type(plugin), show(profile.args.get(plugin.name))) for *place, plugin in asked]
@@ -122,30 +120,6 @@ class PreparedProfile:
 @lru_cache(maxsize=1024)
 def _interned(key: str) -> object:
     return object()
-
-
-def _filter_row_asker(plugin: FilterPlugin) -> Callable[[SchedulingContext, int], int]:
-    """How the filter is asked about one row: as the plugin defines it, or as about rows."""
-    if type(plugin).filter_row is not FilterPlugin.filter_row:
-        return partial(ask_filter_row, plugin)
-
-    def ask(context: SchedulingContext, row: int) -> int:
-        codes = ask_filter(plugin, context, np.array([row], np.intp))
-        return 0 if codes is None else int(codes[0])
-
-    return ask
-
-
-def _score_row_asker(plugin: ScorePlugin) -> Callable[[SchedulingContext, int], int]:
-    """The same for a score."""
-    if type(plugin).score_row is not ScorePlugin.score_row:
-        return partial(ask_score_row, plugin)
-
-    def ask(context: SchedulingContext, row: int) -> int:
-        scores = ask_score(plugin, context, np.array([row], np.intp))
-        return 0 if scores is None else int(scores[0])
-
-    return ask
 
 
 def _fixed(plugins: Iterable[Plugin], method: str, part: PodPart) -> tuple[tuple[int, Plugin], ...]:
@@ -175,9 +149,7 @@ def _declared(plugin: Plugin, method: str) -> Reads:
 
 def _part_of(plugin: Plugin, method: str, before: str) -> PodPart:
     """The part of the shape that a kept filter or score goes by; the whole if the point before it goes by another one."""
-    parts = {
-        getattr(getattr(plugin, each), "part", PodPart.WHOLE) for each in (method, before) if hasattr(plugin, each)
-    }
+    parts = {_declared_part(plugin, each) for each in (method, before) if hasattr(plugin, each)}
     return parts.pop() if len(parts) == 1 else PodPart.WHOLE
 
 

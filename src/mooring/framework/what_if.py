@@ -70,7 +70,7 @@ def leave_room(attempt: Attempt, verdicts: Verdicts, nominated: NominatedLoad) -
 
 
 def _leave_room(attempt: Attempt, verdicts: Verdicts, crowd: Crowd, nominated: NominatedLoad) -> None:
-    """Put the verdicts with a crowd in the place of those without it."""
+    """Replace the verdicts without a crowd by those with it."""
     found = _refusals_beside(attempt, verdicts.first, crowd, nominated)
     if found is not None:
         verdicts.first = verdicts.first.copy()
@@ -157,18 +157,20 @@ def verdicts_with(attempt: Attempt, crowd: Crowd, nominated: NominatedLoad) -> V
     """The verdicts of rows with the pods on them that are nominated there: together where only their sums matter."""
     if is_batchable(attempt):
         return _together_with(attempt, crowd)
-    swayed = swayed_rows(attempt, nominated)[crowd.rows]
-    if not swayed.any():
+    beyond_sums = rows_beyond_sums(attempt, nominated)[crowd.rows]
+    if not beyond_sums.any():
         return _together_with(attempt, crowd)
-    found = _together_with(attempt, crowd.among(~swayed)) if not swayed.all() else Verdicts(np.zeros(0, np.int8))
+    found = (
+        _together_with(attempt, crowd.among(~beyond_sums)) if not beyond_sums.all() else Verdicts(np.zeros(0, np.int8))
+    )
     first = np.full(len(crowd.rows), PASSED, np.int8)
-    first[~swayed] = found.first
+    first[~beyond_sums] = found.first
     codes: dict[int, NDArray[np.int64]] = {}
     for index, those in found.codes.items():
         codes[index] = np.zeros(len(first), np.int64)
-        codes[index][~swayed] = those
+        codes[index][~beyond_sums] = those
     nodes = attempt.context.nodes.sketch()
-    for place in np.flatnonzero(swayed).tolist():
+    for place in np.flatnonzero(beyond_sums).tolist():
         one = OneNode(attempt, nodes, int(crowd.rows[place]))
         for pod in nominated.beside(attempt.context.pod, nodes.names[crowd.rows[place]]):
             one.add(pod)
@@ -207,17 +209,17 @@ def _with_one(attempt: Attempt, crowd: Crowd) -> Verdicts:
         nodes.pod_count[row] -= pods
 
 
-def swayed_rows(attempt: Attempt, nominated: NominatedLoad) -> NDArray[np.bool_]:
+def rows_beyond_sums(attempt: Attempt, nominated: NominatedLoad) -> NDArray[np.bool_]:
     """Rows with nominated pods that a filter may count for more than their sums (FilterPlugin.counted_rows)."""
     context, reads = attempt.context, attempt.runner.filter_reads
-    swayed = np.zeros(context.nodes.height, np.bool_)
+    beyond_sums = np.zeros(context.nodes.height, np.bool_)
     for index, plugin in active_filters(attempt):
         if reads[index] > Reads.TOTALS:
             counted = counted_rows(plugin, context, nominated.tallies())
             if counted is None:
                 return np.ones(context.nodes.height, np.bool_)
-            swayed |= counted
-    return swayed
+            beyond_sums |= counted
+    return beyond_sums
 
 
 def counted_rows(plugin: FilterPlugin, context: SchedulingContext, tallies: PodTallies) -> NDArray[np.bool_] | None:

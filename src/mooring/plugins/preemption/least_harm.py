@@ -18,7 +18,7 @@ from mooring.framework.asking import ask_filter
 from mooring.framework.attempt import Attempt
 from mooring.framework.points import FilterPlugin, Nomination, Reads, ResourceDemand
 from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.what_if import RowArray, active_filters, counted_rows, demand_of, swayed_rows
+from mooring.framework.what_if import RowArray, active_filters, counted_rows, demand_of, rows_beyond_sums
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.kept_harm import Harm, KeptHarm, name_key, victims_on
 from mooring.plugins.preemption.room import MOST_SLOTS, Flags, Ints, Room, can_stay, harm_after, room_on
@@ -61,7 +61,7 @@ def sums_decide(attempt: Attempt, nominated: NominatedLoad) -> SumsDecide | None
             counted = rows if counted is None else counted | rows
             counting.append(plugin)
     if counted is not None and nominated:
-        counted = counted | swayed_rows(attempt, nominated)
+        counted = counted | rows_beyond_sums(attempt, nominated)
     return SumsDecide(demand, tuple(fixed), tuple(counting), counted) if demand is not None else None
 
 
@@ -120,9 +120,9 @@ class LeastHarm:
 
         `kept` is for pods of this shape and priority.
         """
-        hard = self._hard_rows()
+        beyond_sums = self._rows_beyond_sums()
         touched = kept.touched()
-        if hard is not None:
+        if beyond_sums is not None:
             kept.drop()
         elif touched is not None:
             try:
@@ -133,16 +133,16 @@ class LeastHarm:
         nominated = self._failure.nominated
         crowd = nominated.crowd_beside(self._pod) if nominated else None
         survey = self._survey(np.flatnonzero(is_curable), crowd)
-        choice = self._best_by_sums(survey, hard)
-        if hard is not None:
-            choice = self._best_with_hard(survey, hard, choice)
+        choice = self._best_by_sums(survey, beyond_sums)
+        if beyond_sums is not None:
+            choice = self._best_beyond_sums(survey, beyond_sums, choice)
         return None if choice is None else self._nomination(choice)
 
     def _nomination(self, choice: Choice) -> Nomination:
         victims = self._victims_on(choice.row) if choice.victims is None else choice.victims
         return Nomination(self._nodes.names[choice.row], victims)
 
-    def _hard_rows(self) -> Flags | None:
+    def _rows_beyond_sums(self) -> Flags | None:
         """Rows on which more than sums decides who has to leave; None: there are none."""
         counted, budgeted = self._filters.counted, self._alone.budgeted_rows()
         if counted is None or budgeted is None:
@@ -177,11 +177,11 @@ class LeastHarm:
 
     # ---- where sums decide
 
-    def _best_by_sums(self, survey: Survey, hard: Flags | None) -> Choice | None:
+    def _best_by_sums(self, survey: Survey, beyond_sums: Flags | None) -> Choice | None:
         """The best of the rows on which no pod counts."""
         among = survey.can_fit & (survey.first < survey.room.count)
-        if hard is not None:
-            among &= ~hard[survey.rows]
+        if beyond_sums is not None:
+            among &= ~beyond_sums[survey.rows]
         if self._filters.counting and among.any():
             places = np.flatnonzero(among)
             for plugin in self._filters.counting:
@@ -208,13 +208,13 @@ class LeastHarm:
 
     # ---- where more than sums decides
 
-    def _best_with_hard(self, survey: Survey, hard: Flags, best: Choice | None) -> Choice | None:
-        """Try hard rows one by one, as long as one of them may be better than the best so far.
+    def _best_beyond_sums(self, survey: Survey, beyond_sums: Flags, best: Choice | None) -> Choice | None:
+        """Try the rows beyond sums one by one, as long as one of them may be better than the best so far.
 
         Whatever else decides, pods that do not fit by sums do not fit. So of the pods up to the first that cannot stay by
         sums one has to leave, and the most important victim has at least that one's priority.
         """
-        places = np.flatnonzero(survey.can_fit & hard[survey.rows])
+        places = np.flatnonzero(survey.can_fit & beyond_sums[survey.rows])
         first = survey.first[places]
         last = np.maximum(survey.room.count[places] - 1, 0)
         least = np.where(first <= last, survey.room.priority[np.minimum(first, last), places], LEAST_PRIORITY)

@@ -20,7 +20,6 @@ CSV, one pod in each line, with a header: `at`, `run`, `name`, `namespace`, `pri
 resource (cpu, memory, example.com/gpu, ...). An empty cell counts as missing.
 """
 
-import codecs
 import csv
 import io
 import re
@@ -39,7 +38,7 @@ from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, sho
 from mooring.model.validation.validate import validate
 from mooring.sim.input_errors import UnusableInput
 from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.documents import DocumentPlace, ManifestFile
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile, bytes_of
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
 from mooring.sim.reading.lines import lines_of
 
@@ -81,14 +80,7 @@ def read_arrivals(
     `objects` are the cluster that the pods arrive in: its classes and limits apply to them, and the names of its pods are
     taken. `on_warning` gets unknown fields if `validation` is WARN.
     """
-    try:
-        with open(path, "rb") as file:
-            text = file.read(MAX_BYTES + 1).removeprefix(codecs.BOM_UTF8)
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ArrivalsError([Problem("", f"cannot be read: {reason}", file=path)]) from error
-    if len(text) > MAX_BYTES:
-        raise ArrivalsError([Problem("", f"the file has more than {MAX_BYTES} bytes; split it", file=path)])
+    text = bytes_of(path, MAX_BYTES, "split it", ArrivalsError)
     reader = _Reader(path, objects, validation)
     if path.lower().endswith(".csv"):
         return _read_csv(reader, text, path)

@@ -16,6 +16,7 @@ import msgspec
 from mooring.kit.yaml_reader import Repeat, YamlFault, read_documents
 from mooring.model.kinds import kind_of
 from mooring.model.validation.problem import NOTHING_THERE, Problem, show
+from mooring.sim.input_errors import UnusableInput
 
 # ---- files
 
@@ -36,6 +37,19 @@ class ManifestFile:
     name: str
     text: bytes
     """UTF-8, if the file is text."""
+
+
+def bytes_of(path: str, max_bytes: int, remedy: str, error: type[UnusableInput]) -> bytes:
+    """One file without its byte order mark. Raises the error if it cannot be read, or is larger; `remedy` says what to do."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(max_bytes + 1).removeprefix(codecs.BOM_UTF8)
+    except (OSError, ValueError) as fault:  # a path with a NUL in it is a ValueError
+        reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
+        raise error([Problem("", f"cannot be read: {reason}", file=path)]) from fault
+    if len(text) > max_bytes:
+        raise error([Problem("", f"the file has more than {max_bytes} bytes; {remedy}", file=path)])
+    return text
 
 
 def gather(

@@ -27,7 +27,6 @@
         taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
 """
 
-import codecs
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +40,7 @@ from mooring.model.quantity import QuantityError, QuantityText, parse
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
 from mooring.sim.input_errors import UnusableInput
 from mooring.sim.reading.arrivals import parse_duration
-from mooring.sim.reading.documents import DocumentPlace, ManifestFile
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile, bytes_of
 from mooring.sim.reading.field_checks import nearest
 from mooring.sim.reading.lines import lines_of
 
@@ -112,7 +111,7 @@ _RUN_TIMES = ("median", "longest")
 
 def read_load_plan(path: str) -> LoadPlan:
     """The plan in a YAML file. Raises LoadPlanError with all problems, each with its line."""
-    file = ManifestFile(path, _bytes_of(path))
+    file = ManifestFile(path, bytes_of(path, MAX_BYTES, "write fewer pools", LoadPlanError))
     try:
         documents = [document for document in read_documents(file.text) if document is not None]
     except YamlFault as fault:
@@ -141,18 +140,6 @@ def load_plan_of(written: Any) -> LoadPlan:
     if problems or plan is None:
         raise LoadPlanError(problems)
     return plan
-
-
-def _bytes_of(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            text = file.read(MAX_BYTES + 1).removeprefix(codecs.BOM_UTF8)
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise LoadPlanError([Problem("", f"cannot be read: {reason}", file=path)]) from error
-    if len(text) > MAX_BYTES:
-        raise LoadPlanError([Problem("", f"the file has more than {MAX_BYTES} bytes; write fewer pools", file=path)])
-    return text
 
 
 # ---- checks

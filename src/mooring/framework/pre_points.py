@@ -1,0 +1,92 @@
+"""PreFilter and PreScore: asks the plugins of these points, or recalls what they said about other pods with the same part.
+
+What follows from a part of the shape alone is asked once and kept with the part (part_memo.py). The other plugins are asked
+in every attempt, unless they skip pods like this one (SKIP_SHAPE, SKIP_FOR_NOW).
+"""
+
+from typing import Any
+
+from mooring.framework.asking import AttemptError
+from mooring.framework.context import SchedulingContext
+from mooring.framework.feasible import FeasibleRows
+from mooring.framework.memo import PluginPlan, ShapeMemo
+from mooring.framework.part_memo import PartOutcomes, outcomes_of_skips
+from mooring.framework.points import Rows
+from mooring.framework.prepared import PreparedProfile
+from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, describe
+from mooring.model.shape import PodPart
+
+
+class PrePoints:
+    """The plugins of PreFilter and PreScore in one attempt."""
+
+    __slots__ = ("_context", "_labels_and_controller", "_memo", "_runner")
+
+    def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
+        self._runner = runner
+        self._context = context
+        self._memo = memo
+        self._labels_and_controller: tuple[Any, ...] | None = None
+
+    def plan(self, point: str) -> PluginPlan:
+        """What is to be done at a point for pods of this shape. Plugins are asked whose answer a part of it decides."""
+        is_filter, faulty = point == "PreFilter", []
+        for part in self._memo.parts:
+            if point not in part.outcomes:
+                questions = part.questions
+                plugins = questions.pre_filters if is_filter else questions.pre_scores
+                outcomes = part.outcomes[point] = self._fixed_outcomes(point, plugins)
+                if any(isinstance(said, AttemptError) for _, _, said in outcomes.others):
+                    faulty.append(part)
+        plans = self._runner.pre_filter_plans if is_filter else self._runner.pre_score_plans
+        plan = plans.plan(self._memo.parts)
+        for part in faulty:
+            del part.outcomes[point]  # the next attempt asks again
+        return plan
+
+    def ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
+        """Ask a plugin whose answer depends on more than the shape, unless it is known to skip. `part` is the one that a
+        skip may follow from; `feasible` is for PreScore."""
+        kept, key = self._memo.by_part[part], (plugin.name, point, *self._kind_of_pod())
+        version = plugin.version(self._context.cluster)
+        if kept.skips_for_now.get(key) == version:
+            return SKIP
+        outcome = self._call(point, plugin, feasible.rows if feasible is not None else None)
+        if outcome is SKIP_SHAPE:
+            kept.keep_skip(point, plugin.name)
+        elif outcome is SKIP_FOR_NOW:
+            kept.keep_skip_for_now(key, version)
+        return outcome
+
+    def _fixed_outcomes(self, point: str, plugins: tuple[tuple[int, Any], ...]) -> PartOutcomes:
+        """What the plugins say that go by one part alone. A fault is an answer too: an earlier plugin may end the attempt
+        before it matters."""
+        skipped, others = [], []
+        for index, plugin in plugins:
+            try:
+                said = self._call(point, plugin, slice(0, self._context.nodes.height))
+            except AttemptError as fault:
+                said = fault
+            if said in SKIPS:
+                skipped.append(plugin.name)
+            elif said is not None:
+                others.append((index, plugin, said))
+        return PartOutcomes(frozenset(skipped), tuple(others)) if others else outcomes_of_skips(frozenset(skipped))
+
+    def _kind_of_pod(self) -> tuple[Any, ...]:
+        """What SKIP_FOR_NOW may depend on of a pod beside its shape: its labels and its controller."""
+        if self._labels_and_controller is None:
+            pod = self._context.pod
+            owner = pod.controller()
+            controller = (owner.api_version, owner.kind, owner.name) if owner else None
+            self._labels_and_controller = (pod.label_set, controller)
+        return self._labels_and_controller
+
+    def _call(self, point: str, plugin: Any, rows: Rows | None) -> Any:
+        wrap = self._context.wrap
+        try:
+            if point == "PreFilter":
+                return wrap(point, plugin.name, plugin.pre_filter)(self._context)
+            return wrap(point, plugin.name, plugin.pre_score)(self._context, rows)
+        except Exception as fault:
+            raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
