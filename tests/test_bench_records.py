@@ -17,6 +17,8 @@ import template_memory
 from cases import GROWTH, PARTS, WORKLOADS, Workload
 from records import Commit, Machine, Measurement, MemoryPoint, Record, RecordError
 
+pytestmark = pytest.mark.slow
+
 BASIC, QUEUED = Workload("basic", 5, 5, 7), Workload("basic", 5, 5, 7, queue=True)
 HERE = Machine("Sail 9000", 2, 8000, "Linux 6.1 x86_64", "3.12.1", "2.1.0", 0.1)
 

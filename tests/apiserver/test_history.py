@@ -62,6 +62,7 @@ def test_small_writes_are_bounded_by_their_number() -> None:
     check_history(store)
 
 
+@pytest.mark.slow
 def test_memory_follows_the_bound_and_not_the_number_of_writes() -> None:
     """As objects these would take 20 times what they take as JSON."""
     store, limit = Store(history_bytes=4_000_000), 4_000_000

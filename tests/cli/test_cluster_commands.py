@@ -8,6 +8,8 @@ import pytest
 
 from running_cluster import a_process, command
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60
 
 

@@ -16,6 +16,8 @@ import yaml
 
 from running_cluster import PATIENCE_S, Client, Process, a_process, command
 
+pytestmark = pytest.mark.slow
+
 JsonObject = dict[str, Any]
 POD_PATH = "/api/v1/namespaces/default/pods"
 

@@ -14,6 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 import large_objects
 import one_object
 
+pytestmark = pytest.mark.slow
+
 PODS = [name for name, build in large_objects.DIMENSIONS.items() if build(1).item["kind"] == "Pod"]
 SIZE = 200
 
