@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("live",),
     ("embedded",),
     ("sim",),
+    ("answers",),
     ("app",),
     ("cli",),
 )

@@ -12,7 +12,7 @@ In a notebook:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mooring.sim.notebook import ArrivalsError, InputError, simulate
+    from mooring.answers.notebook import ArrivalsError, InputError, simulate
 
 __all__ = ["ArrivalsError", "InputError", "simulate"]
 
@@ -20,7 +20,7 @@ __all__ = ["ArrivalsError", "InputError", "simulate"]
 def __getattr__(name: str) -> Any:
     """What a notebook needs is loaded when it is first asked for: the command line starts faster without it."""
     if name in __all__:
-        from mooring.sim import notebook
+        from mooring.answers import notebook
 
         return getattr(notebook, name)
     raise AttributeError(f"module 'mooring' has no attribute {name!r}")

@@ -159,12 +159,12 @@ def _score_table(explanation: Explanation, details: DecisionDetails, wide: bool)
     ranked = sorted(totals, key=lambda node: (-totals[node], node))
     rows = [(node, totals[node], *(scores[node][plugin] for plugin in plugins)) for node in ranked]
     heads = ("NODE", "TOTAL", *(f"{plugin}*{explanation.weights.get(plugin, 1)}" for plugin in plugins))
-    return "Scores (after weights)\n" + _cut_table(heads, rows, wide)
+    return "Scores (after weights)\n" + cut_table(heads, rows, wide)
 
 
 def _rejected(details: DecisionDetails, wide: bool) -> str:
     rows = [(node, r.plugin, r.code.name, r.message) for node, r in sorted(details.rejected.items())]
-    return "Rejected\n" + _cut_table(("NODE", "PLUGIN", "VERDICT", "REASON"), rows, wide)
+    return "Rejected\n" + cut_table(("NODE", "PLUGIN", "VERDICT", "REASON"), rows, wide)
 
 
 def _summary(report: Report) -> str:
@@ -179,12 +179,12 @@ def _placed(results: list[PodResult], wide: bool) -> str:
     if wide:
         heads = (*heads, "PRIORITY", "SCHEDULER", "FEASIBLE", "SCORE", "NEXT BEST")
     rows = [(r.pod.namespace, r.pod.name, r.node, *(_wide_cells(r) if wide else ())) for r in results]
-    return "Placed\n" + _cut_table(heads, rows, wide)
+    return "Placed\n" + cut_table(heads, rows, wide)
 
 
 def _preempted(evictions: list[SimulatedEviction], wide: bool) -> str:
     rows = [(eviction.pod.namespace, eviction.pod.name, eviction.node, eviction.preemptor) for eviction in evictions]
-    return "Preempted\n" + _cut_table(("NAMESPACE", "POD", "NODE", "FOR"), rows, wide)
+    return "Preempted\n" + cut_table(("NAMESPACE", "POD", "NODE", "FOR"), rows, wide)
 
 
 def _wide_cells(result: PodResult) -> tuple[object, ...]:
@@ -202,7 +202,7 @@ def _nodes(nodes: list[NodeUse], wide: bool) -> str:
         (node.name, f"{node.pods}/{node.allowed_pods}", node.new_pods, *(_amount(node, name) for name in shown))
         for node in nodes
     ]
-    return "Nodes (requested/allocatable)\n" + _cut_table(heads, rows, wide)
+    return "Nodes (requested/allocatable)\n" + cut_table(heads, rows, wide)
 
 
 def _amount(node: NodeUse, resource: str) -> str:
@@ -236,7 +236,7 @@ def _promise(result: PodResult) -> str:
     return f" (nominated to {result.nominated})" if result.nominated and result.fate is not Fate.WAITING else ""
 
 
-def _cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: bool) -> str:
+def cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: bool) -> str:
     if wide or len(rows) <= ROWS:
         return format_table(heads, rows)
     return f"{format_table(heads, rows[:ROWS])}\n... and {len(rows) - ROWS} more: -o wide shows all"

@@ -32,7 +32,7 @@ from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.results import SimulatedEviction, Stories
 
 _COMPARED = 20_000
-"""With how many pods an unknown name is compared: difflib needs about a second for so many."""
+"""With how many objects an unknown name is compared: difflib needs about a second for so many."""
 _COMPARED_LETTERS = 253 + 64
 """The longest key of a pod: name and namespace with a slash."""
 NOTES = 5
@@ -111,7 +111,7 @@ class SimulatedCluster:
         if any(name in (pod.key, pod.name) for pod in self.finished):
             raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
         raise NoSuchPod(
-            f"no pod {name!r} in the input, which has {count(len(known) + coming, 'pod')}{_alike(name, known)}"
+            f"no pod {name!r} in the input, which has {count(len(known) + coming, 'pod')}{alike(name, known)}"
         )
 
     def take_decided(self) -> list[str]:
@@ -186,9 +186,9 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
             yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
 
 
-def _alike(name: str, pods: Sequence[Pod]) -> str:
-    """Similar names, for the end of a message."""
-    by_name = {spelt: pod.key for pod in pods[:_COMPARED] for spelt in (pod.name, pod.key)}
+def alike(name: str, items: Sequence[KubeObject]) -> str:
+    """Similar names among the objects, for the end of a message."""
+    by_name = {spelt: item.key for item in items[:_COMPARED] for spelt in (item.name, item.key)}
     found = dict.fromkeys(by_name[spelt] for spelt in get_close_matches(name[:_COMPARED_LETTERS], by_name, n=5))
     return f"; did you mean {' or '.join([*found][:3])}?" if found else ""
 

@@ -75,6 +75,8 @@ class Manifests:
     """Problems that do not prevent the use of the objects."""
     settings: SchedulerSettings | None = None
     """The settings in a snapshot of a scheduler; the first ones count."""
+    workloads: list[Manifest] = field(default_factory=list)
+    """The workloads; `objects` has the pods of those that had none in the input."""
 
 
 def read(
@@ -220,14 +222,15 @@ class _Intake:
             if not was_admitted(manifest.object):
                 self._warnings += _of(manifest, amount_warnings(manifest.object))
         self._objects = self._sound(self._objects)
-        self._objects += _Controllers(self._objects, admission, self._tell).run(self._sound(self._workloads))
+        self._workloads = self._sound(self._workloads)
+        self._objects += _Controllers(self._objects, admission, self._tell).run(self._workloads)
         self._problems += self._odd_fields
         self._objects = self._sound(self._objects)
         namespaces = missing_namespaces([manifest.object for manifest in self._objects])
         self._objects += [Manifest(namespace, None) for namespace in namespaces]
         self._objects.sort(key=lambda manifest: manifest.order)
         problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
-        return Manifests(self._objects, self._ignored, problems, warnings, self._settings)
+        return Manifests(self._objects, self._ignored, problems, warnings, self._settings, self._workloads)
 
     def _tell(self, manifest: Manifest, problems: Sequence[Problem]) -> None:
         self._problems += _of(manifest, problems)

@@ -1,0 +1,135 @@
+"""A cluster that questions are asked about: its objects, and the scheduler configuration that decides in it.
+
+It is a value: questions build from it whatever they try, and never change it.
+"""
+
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from mooring.framework import config as configuration
+from mooring.framework.config.feature_gates import parse_gates
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.plain import PlainPlugin
+from mooring.framework.points import Plugin
+from mooring.framework.registry import Registry
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.model.validation.problem import Problem
+from mooring.model.workloads import Workload
+from mooring.scheduler.assembly import all_plugins
+from mooring.sim.input_errors import InputError, NoSuchPod
+from mooring.sim.reading.documents import STDIN, STDIN_NAME
+from mooring.sim.reading.manifests import Manifests, read
+from mooring.sim.simulated_cluster import alike, some
+from mooring.sim.simulation import note_ignored
+
+Source = str | os.PathLike[str]
+Written = Mapping[str, Any]
+"""A Kubernetes object, or a list of them, as a dictionary."""
+Objects = Source | Written | Iterable[Source | Written]
+Config = Source | Written
+Plugins = Iterable[type[Plugin] | type[PlainPlugin]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCluster:
+    """Objects as an API server would return them, and how they are scheduled."""
+
+    objects: Sequence[KubeObject] = field(repr=False)
+    config: KubeSchedulerConfiguration = field(repr=False)
+    registry: Registry = field(default_factory=all_plugins, repr=False)
+    gates: Mapping[str, bool] | None = field(default=None, repr=False)
+    workloads: Sequence[Workload] = field(default=(), repr=False)
+    """Deployments, Jobs and so on: of those without pods in the input, the pods are among the objects."""
+    notes: Sequence[str] = ()
+    """What a user should know about how the input was read."""
+
+    def pods(self) -> list[Pod]:
+        """All pods that have not finished."""
+        return [item for item in self.objects if isinstance(item, Pod) and not item.is_finished]
+
+    def pending(self) -> list[Pod]:
+        """The pods without a node, in the order of the input."""
+        return [pod for pod in self.pods() if not pod.spec.node_name]
+
+    def pod(self, name: str, namespace: str = "") -> Pod:
+        """The pod with this `namespace/name` or `name`. Raises NoSuchPod, with similar names."""
+        pods = self.pods()
+        wanted = f"{namespace}/{name}" if namespace and "/" not in name else name
+        found = [pod for pod in pods if wanted in (pod.key, pod.name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
+        if any(isinstance(item, Pod) and wanted in (item.key, item.name) for item in self.objects):
+            raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
+        raise NoSuchPod(f"no pod {wanted!r} among {len(pods)} pods{alike(wanted, pods)}")
+
+
+# ---- loading
+
+
+def load(objects: Objects, config: Config | None = None, plugins: Plugins = ()) -> LoadedCluster:
+    """A cluster from files, folders or dictionaries, as `mooring.load` takes them.
+
+    Raises InputError with every problem of the objects, ConfigError for the configuration.
+    """
+    manifests = _read(objects)
+    if manifests.problems:
+        raise InputError(manifests.problems)
+    registry = all_plugins()
+    for plugin in plugins:
+        registry.register(plugin)
+    settings = manifests.settings
+    gates = parse_gates(settings.gates_text) if settings is not None else None
+    chosen = _configuration(settings.configuration if config is None and settings is not None else config, gates)
+    return from_manifests(manifests, chosen, registry, gates)
+
+
+def from_manifests(
+    manifests: Manifests,
+    config: KubeSchedulerConfiguration,
+    registry: Registry,
+    gates: Mapping[str, bool] | None = None,
+) -> LoadedCluster:
+    """A cluster from what was read without a problem."""
+    objects = [manifest.object for manifest in manifests.objects]
+    workloads = [each.object for each in manifests.workloads if isinstance(each.object, Workload)]
+    return LoadedCluster(objects, config, registry, gates, workloads, note_ignored(manifests))
+
+
+def _read(objects: Objects) -> Manifests:
+    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises TypeError for anything else."""
+    listed = [objects] if isinstance(objects, str | os.PathLike | Mapping) else list(objects)
+    for item in listed:
+        if not isinstance(item, str | os.PathLike | Mapping):
+            raise TypeError(f"objects are files, folders and dictionaries, not {item!r}")
+    paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
+    written = [item for item in listed if isinstance(item, Mapping)]
+    if not written:
+        return read(paths)
+    text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
+    manifests = read([*paths, STDIN], io.BytesIO(text))
+    manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
+    return manifests
+
+
+def _as_dictionary(problem: Problem) -> Problem:
+    """A problem without the file name: dictionaries are read as if they came from standard input."""
+    if problem.file != STDIN_NAME:
+        return problem
+    return replace(problem, file="", line=0, where=problem.where.replace("document 1, item", "object"))
+
+
+def _configuration(config: Config | None, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
+    if config is None:
+        return configuration.default(feature_gates=gates)
+    if isinstance(config, Mapping):
+        return configuration.from_object(config, feature_gates=gates)
+    with open(config, "rb") as file:
+        return configuration.load(file.read(), os.fspath(config), feature_gates=gates)

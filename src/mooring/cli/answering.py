@@ -1,0 +1,141 @@
+"""What all commands that answer a question share: where the cluster comes from, and how the answer is printed.
+
+Standard output has only the answer, which programs may read; notes, warnings and progress go to standard error.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+import yaml
+
+from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.loaded_cluster import LoadedCluster, from_manifests
+from mooring.cli.options import (
+    chosen_gates,
+    config_file,
+    configured,
+    enable_loaded,
+    feature_gates,
+    plugin_files,
+    registry_with,
+    tell_gates,
+)
+from mooring.cli.progress import LateBar
+from mooring.cli.refusal import refusals, refuse
+from mooring.cli.report import cut_table
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.reading.manifests import read
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FROM = click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="FILE",
+    help="A dump, a snapshot, manifests or a folder of them; - is standard input. Can be given several times.",
+)
+_VALIDATE = click.option(
+    "--validate",
+    type=click.Choice([each.value for each in Validation]),
+    default=Validation.STRICT.value,
+    show_default=True,
+    help="Unknown or repeated fields: refuse the input, warn, or ignore them, as kubectl does.",
+)
+output_form = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="Text, text with every row and table, JSON or YAML (docs/schemas).",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """The options that say which cluster a question is about, and how it is scheduled."""
+
+    sources: tuple[str, ...]
+    config: str | None
+    plugins: tuple[str, ...]
+    feature_gates: str
+    validate: str
+
+    def load(self) -> LoadedCluster:
+        """Read the cluster; refuse input that cannot be used."""
+        if not self.sources:
+            refuse("no cluster: name a dump, a snapshot or manifests with --from FILE")
+        validation = Validation(self.validate)
+        with LateBar("reading") as bar:
+            manifests = read(self.sources, sys.stdin.buffer, bar, validation=validation)
+        for warning in manifests.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        if manifests.problems:
+            refuse(*manifests.problems)
+        settings = manifests.settings
+        gates = chosen_gates(self.feature_gates, settings)
+        tell_gates(gates)
+        config = configured(self.config, gates, settings)
+        registry = registry_with(self.plugins)
+        notes = enable_loaded(config, registry)
+        loaded = from_manifests(manifests, config, registry, gates)
+        for note in (*loaded.notes, *notes):
+            click.echo(f"note: {note}", err=True)
+        return loaded
+
+
+def asks_cluster(command: F) -> F:
+    """Options of a command that asks about a cluster: it gets them as one argument, `source`."""
+
+    def with_source(
+        *,
+        sources: tuple[str, ...],
+        config: str | None,
+        plugins: tuple[str, ...],
+        feature_gates: str,
+        validate: str,
+        **rest: Any,
+    ) -> Any:
+        source = ClusterSource(sources, config, plugins, feature_gates, validate)
+        with refusals(config or "configuration", plugins):
+            return command(source=source, **rest)
+
+    with_source.__doc__, with_source.__name__ = command.__doc__, command.__name__
+    with_source.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in (_VALIDATE, feature_gates, plugin_files, config_file, _FROM):
+        with_source = option(with_source)
+    return with_source  # type: ignore[return-value]
+
+
+@contextmanager
+def own_output() -> Iterator[None]:
+    """A context in which what plugins print goes to standard error."""
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def print_answer(answer: ClusterAnswer, output: str) -> None:
+    """Print an answer in the form that `-o` names."""
+    if output == "json":
+        click.echo(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False))
+    elif output == "yaml":
+        click.echo(yaml.safe_dump(answer.to_dict(), sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        click.echo("\n\n".join(_parts(answer, output == "wide")))
+
+
+def _parts(answer: ClusterAnswer, wide: bool) -> Iterator[str]:
+    yield "\n".join(answer.summary())
+    for table in answer.tables():
+        if table.rows and (wide or not table.is_detail):
+            yield _as_text(table, wide)
+
+
+def _as_text(table: AnswerTable, wide: bool) -> str:
+    return f"{table.title}\n{cut_table([column.upper() for column in table.columns], table.rows, wide)}"
