@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-ABSENT = 0
-"""The code of a row without the label, without a node, or not in use."""
+from mooring.cluster.nodes.value_rows import ABSENT as ABSENT
+from mooring.cluster.nodes.value_rows import ValueRows
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -43,6 +43,8 @@ class LabelColumn:
         """Grows when a row that may hold pods changes its value: sums over values are then void."""
         self.is_nowhere = False
         """Whether no node had the label when the column was made. Such a column is not kept up to date."""
+        self._places: tuple[int, ValueRows] | None = None
+        """What `places` last answered, with the version that it is for."""
 
     @property
     def width(self) -> int:
@@ -72,6 +74,13 @@ class LabelColumn:
         if self.codes[row] != code:
             self.codes[row] = code
             self.version += 1
+
+    def places(self, height: int) -> ValueRows:
+        """Where the values are among the first rows, which are in use."""
+        known = self._places
+        if known is None or known[0] != self.version or len(known[1].codes) != height:
+            known = self._places = self.version, ValueRows(self.codes[:height].copy(), self.width)
+        return known[1]
 
     def grow(self, capacity: int) -> None:
         self.codes = grown(self.codes, capacity)
