@@ -112,14 +112,15 @@ def _pod_added(core: Core, pod: Pod) -> None:
     if pod.is_finished:
         return
     core.pods[pod.key] = pod
+    groups = core.cluster.groups
     if pod.spec.node_name:
         _assigned(core, pod)
-    elif _is_ours(core, pod):
+    elif pod.spec.scheduler_name in core.runners:
         pod.shape.work_out()
-        if core.cluster.groups is not None:
-            core.cluster.groups.add(pod)
+        if groups is not None:
+            groups.add(pod)
         core.queue.add(pod)
-        if core.cluster.groups is not None and pod.group_key is not None:
+        if groups is not None and pod.group_key is not None:
             core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # members of its group may have waited for one more
         core.observer.change_handled(UNSCHEDULABLE_POD_ADD)
 
