@@ -1,6 +1,7 @@
 """Unschedulable pods: rejected by plugins, or gated, and waiting for an event that could change that."""
 
 from collections.abc import Collection, Iterable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from mooring.queue.entry import QueuedPod
@@ -16,6 +17,9 @@ class _Filed(NamedTuple):
     sequence: int
     rejectors: tuple[str, ...]
     is_gated: bool
+
+
+_BY_SEQUENCE = attrgetter("sequence")
 
 
 class UnschedulablePods:
@@ -71,8 +75,10 @@ class UnschedulablePods:
     def rejected_by(self, plugins: Iterable[str]) -> list[QueuedPod]:
         """The pods that one of these plugins rejected, in the order in which they were unschedulable."""
         drawers = [drawer for name in (*plugins, _ANY_EVENT) if (drawer := self._by_rejector.get(name))]
-        found = {key: filed for drawer in drawers for key, filed in drawer.items()}
-        return [filed.entry for filed in sorted(found.values(), key=lambda filed: filed.sequence)]
+        if not drawers:
+            return []
+        found = {key: filed for drawer in drawers for key, filed in drawer.items()} if drawers[1:] else drawers[0]
+        return [filed.entry for filed in sorted(found.values(), key=_BY_SEQUENCE)]
 
     def _drawers(self, entry: QueuedPod) -> tuple[str, ...]:
         """Under which plugins a pod is filed. A pod of an unknown profile, or without rejectors, is filed under every
