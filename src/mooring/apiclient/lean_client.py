@@ -15,6 +15,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings, client_con
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.lean_connection import LeanConnection, Reply
+from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import ConnectionRefused, TimedOut, Unanswered, refusal, unanswered
 from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.transport import OutgoingRequest
@@ -207,17 +208,22 @@ class LeanClient:
 
     async def _connection(self, grant: Grant) -> LeanConnection:
         """A new connection."""
-        connection = LeanConnection()
+        opened = None
         try:
             async with asyncio.timeout(_CONNECT_S):
-                await asyncio.get_running_loop().create_connection(lambda: connection, self._host, self._port)
+                opened = await LeanSocket.connect(self._host, self._port)
                 if self._is_tls:
-                    await connection.secure(self._context(grant.pair), self._access.server_name or self._host)
-        except (OSError, TimeoutError) as error:
-            connection.abort()
+                    await opened.secure(self._context(grant.pair), self._access.server_name or self._host)
+        except BaseException as error:
+            if opened is not None:
+                opened.abort()
+            if not isinstance(error, OSError | TimeoutError):
+                raise
             if _is_refused(error):
                 raise ConnectionRefused(f"cannot connect to {self._netloc}: connection refused") from None
             raise unanswered(error, f"cannot connect to {self._netloc}") from None
+        connection = LeanConnection(opened)
+        opened.start(connection)
         return connection
 
     def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
