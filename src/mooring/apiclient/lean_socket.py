@@ -8,7 +8,7 @@ import asyncio
 import socket
 import ssl
 from contextlib import suppress
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 _READ_BYTES = 64 << 10
 """More than an answer to a write; a larger one takes several reads."""
@@ -22,6 +22,14 @@ class Receiver(Protocol):
     def data_received(self, data: bytes) -> None: ...
 
     def connection_lost(self, error: Exception | None) -> None: ...
+
+
+async def _addresses(host: str, port: int) -> list[Any]:
+    """The addresses of a host. Hot: a host that is an address needs no thread that resolves it."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 class LeanSocket:
@@ -46,7 +54,7 @@ class LeanSocket:
         """Try the addresses of the host one after another. Raises OSError."""
         loop = asyncio.get_running_loop()
         faults: list[OSError] = []
-        for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        for family, kind, protocol, _, address in await _addresses(host, port):
             made = socket.socket(family, kind, protocol)
             try:
                 made.setblocking(False)
