@@ -1,7 +1,7 @@
 """The socket below a LeanConnection, with TLS or without.
 
-Hot: a request over TLS takes 13 µs of CPU on it, and 24 µs more on the transports of event loops. Those decrypt until TLS
-reports that there is nothing left, which is an exception for each answer, and allocate 256 KiB for each read.
+Hot: a write over TLS takes 21 µs of CPU on it, and 37 µs on the transport of uvloop. That decrypts until TLS reports that
+there is nothing left, which is an exception for each answer, and allocates 256 KiB for each read.
 """
 
 import asyncio
