@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.answers import live_lists
-from mooring.answers.live_kinds import EVENTS, LISTED, NODES, PODS, resource_name
+from mooring.answers.live_kinds import EVENTS, LISTED, NODES, PODS, loss_without, resource_name
 from mooring.answers.live_lists import LiveLists, list_cluster
 from mooring.apiclient.request_errors import Unreadable
 from mooring.model.api_errors import ApiError
@@ -140,7 +140,7 @@ def test_without_permission_for_a_resource_the_loss_is_told() -> None:
 
 
 def test_every_kind_has_a_loss_of_its_own() -> None:
-    generic = [spec.kind for spec in (*LISTED, EVENTS) if live_lists.loss_without(spec) == "answers may be wrong"]
+    generic = [spec.kind for spec in (*LISTED, EVENTS) if loss_without(spec) == "answers may be wrong"]
     assert generic == ["Pod", "Node"]
 
 

@@ -124,6 +124,9 @@ class _Intake:
     def __init__(self, validation: Validation, header: DumpHeader | None = None) -> None:
         self._validation = validation
         self._header = header
+        self._is_complete = header is not None and header.has_all_pods
+        self._complete_files: set[str] = set()
+        """Files whose workloads have all their pods in the input."""
         self._objects: list[Manifest] = []
         self._workloads: list[Manifest] = []
         self._ignored: Counter[str] = Counter()
@@ -170,6 +173,8 @@ class _Intake:
         if header is None:
             text = "does not have the form that `mooring dump` writes; remove it"
             self._problems += self._told(document, [Problem("", text)])
+        elif header.has_all_pods:
+            self._complete_files.add(document.place.file)
         self._header = self._header or header
 
     def _type(self, document: Document) -> None:
@@ -221,8 +226,7 @@ class _Intake:
                 self._warnings += _of(manifest, amount_warnings(manifest.object))
         self._objects = self._sound(self._objects)
         self._workloads = self._sound(self._workloads)
-        has_all_pods = self._header is not None and self._header.has_all_pods
-        expanded = [] if has_all_pods else self._workloads
+        expanded = [each for each in self._workloads if not self._is_complete and each.file not in self._complete_files]
         self._objects += CreatedObjects(self._objects, admission, self._tell).run(expanded)
         self._problems += self._odd_fields
         self._objects = self._sound(self._objects)
