@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
+from mooring.answers.dumps.anonymize import Anonymizer
+from mooring.answers.dumps.anonymous_settings import unknown_plugins
 from mooring.answers.dumps.contents import counts, dumped_objects
+from mooring.answers.dumps.device_groups import TooManySelectors
 from mooring.answers.dumps.dump_file import dump_text, write_dump
 from mooring.cli.answering import ClusterSource, asks_cluster, tell_notes
 from mooring.cli.options import chosen_gates, configured
@@ -35,6 +38,11 @@ Annotations are left out, except for those that decisions read. --config and --f
 that the same decisions come out elsewhere.
 
 \b
+--anonymize replaces names of objects, namespaces, labels, taints, images, classes, drivers, devices and schedulers, each by
+the same new name everywhere. It keeps amounts, times, the order of names, and words that are Kubernetes' own (zone labels,
+linux, default). Device selectors become lists of numbers. Messages are left out.
+
+\b
 Permissions: `list` for these kinds; deploy/reader.yaml has a ClusterRole. Nothing is written to the cluster.
 
 \b
@@ -47,12 +55,17 @@ Exit status:
 @click.command(epilog=EPILOG, short_help="Save a live cluster as a file for later questions or a bug report.")
 @asks_cluster
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file; .gz at the end compresses it.")
+@click.option("--anonymize", is_flag=True, help="Replace all names, labels and images; decisions stay the same.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-def dump(source: ClusterSource, output: str, force: bool) -> None:
+def dump(source: ClusterSource, output: str, anonymize: bool, force: bool) -> None:
     """Save all objects that decisions read to FILE, a list of Kubernetes objects as JSON. - is standard output."""
     _check_target(output, force)
     manifests = source.read()
-    items = [*dumped_objects(manifests, _settings(source, manifests))]
+    settings = _settings(source, manifests)
+    if anonymize:
+        tell_notes(_left_out(settings))
+        manifests, settings = _anonymous(manifests, settings)
+    items = [*dumped_objects(manifests, settings)]
     text = dump_text(items)
     _write(output, text)
     tell_notes(manifests.header.notes() if manifests.header is not None and source.sources else ())
@@ -78,6 +91,24 @@ def _settings(source: ClusterSource, manifests: Manifests) -> JsonObject | None:
         return None
     gates = chosen_gates(source.feature_gates, manifests.settings)
     return settings_object(configured(source.config, gates, manifests.settings), gates)
+
+
+def _anonymous(manifests: Manifests, settings: JsonObject | None) -> tuple[Manifests, JsonObject | None]:
+    try:
+        anonymizer = Anonymizer(manifests, settings)
+    except TooManySelectors as fault:
+        refuse(fault)
+    return anonymizer.manifests(), anonymizer.settings()
+
+
+def _left_out(settings: JsonObject | None) -> list[str]:
+    """Notes about parts of the configuration that an anonymous dump does not have."""
+    if settings is None:
+        return []
+    notes = [f"plugin {name} is left out: it is not part of Mooring" for name in unknown_plugins(settings)]
+    if settings["configuration"].get("extenders"):
+        notes.append("the extenders of the configuration are left out")
+    return notes
 
 
 def _write(output: str, text: bytes) -> None:
