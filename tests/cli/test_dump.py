@@ -10,6 +10,7 @@ import pytest
 from command import mooring, write, write_config
 
 from build import a_node, a_pod
+from mooring.answers.dumps import device_groups
 
 
 @pytest.fixture
@@ -83,3 +84,67 @@ def test_a_configuration_that_is_wrong_is_refused(cluster: Path, tmp_path: Path)
     ran = mooring("dump", "-o", tmp_path / "dump.json", "--from", cluster, "--config", config)
     assert (ran.code, ran.out) == (2, "")
     assert not (tmp_path / "dump.json").exists()
+
+
+# ---- --anonymize
+
+
+def test_an_anonymous_dump_has_no_name_of_the_cluster(cluster: Path, tmp_path: Path) -> None:
+    write(cluster, a_node("acme-1", labels={"acme/team": "shop"}), a_pod("cart", namespace="acme-shop", cpu="1"))
+    ran = mooring("dump", "-o", "-", "--from", cluster, "--anonymize")
+    assert ran.code == 0
+    assert not any(name in ran.out for name in ("acme", "shop", "cart"))
+    kinds = [item["kind"] for item in json.loads(ran.out)["items"]]
+    assert kinds == ["ClusterDump", "Namespace", "Node", "Pod"]
+    assert json.loads(ran.out)["items"][0]["isAnonymous"] is True
+
+
+def test_the_configuration_of_an_anonymous_dump_is_anonymous_too(cluster: Path, tmp_path: Path) -> None:
+    required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "acme/team", "operator": "Exists"}]}]}
+    affinity = {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    spread = {"topologyKey": "acme/rack", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    fit = {"ignoredResources": ["acme.com/fpga"], "ignoredResourceGroups": ["acme.com"]}
+    config = write_config(
+        tmp_path / "config.yaml",
+        profiles=[
+            {
+                "schedulerName": "acme-scheduler",
+                "pluginConfig": [
+                    {"name": "NodeAffinity", "args": affinity},
+                    {"name": "PodTopologySpread", "args": {"defaultConstraints": [spread], "defaultingType": "List"}},
+                    {"name": "NodeResourcesFit", "args": fit},
+                ],
+            }
+        ],
+        extenders=[{"urlPrefix": "http://acme.example", "filterVerb": "filter"}],
+        leaderElection={"resourceName": "acme-lease"},
+    )
+    node = a_node("n", allocatable={"acme.com/fpga": "1"}, labels={"acme/team": "a"})
+    write(cluster, node, a_pod("web", cpu="1", schedulerName="acme-scheduler"))
+    target = tmp_path / "dump.json"
+    ran = mooring("dump", "-o", target, "--from", cluster, "--config", config, "--anonymize")
+    assert ran.complaints[0] == "note: the extenders of the configuration are left out"
+    assert "acme" not in target.read_text()
+    (settings,) = (item for item in items(target) if item["kind"] == "SchedulerSettings")
+    (pod,) = (item for item in items(target) if item["kind"] == "Pod")
+    (node_item,) = (item for item in items(target) if item["kind"] == "Node")
+    (profile,) = settings["configuration"]["profiles"]
+    assert profile["schedulerName"] == pod["spec"]["schedulerName"]
+    args = {entry["name"]: entry["args"] for entry in profile["pluginConfig"]}
+    (resource,) = args["NodeResourcesFit"]["ignoredResources"]
+    assert resource in node_item["status"]["allocatable"]
+    assert args["NodeResourcesFit"]["ignoredResourceGroups"] == [resource.partition("/")[0]]
+    ran = mooring("simulate", target, "-o", "json")
+    (placed,) = json.loads(ran.out)["pods"]
+    assert placed["node"] == node_item["metadata"]["name"]
+
+
+def test_device_selectors_that_cannot_be_replaced_are_refused(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_groups, "MAX_EVALUATIONS", -1)
+    ran = mooring("dump", "-o", tmp_path / "dump.json", "--from", cluster, "--anonymize")
+    assert (ran.code, ran.err) == (
+        2,
+        "--anonymize: there are too many device selectors and devices to replace the selectors\n",
+    )

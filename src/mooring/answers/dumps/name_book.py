@@ -5,6 +5,7 @@ name. So the new names sort as the old ones do, and the same text has the same n
 """
 
 import re
+from collections.abc import Set
 
 from mooring.model.csi_migration import DRIVERS
 from mooring.model.volumes import DELIMITER, TOPOLOGY_LABELS
@@ -70,6 +71,10 @@ class NameBook:
         """Give out names: `x` and the rank among all texts, with as many digits as the largest needs."""
         width = len(str(len(self._texts)))
         self._new = {text: f"x{rank:0{width}}" for rank, text in enumerate(sorted(self._texts))}
+
+    def noted(self) -> Set[str]:
+        """All texts that get a new name."""
+        return self._texts
 
     @property
     def is_closed(self) -> bool:
@@ -156,9 +161,9 @@ class NameBook:
         return f"0.0.{int(new[1:])}" if self.is_closed else text
 
     def address(self, text: str) -> str:
-        """An IP address that a port is bound to. Wildcards and the loopback address have a meaning."""
+        """An IP address that a port is bound to; new ones are from the range for documentation. Wildcards and the loopback
+        address have a meaning."""
         if text in ("", "0.0.0.0", "::", "127.0.0.1", "::1"):
             return text
         new = self.name(text)
-        rank = int(new[1:]) if self.is_closed else 0
-        return f"10.{rank >> 16 & 255}.{rank >> 8 & 255}.{rank & 255}" if self.is_closed else text
+        return f"2001:db8::{int(new[1:]):x}" if self.is_closed else text

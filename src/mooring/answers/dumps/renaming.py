@@ -3,6 +3,7 @@
 A field of text without a rule is an error, so a field that is new in the model cannot leak: somebody has to decide.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -100,6 +101,8 @@ def _with_own_name(book: NameBook, item: KubeObject, metadata: ObjectMeta) -> Ob
 @cache
 def rules_of(struct: type[Wire]) -> tuple[tuple[str, Rule], ...]:
     """The rules for the fields of a struct. Raises LookupError for text without a rule."""
+    if struct in SPECIAL:
+        return ()
     written, found = RULES.get(struct, {}), []
     for name, hint in get_type_hints(struct).items():
         rule = written.get(name)
@@ -107,7 +110,7 @@ def rules_of(struct: type[Wire]) -> tuple[tuple[str, Rule], ...]:
             raise LookupError(f"{struct.__name__}.{name} holds text, and no rule says whether to rename it")
         if rule is not None and rule is not keep:
             found.append((name, rule))
-        if holds_structs(hint):
+        if any(_structs(hint)):
             found.append((name, _inner))
     return tuple(found)
 
@@ -127,6 +130,13 @@ def holds_text(hint: Any) -> bool:
     return hint in (str, Any) or any(map(holds_text, get_args(hint)))
 
 
-def holds_structs(hint: Any) -> bool:
-    is_struct = isinstance(hint, type) and issubclass(hint, Wire)
-    return is_struct or any(map(holds_structs, get_args(hint)))
+def structs_in(struct: type[Wire]) -> list[type[Wire]]:
+    """The structs that the fields of a struct hold."""
+    return [each for hint in get_type_hints(struct).values() for each in _structs(hint)]
+
+
+def _structs(hint: Any) -> Iterator[type[Wire]]:
+    if isinstance(hint, type) and issubclass(hint, Wire):
+        yield hint
+    for part in get_args(hint):
+        yield from _structs(part)
