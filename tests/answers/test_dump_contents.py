@@ -11,9 +11,14 @@ import pytest
 
 import mooring
 from build import a_node, a_pod
+from corpus import rows
 from mooring.answers.dumps.contents import dumped_objects, kept_annotations
 from mooring.answers.dumps.dump_file import dump_text, write_dump
+from mooring.model.decode import decode_json
+from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
+from mooring.sim.conform import decide
+from mooring.sim.reading.created_objects import Manifest
 from mooring.sim.reading.documents import STDIN
 from mooring.sim.reading.manifests import Manifests, read
 
@@ -170,3 +175,26 @@ def test_a_name_with_gz_compresses_and_only_the_owner_may_read(tmp_path: Path) -
     write_dump(tmp_path / "a.json.gz", b"{}")
     assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()) == (tmp_path / "a.json").read_bytes() == b"{}"
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+
+
+# ---- decisions on the corpus
+
+FILES = (
+    *("taints", "nodeaffinity", "ports", "images", "resources", "spread", "podaffinity"),
+    *("gates", "mixed", "sequence", "preempt", "volumes", "dra"),
+)
+
+
+def as_dumped(scenario: dict[str, Any]) -> dict[str, Any]:
+    """The scenario with its objects as a dump has them."""
+    objects = [item for item in scenario["objects"] if item["kind"] in KINDS]
+    typed = [decode_json(json.dumps(item).encode(), item["kind"]) for item in objects]
+    items = json.loads(dump_text(dumped_objects(Manifests([Manifest(item, None) for item in typed]))))["items"]
+    return {**scenario, "objects": [item for item in items if item["kind"] in KINDS]}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_dump_of_a_scenario_gives_the_same_answer_to_the_letter(name: str) -> None:
+    for row in rows(name)[:2]:
+        scenario = row["scenario"]
+        assert decide(json.dumps(as_dumped(scenario)).encode()) == decide(json.dumps(scenario).encode())

@@ -12,7 +12,8 @@ import yaml
 import mooring
 from mooring.answers.dumps.contents import dumped_objects
 from mooring.answers.dumps.dump_file import dump_text
-from mooring.answers.live_source import read_live
+from mooring.answers.explain.explain import explain
+from mooring.answers.live_source import load_live, read_live
 from mooring.sim.input_errors import LiveSourceError, NoKubeconfig
 from mooring.sim.reading.manifests import Manifests
 from running_cluster import Neighbour, a_neighbour
@@ -103,6 +104,13 @@ def test_pods_that_come_later_get_the_nodes_that_the_dump_says(cluster: Neighbou
         got[name] = cluster.wait(f"{path}/{name}", lambda item: bool(item["spec"].get("nodeName")))["spec"]["nodeName"]
     assert said == got
     assert len({*got.values()}) > 1
+
+
+def test_python_programs_get_a_cluster_to_ask_about(cluster: Neighbour) -> None:
+    loaded = load_live(cluster.kubeconfig)
+    assert [pod.key for pod in loaded.pending()] == ["default/giant"]
+    explanation = explain(loaded, "giant", cures=False)
+    assert any("FailedScheduling" in event.text for event in explanation.history)
 
 
 def test_it_works_where_an_event_loop_runs_as_in_a_notebook(cluster: Neighbour) -> None:

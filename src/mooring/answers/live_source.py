@@ -1,14 +1,17 @@
 """A live cluster as the source of answers: the cluster that kubectl would use, read-only, as manifests like any others."""
 
 import asyncio
+import os
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mooring.answers.live_kinds import resource_name
 from mooring.answers.live_lists import LiveLists, list_cluster, path_of
+from mooring.answers.loaded_cluster import Config, LoadedCluster, Plugins, loaded_from
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
@@ -27,6 +30,18 @@ from mooring.sim.reading.pod_events import PodEvent
 from mooring.sim.simulated_cluster import NOTES
 
 T = TypeVar("T")
+
+
+def load_live(
+    kubeconfig: str | os.PathLike[str] | None = None,
+    context: str = "",
+    config: Config | None = None,
+    plugins: Plugins = (),
+) -> LoadedCluster:
+    """The live cluster that kubectl would use, for Python programs; nothing is written to it. Raises LiveSourceError."""
+    manifests, notes = read_live(None if kubeconfig is None else os.fspath(kubeconfig), context)
+    loaded = loaded_from(manifests, config, plugins)
+    return replace(loaded, notes=[*notes, *loaded.notes])
 
 
 def read_live(

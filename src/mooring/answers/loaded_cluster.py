@@ -85,6 +85,12 @@ def load(objects: Objects, config: Config | None = None, plugins: Plugins = ()) 
     manifests = _read(objects)
     if manifests.problems:
         raise InputError(manifests.problems)
+    loaded = loaded_from(manifests, config, plugins)
+    return replace(loaded, notes=[*loaded.notes, *manifests.notes_of_dump()])
+
+
+def loaded_from(manifests: Manifests, config: Config | None = None, plugins: Plugins = ()) -> LoadedCluster:
+    """A cluster from what was read without a problem; without `config` it has the one of the source, or the default."""
     registry = all_plugins()
     for plugin in plugins:
         registry.register(plugin)
@@ -103,8 +109,7 @@ def from_manifests(
     """A cluster from what was read without a problem."""
     objects = [manifest.object for manifest in manifests.objects]
     workloads = [each.object for each in manifests.workloads if isinstance(each.object, Workload)]
-    notes = [*note_ignored(manifests), *(manifests.header.notes() if manifests.header is not None else ())]
-    return LoadedCluster(objects, config, registry, gates, workloads, notes, manifests.events)
+    return LoadedCluster(objects, config, registry, gates, workloads, note_ignored(manifests), manifests.events)
 
 
 def _read(objects: Objects) -> Manifests:

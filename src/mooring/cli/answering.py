@@ -100,6 +100,7 @@ class ClusterSource:
             click.echo(f"warning: {warning}", err=True)
         if manifests.problems:
             refuse(*manifests.problems)
+        tell_notes(manifests.notes_of_dump())
         return manifests
 
     def _read_live(self) -> Manifests:

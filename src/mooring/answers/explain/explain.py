@@ -166,7 +166,8 @@ def _history(pod: Pod, events: Iterable[PodEvent]) -> list[PastEvent]:
         told = condition.message or condition.reason or condition.status
         past.append(PastEvent(condition.last_transition_time or "", f"PodScheduled is {condition.status}: {told}"))
     past += [_past(event) for event in events if event.is_about(pod.name, pod.namespace, pod.uid)]
-    return sorted(past, key=lambda event: event.at)
+    # Without the Z, a time with a fraction of the second is later than the whole second.
+    return sorted(past, key=lambda event: event.at.removesuffix("Z"))
 
 
 def _past(event: PodEvent) -> PastEvent:

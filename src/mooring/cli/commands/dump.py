@@ -68,7 +68,6 @@ def dump(source: ClusterSource, output: str, anonymize: bool, force: bool) -> No
     items = [*dumped_objects(manifests, settings)]
     text = dump_text(items)
     _write(output, text)
-    tell_notes(manifests.header.notes() if manifests.header is not None and source.sources else ())
     click.echo(f"{_shown(output)}: {_summary(items)}", err=True)
 
 

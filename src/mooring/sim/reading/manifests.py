@@ -51,6 +51,10 @@ class Manifests:
     header: DumpHeader | None = None
     """What `mooring dump` wrote about the input; the first header counts."""
 
+    def notes_of_dump(self) -> list[str]:
+        """What a user should know about a dump that was read."""
+        return self.header.notes() if self.header is not None else []
+
 
 def read(
     paths: Sequence[str],
