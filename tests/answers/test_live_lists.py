@@ -128,6 +128,13 @@ def test_a_list_that_expires_between_two_pages_is_asked_for_in_one() -> None:
     assert listed(Server({"/api/v1/pods": pods}, version=8)).pages[PODS] == [page("8", PLACED)]
 
 
+def test_a_server_without_time_is_not_asked_for_everything_at_once() -> None:
+    server = Server({"/api/v1/nodes": ApiError(504, "Timeout", "the server has no time")})
+    with pytest.raises(ApiError, match="no time"):
+        listed(server)
+    assert [asked["limit"] for asked in server.of("/api/v1/nodes")] == ["500", "500"]
+
+
 def test_without_permission_for_a_resource_the_loss_is_told() -> None:
     refused = {f"{spec.path}/{spec.plural}": forbidden(spec.plural) for spec in (BUDGETS, CLAIMS)}
     lists = listed(Server(refused))

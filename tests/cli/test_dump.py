@@ -99,6 +99,23 @@ def test_an_anonymous_dump_has_no_name_of_the_cluster(cluster: Path, tmp_path: P
     assert json.loads(ran.out)["items"][0]["isAnonymous"] is True
 
 
+def test_the_names_can_be_written_for_oneself(cluster: Path, tmp_path: Path) -> None:
+    target, names = tmp_path / "dump.json", tmp_path / "names.json"
+    assert mooring("dump", "-o", target, "--from", cluster, "--anonymize", "--names", names).code == 0
+    assert stat.S_IMODE(names.stat().st_mode) == 0o600
+    new = json.loads(names.read_text())
+    assert {item["metadata"]["name"] for item in items(target) if item["kind"] == "Pod"} == {new["web"], new["db"]}
+
+
+def test_names_are_only_written_with_anonymize_and_never_over_a_file(cluster: Path, tmp_path: Path) -> None:
+    target, names = tmp_path / "dump.json", tmp_path / "names.json"
+    ran = mooring("dump", "-o", target, "--from", cluster, "--names", names)
+    assert (ran.code, ran.err) == (2, "--names needs --anonymize: without it there are no new names\n")
+    names.write_text("mine")
+    ran = mooring("dump", "-o", target, "--from", cluster, "--anonymize", "--names", names)
+    assert (ran.code, ran.err) == (2, f"{names}: the file exists; choose another name, or replace it with --force\n")
+
+
 def test_the_configuration_of_an_anonymous_dump_is_anonymous_too(cluster: Path, tmp_path: Path) -> None:
     required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "acme/team", "operator": "Exists"}]}]}
     affinity = {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

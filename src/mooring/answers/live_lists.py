@@ -8,6 +8,7 @@ it is now. If that happens to nodes, everything is listed once more. What still 
 
 import asyncio
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Protocol
 
 import msgspec
@@ -117,15 +118,19 @@ class _Listing:
 
     async def _at_version(self, spec: KindSpec, version: str) -> list[bytes]:
         """The pages at the version; or else as they are now; or else, if the list expires between two pages, in one page."""
-        exactly = {"resourceVersion": version, "resourceVersionMatch": "Exact"} if version else {}
-        ways: list[tuple[dict[str, str], int]] = [(exactly, PAGE_SIZE), ({}, PAGE_SIZE), ({}, 0)]
-        for asked, limit in ways if version else ways[1:]:
+        if version:
             try:
-                return await self._pages(spec, asked, limit)
+                exactly = {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+                return await self._pages(spec, exactly, PAGE_SIZE)
             except ApiError as fault:
-                if fault.code not in _OTHER_VERSION or not limit:
+                if fault.code not in _OTHER_VERSION:
                     raise
-        raise AssertionError("the last way returns or raises")
+        try:
+            return await self._pages(spec, {}, PAGE_SIZE)
+        except ApiError as fault:
+            if fault.code != HTTPStatus.GONE:
+                raise
+        return await self._pages(spec, {}, 0)
 
     async def _pages(self, spec: KindSpec, asked: dict[str, str], limit: int, most: int = 0) -> list[bytes]:
         """Pages of a list, all or the first `most`. The first page has the version; the others have it in their token."""

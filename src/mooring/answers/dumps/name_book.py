@@ -5,7 +5,7 @@ name. So the new names sort as the old ones do, and the same text has the same n
 """
 
 import re
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from mooring.model.csi_migration import DRIVERS
 from mooring.model.volumes import DELIMITER, TOPOLOGY_LABELS
@@ -75,6 +75,10 @@ class NameBook:
     def noted(self) -> Set[str]:
         """All texts that get a new name."""
         return self._texts
+
+    def new_names(self) -> Mapping[str, str]:
+        """Old name -> new name, when the book is closed."""
+        return self._new or {}
 
     @property
     def is_closed(self) -> bool:

@@ -13,7 +13,7 @@ from mooring.answers.dumps.name_book import NameBook
 from mooring.answers.dumps.public_words import public_owner
 from mooring.answers.dumps.rename_rules import NUMERIC_OPERATORS, RULES, Rule, keep
 from mooring.model import storage
-from mooring.model.meta import KubeObject, ObjectMeta, OwnerReference, Requirement, Wire
+from mooring.model.meta import KubeObject, OwnerReference, Requirement, Wire
 from mooring.model.pod_spec import Toleration
 from mooring.model.workloads import Namespace, PriorityClass
 
@@ -74,28 +74,29 @@ def renamed(book: NameBook, item: W) -> W:
         copy: W = special(book, item)
         return copy
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
+    own = _own_name(book, item) if isinstance(item, KubeObject) else None
+    if own is not None:
+        fields["metadata"] = msgspec.structs.replace(fields["metadata"], name="")
     for name, rule in rules_of(type(item)):
         held = fields[name]
         if held is not None and held != "":
             fields[name] = rule(book, held)
-    if isinstance(item, KubeObject):
-        fields["metadata"] = _with_own_name(book, item, fields["metadata"])
+    if own is not None:
+        fields["metadata"] = msgspec.structs.replace(fields["metadata"], name=own)
     return type(item)(**fields)
 
 
-def _with_own_name(book: NameBook, item: KubeObject, metadata: ObjectMeta) -> ObjectMeta:
-    """Namespaces and classes may have a name that every cluster has; claims may be named after a pod and its volume."""
-    name = item.metadata.name
+def _own_name(book: NameBook, item: KubeObject) -> str | None:
+    """Namespaces and classes may have a name that every cluster has; claims may be named after a pod and its volume. None
+    for kinds whose names are like any others."""
     match item:
         case Namespace() | PriorityClass() | storage.StorageClass():
-            new = book.public_name(name)
+            return book.public_name(item.name)
         case storage.PersistentVolumeClaim():
-            new = book.claim(name)
+            return book.claim(item.name)
         case storage.CSIDriver():
-            new = book.driver(name)
-        case _:
-            return metadata
-    return msgspec.structs.replace(metadata, name=new)
+            return book.driver(item.name)
+    return None
 
 
 @cache

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 
 from mooring.answers.dumps.anonymize import Anonymizer
 from mooring.answers.dumps.anonymous_settings import unknown_plugins
@@ -28,6 +29,7 @@ Examples:
   mooring dump -o cluster.json.gz                         the cluster that kubectl would use
   mooring dump -o cluster.json.gz --context production    another one
   mooring dump -o report.json.gz --anonymize              for a bug report: all names are replaced
+  mooring dump -o report.json.gz --anonymize --names names.json && jq -r '."web-0"' names.json
   mooring dump -o small.json --from believed.json         a snapshot or manifests in the form of a dump
   mooring explain web-0 --from cluster.json.gz            ask about it later, or elsewhere
 
@@ -40,7 +42,8 @@ that the same decisions come out elsewhere.
 \b
 --anonymize replaces names of objects, namespaces, labels, taints, images, classes, drivers, devices and schedulers, each by
 the same new name everywhere. It keeps amounts, times, the order of names, and words that are Kubernetes' own (zone labels,
-linux, default). Device selectors become lists of numbers. Messages are left out.
+linux, default). Device selectors become lists of numbers. Messages are left out. --names writes a table of old and new names,
+which you need to talk about the dump; keep it to yourself.
 
 \b
 Permissions: `list` for these kinds; deploy/reader.yaml has a ClusterRole. Nothing is written to the cluster.
@@ -56,25 +59,36 @@ Exit status:
 @asks_cluster
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file; .gz at the end compresses it.")
 @click.option("--anonymize", is_flag=True, help="Replace all names, labels and images; decisions stay the same.")
+@click.option(
+    "--names", metavar="FILE", help="With --anonymize: write the old and new names to this file, for yourself."
+)
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-def dump(source: ClusterSource, output: str, anonymize: bool, force: bool) -> None:
+def dump(source: ClusterSource, output: str, anonymize: bool, names: str | None, force: bool) -> None:
     """Save all objects that decisions read to FILE, a list of Kubernetes objects as JSON. - is standard output."""
-    _check_target(output, force)
+    _check_use(output, anonymize, names, force)
     manifests = source.read()
     settings = _settings(source, manifests)
     if anonymize:
         tell_notes(_left_out(settings))
-        manifests, settings = _anonymous(manifests, settings)
+        anonymizer = _anonymizer(manifests, settings)
+        manifests, settings = anonymizer.manifests(), anonymizer.settings()
+        if names is not None:
+            _write(names, msgspec.json.format(msgspec.json.encode(anonymizer.book.new_names())))
     items = [*dumped_objects(manifests, settings)]
-    text = dump_text(items)
-    _write(output, text)
+    _write(output, dump_text(items))
     click.echo(f"{_shown(output)}: {_summary(items)}", err=True)
 
 
-def _check_target(output: str, force: bool) -> None:
+def _check_use(output: str, anonymize: bool, names: str | None, force: bool) -> None:
     """Refuse before the cluster is listed, which may take a minute."""
-    if output == STDOUT:
-        return
+    if names is not None and not anonymize:
+        refuse("--names needs --anonymize: without it there are no new names")
+    for target in (output, names):
+        if target is not None and target != STDOUT:
+            _check_target(target, force)
+
+
+def _check_target(output: str, force: bool) -> None:
     path = Path(output)
     if path.is_dir():
         refuse(f"{output}: is a folder; name a file")
@@ -92,12 +106,11 @@ def _settings(source: ClusterSource, manifests: Manifests) -> JsonObject | None:
     return settings_object(configured(source.config, gates, manifests.settings), gates)
 
 
-def _anonymous(manifests: Manifests, settings: JsonObject | None) -> tuple[Manifests, JsonObject | None]:
+def _anonymizer(manifests: Manifests, settings: JsonObject | None) -> Anonymizer:
     try:
-        anonymizer = Anonymizer(manifests, settings)
+        return Anonymizer(manifests, settings)
     except TooManySelectors as fault:
         refuse(fault)
-    return anonymizer.manifests(), anonymizer.settings()
 
 
 def _left_out(settings: JsonObject | None) -> list[str]:
