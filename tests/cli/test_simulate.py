@@ -217,7 +217,8 @@ def test_manifests_come_from_all_files_of_a_folder(tmp_path: Path) -> None:
 def test_a_folder_without_manifests_is_refused(tmp_path: Path) -> None:
     ran = mooring("simulate", tmp_path)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"{tmp_path}: the folder has no manifest; manifests are *.yaml, *.yml, *.json\n"
+    told = "the folder has no manifest; manifests are *.yaml, *.yml, *.json, and those with .gz at the end"
+    assert ran.err == f"{tmp_path}: {told}\n"
 
 
 def test_a_dump_of_kubectl_with_a_file_of_more_pods(tmp_path: Path) -> None:

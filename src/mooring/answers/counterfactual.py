@@ -45,6 +45,8 @@ class Counterfactual:
         services = SchedulerServices(self.cluster)
         self._runners = build_runners(offline, loaded.registry, services, loaded.gates)
         self.priority_classes = [item for item in loaded.objects if isinstance(item, PriorityClass)]
+        self.events = loaded.events
+        """What was recorded about pods."""
         self.decisions = 0
         """How many decisions were made: what a search is bounded by."""
         for item in sorted(loaded.objects, key=lambda item: not isinstance(item, Node)):

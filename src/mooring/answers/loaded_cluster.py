@@ -25,6 +25,7 @@ from mooring.scheduler.assembly import all_plugins
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.documents import STDIN, STDIN_NAME
 from mooring.sim.reading.manifests import Manifests, read
+from mooring.sim.reading.pod_events import PodEvent
 from mooring.sim.simulated_cluster import alike, some
 from mooring.sim.simulation import note_ignored
 
@@ -48,6 +49,8 @@ class LoadedCluster:
     """Deployments, Jobs and so on: of those without pods in the input, the pods are among the objects."""
     notes: Sequence[str] = ()
     """What a user should know about how the input was read."""
+    events: Sequence[PodEvent] = field(default=(), repr=False)
+    """Events about pods, as far as the input has them: the history of a pod."""
 
     def pods(self) -> list[Pod]:
         """All pods that have not finished."""
@@ -82,6 +85,12 @@ def load(objects: Objects, config: Config | None = None, plugins: Plugins = ()) 
     manifests = _read(objects)
     if manifests.problems:
         raise InputError(manifests.problems)
+    loaded = loaded_from(manifests, config, plugins)
+    return replace(loaded, notes=[*loaded.notes, *manifests.notes_of_dump()])
+
+
+def loaded_from(manifests: Manifests, config: Config | None = None, plugins: Plugins = ()) -> LoadedCluster:
+    """A cluster from what was read without a problem; without `config` it has the one of the source, or the default."""
     registry = all_plugins()
     for plugin in plugins:
         registry.register(plugin)
@@ -100,7 +109,7 @@ def from_manifests(
     """A cluster from what was read without a problem."""
     objects = [manifest.object for manifest in manifests.objects]
     workloads = [each.object for each in manifests.workloads if isinstance(each.object, Workload)]
-    return LoadedCluster(objects, config, registry, gates, workloads, note_ignored(manifests))
+    return LoadedCluster(objects, config, registry, gates, workloads, note_ignored(manifests), manifests.events)
 
 
 def _read(objects: Objects) -> Manifests:

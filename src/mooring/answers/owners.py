@@ -2,11 +2,12 @@
 
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.model.kinds import WORKLOADS
+from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet
 from mooring.rules.workload_pods import HASH_LABEL
 from mooring.sim.input_errors import NoSuchPod
-from mooring.sim.simulated_cluster import some
+from mooring.sim.simulated_cluster import alike, some
 
 SHORT_NAMES = {
     "deploy": "Deployment",
@@ -37,8 +38,22 @@ def pods_of_workload(loaded: LoadedCluster, kind: str, name: str, namespace: str
     if len(found) > 1:
         raise NoSuchPod(f"{kind} {name!r} is in several namespaces: {some(sorted(found), 5)}; add its namespace")
     if not found:
-        raise NoSuchPod(f"no pod of {kind} {name!r} among {len(loaded.pods())} pods")
+        raise NoSuchPod(_unknown(loaded, owners, kind, name, namespace))
     return next(iter(found.values()))
+
+
+def _unknown(
+    loaded: LoadedCluster, replica_sets: dict[tuple[str, str], Owner], kind: str, name: str, namespace: str
+) -> str:
+    """Why a workload has no pods: it is not there (then similar names follow), or it has none."""
+    there = {(item.namespace, item.name) for item in loaded.workloads if item.kind == kind}
+    if any(own == name and namespace in ("", home) for home, own in there):
+        return f"{kind} {name!r} has no pods"
+    pods = loaded.pods()
+    there |= {(home, own) for pod in pods for each, home, own in _owners(pod, replica_sets) if each == kind}
+    named = [KubeObject(metadata=ObjectMeta(name=own, namespace=home)) for home, own in sorted(there)]
+    wanted = f"{namespace}/{name}" if namespace else name
+    return f"no pod of {kind} {name!r} among {len(pods)} pods{alike(wanted, named)}"
 
 
 def _owners_of_replica_sets(loaded: LoadedCluster) -> dict[tuple[str, str], Owner]:

@@ -5,7 +5,7 @@ Standard output has only the answer, which programs may read; notes, warnings an
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -28,8 +28,9 @@ from mooring.cli.options import (
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import cut_table
+from mooring.sim.input_errors import LiveSourceError, NoKubeconfig
 from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.manifests import read
+from mooring.sim.reading.manifests import Manifests, read
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,8 +39,13 @@ _FROM = click.option(
     "sources",
     multiple=True,
     metavar="FILE",
-    help="A dump, a snapshot, manifests or a folder of them; - is standard input. Can be given several times.",
+    help="A dump, a snapshot, manifests or a folder of them, also with gzip; - is standard input. Can be given several "
+    "times. Without it, the cluster that kubectl would use.",
 )
+_KUBECONFIG = click.option(
+    "--kubeconfig", metavar="FILE", help="Ask about the live cluster of this kubeconfig; nothing is written to it."
+)
+_CONTEXT = click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
 _VALIDATE = click.option(
     "--validate",
     type=click.Choice([each.value for each in Validation]),
@@ -66,18 +72,12 @@ class ClusterSource:
     plugins: tuple[str, ...]
     feature_gates: str
     validate: str
+    kubeconfig: str | None = None
+    context: str = ""
 
     def load(self) -> LoadedCluster:
         """Read the cluster; refuse input that cannot be used."""
-        if not self.sources:
-            refuse("no cluster: name a dump, a snapshot or manifests with --from FILE")
-        validation = Validation(self.validate)
-        with LateBar("reading") as bar:
-            manifests = read(self.sources, sys.stdin.buffer, bar, validation=validation)
-        for warning in manifests.warnings:
-            click.echo(f"warning: {warning}", err=True)
-        if manifests.problems:
-            refuse(*manifests.problems)
+        manifests = self.read()
         settings = manifests.settings
         gates = chosen_gates(self.feature_gates, settings)
         tell_gates(gates)
@@ -85,9 +85,43 @@ class ClusterSource:
         registry = registry_with(self.plugins)
         notes = enable_loaded(config, registry)
         loaded = from_manifests(manifests, config, registry, gates)
-        for note in (*loaded.notes, *notes):
-            click.echo(f"note: {note}", err=True)
+        tell_notes([*loaded.notes, *notes])
         return loaded
+
+    def read(self) -> Manifests:
+        """The objects of the cluster; refuses input that cannot be used."""
+        if not self.sources:
+            return self._read_live()
+        if self.kubeconfig is not None or self.context:
+            refuse("--from cannot be used with --kubeconfig or --context; choose a file or a live cluster")
+        with LateBar("reading") as bar:
+            manifests = read(self.sources, sys.stdin.buffer, bar, validation=Validation(self.validate))
+        for warning in manifests.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        if manifests.problems:
+            refuse(*manifests.problems)
+        tell_notes(manifests.notes_of_dump())
+        return manifests
+
+    def _read_live(self) -> Manifests:
+        # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
+        from mooring.answers.live_source import read_live
+
+        try:
+            with LateBar("listing") as bar:
+                manifests, notes = read_live(self.kubeconfig, self.context, bar)
+        except NoKubeconfig as fault:
+            refuse(f"no cluster: name a dump, a snapshot or manifests with --from FILE, or a kubeconfig ({fault})")
+        except LiveSourceError as fault:
+            refuse(fault)
+        tell_notes(notes)
+        return manifests
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """Print what the user should know, beside the answer."""
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
 
 
 def asks_cluster(command: F) -> F:
@@ -100,15 +134,17 @@ def asks_cluster(command: F) -> F:
         plugins: tuple[str, ...],
         feature_gates: str,
         validate: str,
+        kubeconfig: str | None,
+        context: str,
         **rest: Any,
     ) -> Any:
-        source = ClusterSource(sources, config, plugins, feature_gates, validate)
+        source = ClusterSource(sources, config, plugins, feature_gates, validate, kubeconfig, context)
         with refusals(config or "configuration", plugins):
             return command(source=source, **rest)
 
     with_source.__doc__, with_source.__name__ = command.__doc__, command.__name__
     with_source.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in (_VALIDATE, feature_gates, plugin_files, config_file, _FROM):
+    for option in (_VALIDATE, feature_gates, plugin_files, config_file, _CONTEXT, _KUBECONFIG, _FROM):
         with_source = option(with_source)
     return with_source  # type: ignore[return-value]
 

@@ -55,6 +55,8 @@ _IN_TREE = (
     InTree("vsphere_volume", "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", is_on=False),
 )
 _BY_PLUGIN = {each.plugin: each for each in _IN_TREE}
+DRIVERS = frozenset(each.driver for each in _IN_TREE)
+"""The drivers that have replaced in-tree plugins."""
 
 
 def in_tree_of(source: Volume | PersistentVolumeSpec) -> InTree | None:

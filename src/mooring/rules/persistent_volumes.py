@@ -202,12 +202,12 @@ def _term(allowed: dict[str, list[str]]) -> JsonObject:
 # ---- the admission plugin DefaultStorageClass
 
 
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def default_storage_class(classes: Iterable[JsonObject]) -> str:
     """The class for claims that name none: the newest of those marked as default, then the first by name; or empty."""
     ordered = sorted((c["metadata"] for c in classes), key=lambda meta: meta.get("name", ""))
-    marked = [meta for meta in ordered if (meta.get("annotations") or {}).get(_DEFAULT_CLASS) == "true"]
+    marked = [meta for meta in ordered if (meta.get("annotations") or {}).get(DEFAULT_CLASS) == "true"]
     newest = max(marked, key=lambda meta: meta.get("creationTimestamp") or "", default=None)
     return newest["name"] if newest else ""

@@ -24,3 +24,11 @@ class NoSuchPod(ValueError):
 
 class ScenarioError(ValueError):
     """A scenario that cannot be used; the text says why."""
+
+
+class LiveSourceError(Exception):
+    """A live cluster that cannot be read. The text is one line for the user."""
+
+
+class NoKubeconfig(LiveSourceError):
+    """No cluster was named, and there is no default one."""

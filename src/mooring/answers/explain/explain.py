@@ -16,6 +16,7 @@ from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
+from mooring.sim.reading.pod_events import PodEvent
 
 RUNNERS_UP = 4
 """How many other nodes are shown beside the chosen one."""
@@ -53,7 +54,7 @@ def _with_others(explanation: PodExplanation, others: Iterable[Pod]) -> PodExpla
 
 def explain_pod(trials: Counterfactual, pod: Pod, *, cures: bool = True, decisions: int = DECISIONS) -> PodExplanation:
     """The explanation of a pod of the cluster that is tried."""
-    known = PodExplanation(pod.key, node_count=trials.cluster.nodes.alive_count, history=_history(pod))
+    known = PodExplanation(pod.key, node_count=trials.cluster.nodes.alive_count, history=_history(pod, trials.events))
     if pod.spec.node_name and trials.cluster.nodes.row_of_pod(pod.id) is not None:
         return _of_placed(trials, pod, known)
     explanation = _of_pending(trials, pod, known)
@@ -157,11 +158,19 @@ def _message(pod: Pod) -> str:
     return (condition.message or "") if condition is not None else ""
 
 
-def _history(pod: Pod) -> list[PastEvent]:
-    """What the object itself tells."""
+def _history(pod: Pod, events: Iterable[PodEvent]) -> list[PastEvent]:
+    """What the object itself and the events about it tell, the oldest first."""
     condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
     past = [PastEvent(pod.metadata.creation_timestamp or "", "created")] if pod.metadata.creation_timestamp else []
     if condition is not None:
         told = condition.message or condition.reason or condition.status
         past.append(PastEvent(condition.last_transition_time or "", f"PodScheduled is {condition.status}: {told}"))
-    return past
+    past += [_past(event) for event in events if event.is_about(pod.name, pod.namespace, pod.uid)]
+    # Without the Z, a time with a fraction of the second is later than the whole second.
+    return sorted(past, key=lambda event: event.at.removesuffix("Z"))
+
+
+def _past(event: PodEvent) -> PastEvent:
+    often = f" ({event.times} times since {event.first_time})" if event.times > 1 else ""
+    told = f": {event.message}" if event.message else ""
+    return PastEvent(event.last_time, f"{event.reason}{told}{often}")

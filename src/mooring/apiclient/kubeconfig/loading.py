@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -30,6 +31,11 @@ from mooring.kit.clock import Clock, WallClock
 T = TypeVar("T")
 
 _NOWHERE = "none is given, neither $KUBECONFIG nor ~/.kube/config is a file that exists, and this is not a pod"
+
+_SHOWN_NAMES = 10
+"""How many names an error lists: kubeconfigs of large companies have hundreds of contexts."""
+_COMPARED, _COMPARED_LETTERS = 10_000, 200
+"""With how many names an unknown one is compared, and how many of its letters: difflib is slow for more."""
 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 """The extension of a cluster whose content goes to exec plugins."""
@@ -85,7 +91,8 @@ def _context(config: Kubeconfig, name: str) -> Entry[Context]:
     found = config.contexts.get(name or config.current_context)
     if found is None:
         where = "contexts" if name else "current-context"
-        problem = f"no context is named {name or config.current_context!r}{_there_are(config.contexts)}"
+        wanted = name or config.current_context
+        problem = f"no context is named {wanted!r}{_alike(wanted, config.contexts)}{_there_are(config.contexts)}"
         raise KubeconfigError(files, where, problem)
     return found
 
@@ -98,8 +105,16 @@ def _named(entries: Mapping[str, Entry[T]], context: Entry[Context], kind: str, 
     return entries[name]
 
 
+def _alike(name: str, entries: Mapping[str, Any]) -> str:
+    found = get_close_matches(name[:_COMPARED_LETTERS], [*entries][:_COMPARED], n=3)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
 def _there_are(entries: Mapping[str, Any]) -> str:
-    return f" (there are: {', '.join(sorted(entries))})" if entries else " (there are none)"
+    if not entries:
+        return " (there are none)"
+    shown, more = sorted(entries)[:_SHOWN_NAMES], len(entries) - _SHOWN_NAMES
+    return f" (there are: {', '.join(shown)}{f' and {more} more' if more > 0 else ''})"
 
 
 # ---- the cluster

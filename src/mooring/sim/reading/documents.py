@@ -17,16 +17,22 @@ from mooring.kit.yaml_reader import Repeat, YamlFault, read_documents
 from mooring.model.kinds import kind_of
 from mooring.model.validation.problem import NOTHING_THERE, Problem, show
 from mooring.sim.input_errors import UnusableInput
+from mooring.sim.reading.compressed import SUFFIX as COMPRESSED_SUFFIX
+from mooring.sim.reading.compressed import BadGzip, decompressed, is_compressed
 
 # ---- files
 
 
 MAX_BYTES = 1 << 30
 """The limit for all input together: a dump of 20,000 pods has 115 MB."""
-SUFFIXES = (".yaml", ".yml", ".json")
+_PLAIN_SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (*_PLAIN_SUFFIXES, *(f"{suffix}{COMPRESSED_SUFFIX}" for suffix in _PLAIN_SUFFIXES))
 STDIN = "-"
 STDIN_NAME = "standard input"
-_NO_MANIFEST = f"the folder has no manifest; manifests are {', '.join(f'*{suffix}' for suffix in SUFFIXES)}"
+_NO_MANIFEST = (
+    f"the folder has no manifest; manifests are {', '.join(f'*{suffix}' for suffix in _PLAIN_SUFFIXES)}, "
+    f"and those with {COMPRESSED_SUFFIX} at the end"
+)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -36,7 +42,7 @@ class ManifestFile:
 
     name: str
     text: bytes
-    """UTF-8, if the file is text."""
+    """UTF-8, if the file is text; decompressed."""
 
 
 def bytes_of(path: str, max_bytes: int, remedy: str, error: type[UnusableInput]) -> bytes:
@@ -84,13 +90,17 @@ def _expand(path: str) -> list[str | Problem]:
 
 
 def _read(path: str, stdin: BinaryIO | None, left: int, max_bytes: int) -> bytes | Problem:
-    """The bytes of a file, or the problem. Reads one byte more than allowed, to see that there is more."""
+    """The bytes of a file, decompressed, or the problem. Reads one byte more than allowed, to see that there is more."""
     try:
         if path == STDIN:
             raw = stdin.read(left + 1) if stdin is not None else b""
         else:
             with Path(path).open("rb") as file:
                 raw = file.read(left + 1)
+        if is_compressed(raw):
+            raw = decompressed(raw, left)
+    except BadGzip as error:
+        return Problem("", str(error), file=_shown(path))
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         return Problem("", f"cannot be read: {reason}", file=_shown(path))
@@ -225,7 +235,7 @@ def is_json(file: ManifestFile) -> bool:
     """Whether to read the file as JSON. `{a: b}` opens like JSON and is YAML."""
     if not _OPENS_LIKE_JSON.match(file.text):
         return False
-    if file.name.lower().endswith(".json") or len(file.text) > _WORTH_A_SECOND_LOOK:
+    if file.name.lower().removesuffix(COMPRESSED_SUFFIX).endswith(".json") or len(file.text) > _WORTH_A_SECOND_LOOK:
         return True
     try:
         return bool([*json_pieces(file.text)])

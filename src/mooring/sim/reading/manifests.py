@@ -12,55 +12,24 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from mooring.controllers.nodes.devices import DEVICES, slices_of
 from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
 from mooring.model.decode import decode_as, decode_json
-from mooring.model.devices import ResourceClaimTemplate, ResourceSlice
 from mooring.model.kinds import KINDS, WORKLOADS, is_read, kind_problem
 from mooring.model.meta import KubeObject
-from mooring.model.node import Node
-from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem
 from mooring.model.validation.validate import amount_warnings, validate
 from mooring.model.workloads import Workload
 from mooring.sim.reading.admission import Admission, missing_namespaces, was_admitted
+from mooring.sim.reading.created_objects import CreatedObjects, Manifest
 from mooring.sim.reading.documents import MAX_BYTES, Document, DocumentPlace, ManifestFile, PlacedProblem, gather, split
+from mooring.sim.reading.dump_header import DumpHeader, is_header, read_header
 from mooring.sim.reading.field_checks import Validation, check_fields
 from mooring.sim.reading.lines import lines_of
-from mooring.sim.reading.workload_pods import Ownership, claims_for, count_pods, expand
+from mooring.sim.reading.pod_events import PodEvent, pod_event_of
 
 OnProgress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all)."""
-Tell = Callable[["Manifest", Sequence[Problem]], None]
 T = TypeVar("T", bound=KubeObject)
-
-MAX_PODS = 1_000_000
-"""How many pods one workload may have: a typo in `replicas` must not fill the memory."""
-
-
-@dataclass(slots=True)
-class Manifest:
-    """One object and where it came from."""
-
-    object: KubeObject
-    place: DocumentPlace | None
-    """None for an object that is in no file."""
-    made_from: str = ""
-    """The workload or pod, `Deployment default/web`, of an object that is in no file."""
-    order: int = 0
-    """The number of the document among all that were read."""
-
-    @property
-    def kind(self) -> str:
-        return self.object.kind if isinstance(self.object, Workload) else type(self.object).__name__
-
-    @property
-    def where(self) -> str:
-        return self.made_from or f"{self.kind} {self.object.key}"
-
-    @property
-    def file(self) -> str:
-        return self.place.file if self.place is not None else ""
 
 
 @dataclass(slots=True)
@@ -77,6 +46,14 @@ class Manifests:
     """The settings in a snapshot of a scheduler; the first ones count."""
     workloads: list[Manifest] = field(default_factory=list)
     """The workloads; `objects` has the pods of those that had none in the input."""
+    events: list[PodEvent] = field(default_factory=list)
+    """Events about pods, in the order of the input."""
+    header: DumpHeader | None = None
+    """What `mooring dump` wrote about the input; the first header counts."""
+
+    def notes_of_dump(self) -> list[str]:
+        """What a user should know about a dump that was read."""
+        return self.header.notes() if self.header is not None else []
 
 
 def read(
@@ -88,8 +65,20 @@ def read(
 ) -> Manifests:
     """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes."""
     files, problems = gather(paths, stdin, max_bytes)
+    result = read_files(files, on_progress, validation)
+    result.problems = problems + result.problems
+    return result
+
+
+def read_files(
+    files: Sequence[ManifestFile],
+    on_progress: OnProgress | None = None,
+    validation: Validation = Validation.STRICT,
+    header: DumpHeader | None = None,
+) -> Manifests:
+    """Read texts that are in memory; `header` says what they hold, if none of them does."""
     total, done = sum(len(file.text) for file in files), 0
-    intake = _Intake(validation)
+    intake = _Intake(validation, header)
     with _collector_paused():
         for file in files:
             report = None if on_progress is None else _from(done, total, on_progress)
@@ -98,9 +87,7 @@ def read(
             done += len(file.text)
             if on_progress is not None:
                 on_progress(done, total)
-        result = intake.finish(files)
-    result.problems = problems + result.problems
-    return result
+        return intake.finish(files)
 
 
 def _from(done: int, total: int, on_progress: OnProgress) -> Callable[[int], None]:
@@ -138,8 +125,12 @@ class _Told:
 class _Intake:
     """Collects objects and problems document by document; `finish` treats them as one cluster."""
 
-    def __init__(self, validation: Validation) -> None:
+    def __init__(self, validation: Validation, header: DumpHeader | None = None) -> None:
         self._validation = validation
+        self._header = header
+        self._is_complete = header is not None and header.has_all_pods
+        self._complete_files: set[str] = set()
+        """Files whose workloads have all their pods in the input."""
         self._objects: list[Manifest] = []
         self._workloads: list[Manifest] = []
         self._ignored: Counter[str] = Counter()
@@ -149,6 +140,7 @@ class _Intake:
         self._warnings: list[_Told] = []
         self._order = 0
         self._settings: SchedulerSettings | None = None
+        self._events: list[PodEvent] = []
 
     def take(self, found: Document | PlacedProblem) -> None:
         """One document, or one problem, in the order of the input."""
@@ -158,6 +150,12 @@ class _Intake:
             return
         if is_settings(found.kind, found.api_version):
             self._take_settings(found)
+            return
+        if is_header(found.kind, found.api_version):
+            self._take_header(found)
+            return
+        if (event := pod_event_of(found)) is not None:
+            self._events.append(event)
             return
         problem = kind_problem(found.kind, found.api_version)
         if problem is not None:
@@ -173,6 +171,15 @@ class _Intake:
             text = "does not have the form that `mooring snapshot` writes; remove it"
             self._problems += self._told(document, [Problem("configuration", text)])
         self._settings = self._settings or settings
+
+    def _take_header(self, document: Document) -> None:
+        header = read_header(document.plain())
+        if header is None:
+            text = "does not have the form that `mooring dump` writes; remove it"
+            self._problems += self._told(document, [Problem("", text)])
+        elif header.has_all_pods:
+            self._complete_files.add(document.place.file)
+        self._header = self._header or header
 
     def _type(self, document: Document) -> None:
         """Decode the document into an object, and into a workload as well if its kind is both (ReplicaSet, StatefulSet)."""
@@ -223,14 +230,24 @@ class _Intake:
                 self._warnings += _of(manifest, amount_warnings(manifest.object))
         self._objects = self._sound(self._objects)
         self._workloads = self._sound(self._workloads)
-        self._objects += _Controllers(self._objects, admission, self._tell).run(self._workloads)
+        expanded = [each for each in self._workloads if not self._is_complete and each.file not in self._complete_files]
+        self._objects += CreatedObjects(self._objects, admission, self._tell).run(expanded)
         self._problems += self._odd_fields
         self._objects = self._sound(self._objects)
         namespaces = missing_namespaces([manifest.object for manifest in self._objects])
         self._objects += [Manifest(namespace, None) for namespace in namespaces]
         self._objects.sort(key=lambda manifest: manifest.order)
         problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
-        return Manifests(self._objects, self._ignored, problems, warnings, self._settings, self._workloads)
+        return Manifests(
+            self._objects,
+            self._ignored,
+            problems,
+            warnings,
+            self._settings,
+            self._workloads,
+            self._events,
+            self._header,
+        )
 
     def _tell(self, manifest: Manifest, problems: Sequence[Problem]) -> None:
         self._problems += _of(manifest, problems)
@@ -277,83 +294,6 @@ def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Proble
         lines |= {id(each): line for each, line in zip(asked, found, strict=True)}
     numbered = [(each.order, each.problem.line or lines.get(id(each), 0), each.problem) for each in told]
     return [problem.on(line) for _, line, problem in sorted(numbered, key=lambda entry: entry[:2])]
-
-
-class _Controllers:
-    """Creates what the controllers of a real cluster would: pods of workloads, claims of pods, ResourceSlices of nodes."""
-
-    def __init__(self, given: Sequence[Manifest], admission: Admission, tell: Tell) -> None:
-        self._given = given
-        self._admission = admission
-        self._tell = tell
-        self._pods = {manifest.object.key for manifest in given if isinstance(manifest.object, Pod)}
-        self._keys = {(manifest.kind, manifest.object.key) for manifest in given}
-
-    def run(self, workloads: Sequence[Manifest]) -> list[Manifest]:
-        """Create pods for the workloads that have none in the input, then claims for all new pods."""
-        objects = [manifest.object for manifest in self._given]
-        ownership = Ownership(objects)
-        nodes = [node for node in objects if isinstance(node, Node)]
-        made: list[Manifest] = []
-        # The pods of a StatefulSet have fixed names, so they come first; other pods get other names on a collision.
-        for manifest in sorted(workloads, key=lambda manifest: manifest.kind != "StatefulSet"):
-            if isinstance(manifest.object, Workload) and not ownership.covers(manifest.object):
-                made += self._expand(manifest, manifest.object, nodes)
-        return [*made, *self._make_claims([*self._given, *made]), *self._make_slices()]
-
-    def _expand(self, manifest: Manifest, workload: Workload, nodes: Sequence[Node]) -> list[Manifest]:
-        """The pods of one workload. Only the first pod is validated: all come from the same template."""
-        wanted = 0 if workload.kind == "DaemonSet" else count_pods(workload)
-        if wanted > MAX_PODS:
-            path = "spec.parallelism" if workload.kind == "Job" else "spec.replicas"
-            self._tell(manifest, [Problem(path, str(wanted), f"at most {MAX_PODS} in a simulation")])
-            return []
-        made = []
-        is_checked = False
-        for product in expand(workload, nodes, self._pods):
-            problems = self._admission.admit(product)
-            if isinstance(product, Pod) and not is_checked:
-                self._tell(manifest, _of_template(problems + validate(product)))
-                is_checked = True
-            made += self._keep(product, manifest)
-        return made
-
-    def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
-        """Claims for pods that no API server has admitted; an admitted pod has its claims in the dump."""
-        templates = {m.object.key: m.object for m in manifests if isinstance(m.object, ResourceClaimTemplate)}
-        made = []
-        for manifest in manifests:
-            if isinstance(manifest.object, Pod) and not was_admitted(manifest.object):
-                for claim in claims_for(manifest.object, templates):
-                    self._admission.admit(claim)
-                    made += self._keep(claim, manifest)
-        return made
-
-    def _make_slices(self) -> list[Manifest]:
-        """The ResourceSlices of simulated nodes: the annotation `mooring.dev/devices` lists their devices."""
-        made = []
-        for manifest in self._given:
-            if isinstance(manifest.object, Node) and DEVICES in (manifest.object.metadata.annotations or {}):
-                for written in slices_of(msgspec.to_builtins(manifest.object)):
-                    made += self._keep(msgspec.convert(written, ResourceSlice), manifest)
-        return made
-
-    def _keep(self, product: KubeObject, maker: Manifest) -> list[Manifest]:
-        """The product, unless the input has it: a controller would not create it again."""
-        made_from = f"{maker.kind} {maker.object.key}"
-        manifest = Manifest(product, maker.place, made_from, maker.order)
-        key = (manifest.kind, product.key)
-        if key in self._keys:
-            return []
-        self._keys.add(key)
-        if isinstance(product, Pod):
-            self._pods.add(product.key)
-        return [manifest]
-
-
-def _of_template(problems: Sequence[Problem]) -> list[Problem]:
-    """Problems of a created pod as problems of its template; the name is not part of the template."""
-    return [problem.under("spec.template") for problem in problems if problem.path != "metadata.name"]
 
 
 def _decode(document: Document) -> tuple[KubeObject | None, list[Problem]]:

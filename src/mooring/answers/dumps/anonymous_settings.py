@@ -1,0 +1,84 @@
+"""The settings of a scheduler for an anonymous dump: what decisions read of a configuration, under new names."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from mooring.answers.dumps.name_book import NameBook
+from mooring.answers.dumps.renaming import renamed
+from mooring.model.json_objects import JsonObject
+from mooring.model.pod_spec import NodeAffinitySpec
+from mooring.plugins.builtin import in_tree
+
+_KEPT = (
+    *("apiVersion", "kind", "parallelism", "percentageOfNodesToScore", "podInitialBackoffSeconds"),
+    *("podMaxBackoffSeconds", "delayCacheUntilActive"),
+)
+"""Fields that decisions or the queue read, without names. Extenders, credentials and leases are left out."""
+
+
+def anonymous_settings(book: NameBook, settings: JsonObject) -> JsonObject:
+    """Profiles with the plugins that Mooring has; those of users are code that nobody else has."""
+    written = settings["configuration"]
+    known = {*in_tree()}
+    profiles = [_profile(book, profile, known) for profile in written.get("profiles", ())]
+    kept = {name: written[name] for name in _KEPT if name in written}
+    return {**settings, "configuration": {**kept, "profiles": profiles}}
+
+
+def unknown_plugins(settings: JsonObject) -> list[str]:
+    """The plugins that an anonymous dump leaves out."""
+    known = {*in_tree()}
+    profiles = settings["configuration"].get("profiles", ())
+    names = {name for profile in profiles for name in _plugin_names(profile.get("plugins", {}))}
+    return sorted(names - known - {"*"})
+
+
+def _plugin_names(plugins: Mapping[str, Any]) -> Iterator[str]:
+    for point in plugins.values():
+        for entry in (*point.get("enabled", ()), *point.get("disabled", ())):
+            yield entry["name"]
+
+
+def _profile(book: NameBook, profile: JsonObject, known: set[str]) -> JsonObject:
+    new = {**profile}
+    if "schedulerName" in profile:
+        new["schedulerName"] = book.public_name(profile["schedulerName"])
+    if "plugins" in profile:
+        new["plugins"] = {name: _point(point, known) for name, point in profile["plugins"].items()}
+    if "pluginConfig" in profile:
+        entries = [entry for entry in profile["pluginConfig"] if entry["name"] in known]
+        new["pluginConfig"] = [{**entry, "args": _args(book, entry.get("args", {}))} for entry in entries]
+    return new
+
+
+def _point(point: JsonObject, known: set[str]) -> JsonObject:
+    return {
+        name: [entry for entry in entries if entry["name"] in known or entry["name"] == "*"]
+        for name, entries in point.items()
+    }
+
+
+def _args(book: NameBook, args: Any) -> Any:
+    """Arguments of plugins: resources, topology keys and the added node affinity have names."""
+    if isinstance(args, list):
+        return [_args(book, each) for each in args]
+    if not isinstance(args, dict):
+        return args
+    return {name: _argument(book, name, value) for name, value in args.items()}
+
+
+def _argument(book: NameBook, name: str, value: Any) -> Any:
+    match name:
+        case "addedAffinity" if value:
+            return msgspec.to_builtins(renamed(book, msgspec.convert(value, NodeAffinitySpec)))
+        case "topologyKey":
+            return book.key(value)
+        case "resources":
+            return [{**entry, "name": book.resource(entry["name"])} for entry in value or ()]
+        case "ignoredResources":
+            return [book.resource(each) for each in value or ()]
+        case "ignoredResourceGroups":
+            return [book.driver(each) for each in value or ()]
+    return _args(book, value)

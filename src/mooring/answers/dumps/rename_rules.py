@@ -1,0 +1,288 @@
+"""What of an object is renamed: a rule for every field that holds text."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from mooring.answers.dumps.name_book import NameBook
+from mooring.answers.dumps.public_words import public_condition, public_event_reason, public_reason
+from mooring.model import devices, meta, node, pod_spec, storage, workloads
+from mooring.model.csi_migration import MIGRATED_PLUGINS
+from mooring.model.meta import ObjectMeta, Wire
+from mooring.model.storage import CLASS_ANNOTATION
+from mooring.model.volumes import SELECTED_NODE
+from mooring.rules.pod_claims import POD_CLAIM_NAME
+from mooring.sim.reading import pod_events
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Wire)
+Rule = Callable[[NameBook, Any], Any]
+NUMERIC_OPERATORS = ("Gt", "Lt")
+
+# ---- rules for values that may be None
+
+
+def keep(book: NameBook, value: T) -> T:
+    return value
+
+
+def _drop(book: NameBook, value: object) -> None:
+    return None
+
+
+def _empty(book: NameBook, value: object) -> str:
+    return ""
+
+
+def _name(book: NameBook, text: str) -> str:
+    return book.name(text)
+
+
+def _public(book: NameBook, text: str) -> str:
+    return book.public_name(text)
+
+
+def _names(book: NameBook, texts: list[str]) -> list[str]:
+    return [book.name(text) for text in texts]
+
+
+def _publics(book: NameBook, texts: list[str]) -> list[str]:
+    return [book.public_name(text) for text in texts]
+
+
+def _keys(book: NameBook, texts: list[str]) -> list[str]:
+    return [book.key(text) for text in texts]
+
+
+def _requests(book: NameBook, texts: list[str]) -> list[str]:
+    return [book.request(text) for text in texts]
+
+
+def _images(book: NameBook, texts: list[str]) -> list[str]:
+    return [book.image_on_node(text) for text in texts]
+
+
+def _labels(book: NameBook, labels: Mapping[str, str]) -> dict[str, str]:
+    return {book.key(key): book.value_of(key, value) for key, value in labels.items()}
+
+
+def _resources(book: NameBook, amounts: Mapping[str, T]) -> dict[str, T]:
+    return {book.resource(name): amount for name, amount in amounts.items()}
+
+
+def _named(book: NameBook, items: Mapping[str, T]) -> dict[str, T]:
+    return {book.name(name): item for name, item in items.items()}
+
+
+def _qualified(book: NameBook, items: Mapping[str, T]) -> dict[str, T]:
+    return {book.qualified(name): item for name, item in items.items()}
+
+
+def _finalizers(book: NameBook, texts: list[str]) -> list[str] | None:
+    """Only Kubernetes' own: the scheduler looks for the one of resource claims."""
+    return [text for text in texts if "kubernetes.io/" in text] or None
+
+
+def _annotations(book: NameBook, annotations: Mapping[str, str]) -> dict[str, str] | None:
+    """Most annotations that decisions read are marks; three hold a name. Those of simulated objects are left out."""
+    naming: dict[str, Callable[[str], str]] = {
+        CLASS_ANNOTATION: book.public_name,
+        SELECTED_NODE: book.name,
+        POD_CLAIM_NAME: book.name,
+    }
+    marks = {
+        key: text for key, text in annotations.items() if text in ("yes", "true", "false") or key == MIGRATED_PLUGINS
+    }
+    return {**marks, **{key: naming[key](text) for key, text in annotations.items() if key in naming}} or None
+
+
+# ---- the table
+
+_same = dict.fromkeys
+"""The same rule for several fields."""
+RULES: dict[type[Wire], dict[str, Rule]] = {
+    ObjectMeta: {
+        "name": _name,
+        "generate_name": _drop,
+        "namespace": _public,
+        "uid": _name,
+        "labels": _labels,
+        "annotations": _annotations,
+        "finalizers": _finalizers,
+        **_same(("resource_version", "creation_timestamp", "deletion_timestamp"), keep),
+    },
+    meta.LabelSelector: {"match_labels": _labels},
+    meta.Condition: {
+        "type": lambda book, text: text if public_condition(text) else book.name(text),
+        "reason": lambda book, text: public_reason(text) or None,
+        "message": _drop,
+        **_same(("status", "last_transition_time"), keep),
+    },
+    # ---- nodes and pods
+    node.NodeStatus: {"allocatable": _resources, "capacity": _resources, "declared_features": keep},
+    node.Taint: {
+        "key": lambda book, text: book.key(text),
+        "value": lambda book, text: book.value(text),
+        "effect": keep,
+    },
+    node.ContainerImage: {"names": _images},
+    pod_spec.PodSpec: {
+        "node_name": _name,
+        "scheduler_name": _public,
+        "priority_class_name": _public,
+        "node_selector": _labels,
+        "overhead": _resources,
+        "runtime_class_name": _name,
+        "preemption_policy": keep,
+    },
+    pod_spec.PodStatus: {
+        "nominated_node_name": _name,
+        "allocated_resources": _resources,
+        "phase": keep,
+        "start_time": keep,
+    },
+    pod_spec.Container: {"name": _name, "image": lambda book, text: book.image(text), "restart_policy": keep},
+    pod_spec.ContainerPort: {"host_ip": lambda book, text: book.address(text), "protocol": keep},
+    pod_spec.ContainerStatus: {"name": _name, "allocated_resources": _resources},
+    pod_spec.RestartRule: {"action": keep},
+    pod_spec.ResourceRequirements: {"requests": _resources, "limits": _resources},
+    pod_spec.TopologySpreadConstraint: {
+        "topology_key": lambda book, text: book.key(text),
+        "match_label_keys": _keys,
+        **_same(("when_unsatisfiable", "node_affinity_policy", "node_taints_policy"), keep),
+    },
+    pod_spec.PodAffinityTerm: {
+        "namespaces": _publics,
+        "topology_key": lambda book, text: book.key(text),
+        **_same(("match_label_keys", "mismatch_label_keys"), _keys),
+    },
+    pod_spec.SchedulingGate: {"name": _name},
+    pod_spec.SchedulingGroup: {"pod_group_name": _name},
+    pod_spec.PodResourceClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
+    pod_spec.PodClaimStatus: {"name": _name, "resource_claim_name": _name},
+    pod_spec.ExtendedClaimStatus: {"resource_claim_name": _name},
+    pod_spec.RequestMapping: {
+        "container_name": _name,
+        "resource_name": lambda book, text: book.resource(text),
+        "request_name": lambda book, text: book.request(text),
+    },
+    # ---- volumes
+    pod_spec.Volume: {"name": _name},
+    pod_spec.ClaimVolume: {"claim_name": lambda book, text: book.claim(text)},
+    pod_spec.ClaimSpec: {
+        "volume_name": _name,
+        "storage_class_name": _public,
+        "volume_attributes_class_name": _name,
+        **_same(("access_modes", "volume_mode"), keep),
+    },
+    pod_spec.ImageVolume: {"reference": lambda book, text: book.image(text)},
+    pod_spec.CsiVolume: {"driver": lambda book, text: book.driver(text)},
+    pod_spec.GceDisk: {"pd_name": _name},
+    pod_spec.AzureDisk: {"disk_uri": _name},
+    pod_spec.VolumeById: {"volume_id": lambda book, text: book.volume_id(text)},
+    pod_spec.IscsiVolume: {"iqn": _name},
+    pod_spec.RbdVolume: {"monitors": _names, "pool": _name, "image": _name},
+    storage.ClaimReference: {
+        "namespace": _public,
+        "name": lambda book, text: book.claim(text),
+        "uid": _name,
+        **_same(("api_version", "kind", "resource_version"), keep),
+    },
+    storage.CsiSource: {"driver": lambda book, text: book.driver(text), "volume_handle": _name},
+    storage.PersistentVolumeSpec: {
+        "capacity": _resources,
+        "storage_class_name": _public,
+        "volume_attributes_class_name": _name,
+        **_same(("access_modes", "volume_mode"), keep),
+    },
+    storage.PhaseStatus: {"phase": keep},
+    storage.StorageClass: {"provisioner": lambda book, text: book.driver(text), "volume_binding_mode": keep},
+    storage.NodeDriver: {"name": lambda book, text: book.driver(text)},
+    storage.CSIStorageCapacity: {
+        "storage_class_name": _public,
+        **_same(("capacity", "maximum_volume_size"), keep),
+    },
+    storage.VolumeAttachmentSpec: {"attacher": lambda book, text: book.driver(text), "node_name": _name},
+    storage.AttachmentSource: {"persistent_volume_name": _name},
+    # ---- workloads, classes, budgets
+    workloads.SelectorMapSpec: {"selector": _labels},
+    workloads.PriorityClass: {"preemption_policy": keep},
+    workloads.RuntimeOverhead: {"pod_fixed": _resources},
+    workloads.RuntimeScheduling: {"node_selector": _labels},
+    workloads.LimitRangeItem: {
+        "type": keep,
+        **_same(("default", "default_request", "min", "max"), _resources),
+    },
+    workloads.DisruptionBudgetSpec: {"min_available": keep, "max_unavailable": keep},
+    workloads.DisruptionBudgetStatus: {"disrupted_pods": _named},
+    workloads.WorkloadSpec: {"completion_mode": keep},
+    workloads.Workload: {"kind": keep},
+    # ---- devices
+    devices.CelSelector: {"expression": lambda book, text: book.expressions.get(text, text)},
+    devices.OpaqueConfiguration: {"driver": lambda book, text: book.driver(text), "parameters": _drop},
+    devices.CapacityRequirements: {"requests": _qualified},
+    devices.ExactDeviceRequest: {"device_class_name": _name, "allocation_mode": keep},
+    devices.DeviceSubRequest: {
+        "name": lambda book, text: book.request(text),
+        "device_class_name": _name,
+        "allocation_mode": keep,
+    },
+    devices.DeviceRequest: {"name": lambda book, text: book.request(text)},
+    devices.DeviceConstraint: {
+        "requests": _requests,
+        "match_attribute": lambda book, text: book.qualified(text),
+        "distinct_attribute": lambda book, text: book.qualified(text),
+    },
+    devices.DeviceClaimConfiguration: {"requests": _requests},
+    devices.AllocationConfiguration: {"source": keep, "requests": _requests},
+    devices.AllocatedDevice: {
+        "request": lambda book, text: book.request(text),
+        "driver": lambda book, text: book.driver(text),
+        **_same(("pool", "device", "share_id"), _name),
+        **_same(("binding_conditions", "binding_failure_conditions"), _names),
+        "consumed_capacity": _qualified,
+    },
+    devices.Allocation: {"allocation_timestamp": keep},
+    devices.ClaimConsumer: {
+        "api_group": lambda book, text: book.name(text) if text else text,
+        "name": _name,
+        "uid": _name,
+        "resource": lambda book, text: text if text == "pods" else book.name(text),
+    },
+    devices.DeviceStatus: {
+        "driver": lambda book, text: book.driver(text),
+        "data": _drop,
+        "network_data": _drop,
+        **_same(("pool", "device", "share_id"), _name),
+    },
+    devices.DeviceClassSpec: {"extended_resource_name": lambda book, text: book.resource(text)},
+    devices.DeviceAttribute: {
+        "string_value": _name,
+        "version_value": lambda book, text: book.version(text),
+    },
+    devices.CapacityRange: _same(("min", "max", "step"), keep),
+    devices.CapacityPolicy: {"default": keep, "valid_values": keep},
+    devices.DeviceCapacity: {"value": keep},
+    devices.DeviceCounter: {"value": keep},
+    devices.CounterSet: {"name": _name, "counters": _named},
+    devices.CounterConsumption: {"counter_set": _name, "counters": _named},
+    devices.Device: {
+        "name": _name,
+        "node_name": _name,
+        "attributes": _qualified,
+        "capacity": _qualified,
+        **_same(("binding_conditions", "binding_failure_conditions"), _names),
+    },
+    devices.ResourcePool: {"name": _name},
+    devices.ResourceSliceSpec: {"driver": lambda book, text: book.driver(text), "node_name": _name},
+    # ---- events
+    pod_events.InvolvedObject: {"kind": keep, "namespace": _public, "name": _name, "uid": _name},
+    pod_events.RepeatedEvent: {"last_observed_time": keep},
+    pod_events.EventSource: {"component": _public},
+    pod_events.PodEvent: {
+        "reason": lambda book, text: public_event_reason(text),
+        "message": _empty,
+        "reporting_component": _public,
+        **_same(("type", "event_time", "first_timestamp", "last_timestamp"), keep),
+    },
+}
+"""By struct and field. Fields that hold structs are renamed inside; fields without text stay."""

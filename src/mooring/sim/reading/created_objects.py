@@ -1,0 +1,126 @@
+"""What the controllers of a real cluster would create for the objects of manifests, with the place that each came from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mooring.controllers.nodes.devices import DEVICES, slices_of
+from mooring.model.devices import ResourceClaimTemplate, ResourceSlice
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.validation.problem import Problem
+from mooring.model.validation.validate import validate
+from mooring.model.workloads import Workload
+from mooring.sim.reading.admission import Admission, was_admitted
+from mooring.sim.reading.documents import DocumentPlace
+from mooring.sim.reading.workload_pods import Ownership, claims_for, count_pods, expand
+
+MAX_PODS = 1_000_000
+"""How many pods one workload may have: a typo in `replicas` must not fill the memory."""
+
+
+@dataclass(slots=True)
+class Manifest:
+    """One object and where it came from."""
+
+    object: KubeObject
+    place: DocumentPlace | None
+    """None for an object that is in no file."""
+    made_from: str = ""
+    """The workload or pod, `Deployment default/web`, of an object that is in no file."""
+    order: int = 0
+    """The number of the document among all that were read."""
+
+    @property
+    def kind(self) -> str:
+        return self.object.kind if isinstance(self.object, Workload) else type(self.object).__name__
+
+    @property
+    def where(self) -> str:
+        return self.made_from or f"{self.kind} {self.object.key}"
+
+    @property
+    def file(self) -> str:
+        return self.place.file if self.place is not None else ""
+
+
+Tell = Callable[[Manifest, Sequence[Problem]], None]
+
+
+class CreatedObjects:
+    """Creates what the controllers of a real cluster would: pods of workloads, claims of pods, ResourceSlices of nodes."""
+
+    def __init__(self, given: Sequence[Manifest], admission: Admission, tell: Tell) -> None:
+        self._given = given
+        self._admission = admission
+        self._tell = tell
+        self._pods = {manifest.object.key for manifest in given if isinstance(manifest.object, Pod)}
+        self._keys = {(manifest.kind, manifest.object.key) for manifest in given}
+
+    def run(self, workloads: Sequence[Manifest]) -> list[Manifest]:
+        """Create pods for the workloads that have none in the input, then claims for all new pods."""
+        objects = [manifest.object for manifest in self._given]
+        ownership = Ownership(objects)
+        nodes = [node for node in objects if isinstance(node, Node)]
+        made: list[Manifest] = []
+        # The pods of a StatefulSet have fixed names, so they come first; other pods get other names on a collision.
+        for manifest in sorted(workloads, key=lambda manifest: manifest.kind != "StatefulSet"):
+            if isinstance(manifest.object, Workload) and not ownership.covers(manifest.object):
+                made += self._expand(manifest, manifest.object, nodes)
+        return [*made, *self._make_claims([*self._given, *made]), *self._make_slices()]
+
+    def _expand(self, manifest: Manifest, workload: Workload, nodes: Sequence[Node]) -> list[Manifest]:
+        """The pods of one workload. Only the first pod is validated: all come from the same template."""
+        wanted = 0 if workload.kind == "DaemonSet" else count_pods(workload)
+        if wanted > MAX_PODS:
+            path = "spec.parallelism" if workload.kind == "Job" else "spec.replicas"
+            self._tell(manifest, [Problem(path, str(wanted), f"at most {MAX_PODS} in a simulation")])
+            return []
+        made = []
+        is_checked = False
+        for product in expand(workload, nodes, self._pods):
+            problems = self._admission.admit(product)
+            if isinstance(product, Pod) and not is_checked:
+                self._tell(manifest, _of_template(problems + validate(product)))
+                is_checked = True
+            made += self._keep(product, manifest)
+        return made
+
+    def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+        """Claims for pods that no API server has admitted; an admitted pod has its claims in the dump."""
+        templates = {m.object.key: m.object for m in manifests if isinstance(m.object, ResourceClaimTemplate)}
+        made = []
+        for manifest in manifests:
+            if isinstance(manifest.object, Pod) and not was_admitted(manifest.object):
+                for claim in claims_for(manifest.object, templates):
+                    self._admission.admit(claim)
+                    made += self._keep(claim, manifest)
+        return made
+
+    def _make_slices(self) -> list[Manifest]:
+        """The ResourceSlices of simulated nodes: the annotation `mooring.dev/devices` lists their devices."""
+        made = []
+        for manifest in self._given:
+            if isinstance(manifest.object, Node) and DEVICES in (manifest.object.metadata.annotations or {}):
+                for written in slices_of(msgspec.to_builtins(manifest.object)):
+                    made += self._keep(msgspec.convert(written, ResourceSlice), manifest)
+        return made
+
+    def _keep(self, product: KubeObject, maker: Manifest) -> list[Manifest]:
+        """The product, unless the input has it: a controller would not create it again."""
+        made_from = f"{maker.kind} {maker.object.key}"
+        manifest = Manifest(product, maker.place, made_from, maker.order)
+        key = (manifest.kind, product.key)
+        if key in self._keys:
+            return []
+        self._keys.add(key)
+        if isinstance(product, Pod):
+            self._pods.add(product.key)
+        return [manifest]
+
+
+def _of_template(problems: Sequence[Problem]) -> list[Problem]:
+    """Problems of a created pod as problems of its template; the name is not part of the template."""
+    return [problem.under("spec.template") for problem in problems if problem.path != "metadata.name"]

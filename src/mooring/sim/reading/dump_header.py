@@ -1,0 +1,47 @@
+"""The header of a dump: an object among others that says what the dump holds, so that it is read as the cluster was.
+
+`mooring dump` writes it. A dump of `kubectl get` has none: its workloads without pods stand for pods that they would make.
+"""
+
+import msgspec
+
+from mooring.framework.config.settings import API_VERSION
+from mooring.model.json_objects import JsonObject
+from mooring.model.meta import Wire
+
+KIND = "ClusterDump"
+
+
+class DumpHeader(Wire):
+    """What a reader has to know about the objects of a dump."""
+
+    has_all_pods: bool = False
+    """Whether every pod is in the dump: workloads without pods have none, and readers must not create them."""
+    taken_at: str = ""
+    """When the objects were read, in RFC 3339; empty if they came from files."""
+    is_anonymous: bool = False
+    missing: list[str] | None = None
+    """Resources that the author of the dump could not list, as RBAC names them: `persistentvolumes`."""
+
+    def notes(self) -> list[str]:
+        """What a user should know before reading answers."""
+        if not self.missing:
+            return []
+        return [f"the dump has no {', '.join(self.missing)}: its author was not allowed to list them"]
+
+
+def is_header(kind: str, api_version: str) -> bool:
+    return (kind, api_version) == (KIND, API_VERSION)
+
+
+def header_object(header: DumpHeader) -> JsonObject:
+    written: JsonObject = msgspec.to_builtins(header)
+    return {"apiVersion": API_VERSION, "kind": KIND, **written}
+
+
+def read_header(written: JsonObject) -> DumpHeader | None:
+    """None for an object that has another form: the caller reports it with its place in the file."""
+    try:
+        return msgspec.convert(written, DumpHeader)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,260 @@
+"""Anonymous dumps: no name is left, and every decision is the same under the new names."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+from corpus import rows
+from mooring.answers.dumps.anonymize import Anonymizer
+from mooring.answers.dumps.contents import dumped_objects
+from mooring.answers.dumps.name_book import PUBLIC_KEYS, PUBLIC_NAMES, PUBLIC_VALUES, NameBook
+from mooring.answers.dumps.renaming import renamed, rules_of, structs_in
+from mooring.framework.config import from_object
+from mooring.framework.config.settings import settings_object
+from mooring.model.decode import decode_json
+from mooring.model.kinds import KINDS
+from mooring.model.meta import Wire
+from mooring.model.workloads import Workload
+from mooring.sim.conform import decide
+from mooring.sim.reading.created_objects import Manifest
+from mooring.sim.reading.manifests import Manifests
+from mooring.sim.reading.pod_events import PodEvent
+
+FILES = (
+    *("taints", "nodeaffinity", "ports", "images", "resources", "spread", "podaffinity"),
+    *("gates", "profiles", "mixed", "sequence", "preempt", "volumes", "dra"),
+)
+EACH = 3
+"""Of 60 scenarios in each file; `slow` has the others."""
+
+
+# ---- decisions
+
+
+class Renamed:
+    """A scenario of the corpus, and the same under new names."""
+
+    def __init__(self, scenario: Mapping[str, Any]) -> None:
+        objects = [item for item in scenario["objects"] if item["kind"] in KINDS]
+        typed = [decode_json(json.dumps(item).encode(), item["kind"]) for item in objects]
+        config = scenario["config"]
+        settings = None if config is None else settings_object(from_object(config), None)
+        self.anonymizer = Anonymizer(Manifests([Manifest(item, None) for item in typed]), settings)
+        self.book = self.anonymizer.book
+        items = [*dumped_objects(self.anonymizer.manifests())]
+        self.objects = [item for item in items if item["kind"] in KINDS]
+        new = self.anonymizer.settings()
+        self.scenario = {
+            "name": scenario["name"],
+            "config": None if new is None else new["configuration"],
+            "objects": self.objects,
+            "pods": [self.pod(key) for key in scenario["pods"]],
+        }
+
+    def pod(self, key: str) -> str:
+        namespace, _, name = key.partition("/")
+        return f"{self.book.public_name(namespace)}/{self.book.name(name)}"
+
+    def step(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        """What is comparable of a step, under the new names; messages name resources and claims."""
+        name = self.book.name
+        preemption = step.get("preemption", {})
+        return {
+            "pod": self.pod(step["pod"]),
+            "result": step["result"],
+            "node": name(step.get("node", "")),
+            "feasible": sorted(map(name, step.get("feasible", ()))),
+            "rejected": {name(node): _said(why) for node, why in step.get("rejected", {}).items()},
+            "scores": {name(node): scores for node, scores in step.get("scores", {}).items()},
+            "totals": {name(node): total for node, total in step.get("totals", {}).items()},
+            "nominated": name(preemption.get("node", "")),
+            "victims": sorted(map(self.pod, preemption.get("victims", ()))),
+            "unschedulablePlugins": step.get("unschedulablePlugins"),
+        }
+
+
+def _said(why: Mapping[str, Any]) -> tuple[str, str, int]:
+    return why["plugin"], why["code"], len(why["reasons"])
+
+
+class Same(NameBook):
+    """New names as they are: for the answer that has them already."""
+
+    def name(self, text: str) -> str:
+        return text
+
+
+def steps(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
+    answer = decide(json.dumps(scenario).encode())
+    found: list[dict[str, Any]] = answer["steps"]
+    return found
+
+
+def differences(scenario: Mapping[str, Any]) -> list[str]:
+    under = Renamed(scenario)
+    wanted = [under.step(step) for step in steps(scenario)]
+    found_steps = steps(under.scenario)
+    under.book = Same()
+    found = [under.step(step) for step in found_steps]
+    assert len(found) == len(wanted)
+    return [
+        f"{scenario['name']} {one['pod']}: {key}: expected {one[key]}, found {other[key]}"
+        for one, other in zip(wanted, found, strict=True)
+        for key in one
+        if one[key] != other[key]
+    ]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_decisions_are_the_same(name: str) -> None:
+    assert [line for row in rows(name)[:EACH] for line in differences(row["scenario"])] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_all_decisions_are_the_same(name: str) -> None:
+    assert [line for row in rows(name)[EACH:] for line in differences(row["scenario"])] == []
+
+
+def test_a_difference_would_be_found() -> None:
+    """Or else agreement would mean nothing."""
+    scenario = rows("nodeaffinity")[0]["scenario"]
+    under = Renamed(scenario)
+    node = next(item for item in under.objects if item["kind"] == "Node")
+    node["metadata"]["labels"] = {}
+    wanted = [under.step(step) for step in steps(scenario)]
+    found = steps(under.scenario)
+    under.book = Same()
+    assert [under.step(step) for step in found] != wanted
+
+
+# ---- leaks
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All texts of plain data, keys of maps too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from texts(each)
+
+
+OWN_WORDS = {"v1", "memory", "pool", *PUBLIC_NAMES}
+"""Names in the corpus that Kubernetes uses too: a capacity of devices that is called memory."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_name_is_left(name: str) -> None:
+    for row in rows(name)[:EACH]:
+        under = Renamed(row["scenario"])
+        written = json.dumps([under.objects, under.scenario["config"]])
+        names = {text for text in under.book.noted() if not text.isdecimal()} - OWN_WORDS
+        assert len(names) > 20
+        assert not names & {*texts(json.loads(written))}
+        assert not {text for text in names if len(text) > 5 and text in written}
+
+
+class Filler:
+    """Fills every field of a struct; texts are all different, and all begin with MARK."""
+
+    MARK = "zq"
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def struct(self, struct: type[Wire]) -> Any:
+        return struct(**{name: self.value(hint) for name, hint in get_type_hints(struct).items()})
+
+    def value(self, hint: Any) -> Any:
+        if isinstance(hint, type) and issubclass(hint, Wire):
+            return self.struct(hint)
+        if hint in (str, Any):
+            self.count += 1
+            return f"{self.MARK}{self.count}"
+        if get_origin(hint) is list:
+            return [self.value(get_args(hint)[0])]
+        if get_origin(hint) is dict:
+            return {self.value(str): self.value(get_args(hint)[1])}
+        options = [each for each in get_args(hint) if each is not type(None)]
+        if int in options:  # amounts may be texts or numbers
+            return 1
+        return self.value(options[0]) if options else hint(1)
+
+
+def marked_fields(value: Any, path: str = "") -> Iterator[str]:
+    """`Taint.effect`: the fields in which a mark is left."""
+    if isinstance(value, Wire):
+        for name in value.__struct_fields__:
+            yield from marked_fields(getattr(value, name), f"{type(value).__name__}.{name}")
+    elif isinstance(value, list):
+        for each in value:
+            yield from marked_fields(each, path)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from marked_fields(key, path)
+            yield from marked_fields(each, path)
+    elif isinstance(value, str) and Filler.MARK in value:
+        yield path
+
+
+KEPT = """
+AllocationConfiguration.source Allocation.allocation_timestamp ClaimReference.api_version ClaimReference.kind
+ClaimReference.resource_version ClaimSpec.access_modes ClaimSpec.volume_mode Condition.last_transition_time
+Condition.status Container.restart_policy ContainerPort.protocol
+CelSelector.expression
+DeviceSubRequest.allocation_mode DisruptionBudgetStatus.disrupted_pods ExactDeviceRequest.allocation_mode
+InvolvedObject.kind LimitRangeItem.type
+NodeStatus.declared_features ObjectMeta.creation_timestamp ObjectMeta.deletion_timestamp ObjectMeta.resource_version
+PersistentVolumeSpec.access_modes PersistentVolumeSpec.volume_mode PhaseStatus.phase PodEvent.event_time
+PodEvent.first_timestamp PodEvent.last_timestamp PodEvent.type PodSpec.preemption_policy PodStatus.phase
+PodStatus.start_time PriorityClass.preemption_policy RepeatedEvent.last_observed_time Requirement.operator
+RestartRule.action StorageClass.volume_binding_mode Taint.effect Toleration.effect Toleration.operator
+TopologySpreadConstraint.node_affinity_policy TopologySpreadConstraint.node_taints_policy
+TopologySpreadConstraint.when_unsatisfiable Workload.kind WorkloadSpec.completion_mode
+
+"""
+"""Fields of text that stay: constants of the API, and times. Selectors of devices are replaced elsewhere."""
+
+
+def test_only_constants_and_times_stay() -> None:
+    left: set[str] = set()
+    kinds: list[type[Wire]] = [*(spec.struct for spec in KINDS.values()), Workload, PodEvent]
+    for struct in kinds:
+        filled, book = Filler().struct(struct), NameBook()
+        renamed(book, filled)
+        book.close()
+        left |= {*marked_fields(renamed(book, filled))}
+    assert left == {*KEPT.split()}
+
+
+def test_every_text_of_the_model_has_a_rule() -> None:
+    """A field that is new in the model fails here, until somebody decides whether it is a name."""
+    ahead: list[type[Wire]] = [*(spec.struct for spec in KINDS.values()), Workload, PodEvent]
+    seen: set[type[Wire]] = set()
+    while ahead:
+        struct = ahead.pop()
+        if struct not in seen:
+            seen.add(struct)
+            rules_of(struct)
+            ahead += structs_in(struct)
+    assert len(seen) > 90
+
+
+def test_a_text_without_a_rule_is_an_error() -> None:
+    class Unruled(Wire):
+        secret: str = ""
+
+    with pytest.raises(LookupError, match=r"Unruled\.secret holds text, and no rule says whether to rename it"):
+        rules_of(Unruled)
+
+
+def test_public_words_have_no_cluster_of_their_own() -> None:
+    assert all("kubernetes.io" in key or "/" not in key or "csi" in key or "gke" in key for key in PUBLIC_KEYS)
+    assert "default" in PUBLIC_NAMES and "linux" in PUBLIC_VALUES

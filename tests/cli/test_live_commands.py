@@ -1,0 +1,46 @@
+"""Commands that ask about a live cluster: the embedded one, in this process. Files and live clusters get the same answers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command import mooring
+
+from running_cluster import Neighbour, a_neighbour
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Neighbour]:
+    container = {"name": "main", "image": "img", "resources": {"requests": {"cpu": "500"}}}
+    metadata = {"name": "giant", "namespace": "default"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    with a_neighbour(3, (pod,)) as neighbour:
+        neighbour.wait("/api/v1/namespaces/default/pods/giant", lambda item: bool(item["status"].get("conditions")))
+        neighbour.wait("/api/v1/events", lambda events: "FailedScheduling" in json.dumps(events))
+        yield neighbour
+
+
+def test_a_dump_gets_the_same_explanation_as_the_live_cluster(cluster: Neighbour, tmp_path: Path) -> None:
+    live = mooring("explain", "giant", "--kubeconfig", cluster.kubeconfig, "-o", "json")
+    assert live.code == 1, live.err
+    assert [event["text"] for event in json.loads(live.out)["history"]][-1].startswith("FailedScheduling: 0/3 nodes")
+    dump = tmp_path / "dump.json.gz"
+    ran = mooring("dump", "-o", dump, "--kubeconfig", cluster.kubeconfig)
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith(f"{dump}: 3 nodes, 1 pod (1 pending), ")
+    assert mooring("explain", "giant", "--from", dump, "-o", "json").out == live.out
+
+
+def test_an_anonymous_dump_of_a_live_cluster_says_nothing_about_it(cluster: Neighbour, tmp_path: Path) -> None:
+    dump = tmp_path / "dump.json"
+    assert mooring("dump", "-o", dump, "--kubeconfig", cluster.kubeconfig, "--anonymize").code == 0
+    nodes = [item["metadata"]["name"] for item in cluster.ask("GET", "/api/v1/nodes").body["items"]]
+    assert len(nodes) == 3
+    assert not [name for name in ("giant", *nodes) if name in dump.read_text()]
+
+
+def test_the_default_kubeconfig_is_the_one_of_kubectl(cluster: Neighbour, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    ran = mooring("explain", "gian")
+    assert (ran.code, ran.err) == (2, "no pod 'gian' among 1 pods; did you mean default/giant?\n")
