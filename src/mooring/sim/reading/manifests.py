@@ -85,11 +85,16 @@ def read(
     on_progress: OnProgress | None = None,
     max_bytes: int = MAX_BYTES,
     validation: Validation = Validation.STRICT,
+    cluster: Sequence[KubeObject] = (),
 ) -> Manifests:
-    """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes."""
+    """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes.
+
+    `cluster` are objects that are there already: their classes and limits apply, DaemonSets run on their nodes, and their
+    names are taken. They are not among what is returned.
+    """
     files, problems = gather(paths, stdin, max_bytes)
     total, done = sum(len(file.text) for file in files), 0
-    intake = _Intake(validation)
+    intake = _Intake(validation, cluster)
     with _collector_paused():
         for file in files:
             report = None if on_progress is None else _from(done, total, on_progress)
@@ -138,8 +143,9 @@ class _Told:
 class _Intake:
     """Collects objects and problems document by document; `finish` treats them as one cluster."""
 
-    def __init__(self, validation: Validation) -> None:
+    def __init__(self, validation: Validation, cluster: Sequence[KubeObject] = ()) -> None:
         self._validation = validation
+        self._cluster = cluster
         self._objects: list[Manifest] = []
         self._workloads: list[Manifest] = []
         self._ignored: Counter[str] = Counter()
@@ -213,7 +219,7 @@ class _Intake:
     def finish(self, files: Sequence[ManifestFile]) -> Manifests:
         """Treat all objects as the API server and the controllers would. The order matters: admission sets defaults,
         validation checks the result, controllers expand only sound workloads."""
-        admission = Admission.of([manifest.object for manifest in self._objects])
+        admission = Admission.of([*self._cluster, *(manifest.object for manifest in self._objects)])
         for manifest in (*self._objects, *self._workloads):
             self._tell(manifest, admission.admit(manifest.object))
         self._tell_doubles()
@@ -223,10 +229,10 @@ class _Intake:
                 self._warnings += _of(manifest, amount_warnings(manifest.object))
         self._objects = self._sound(self._objects)
         self._workloads = self._sound(self._workloads)
-        self._objects += _Controllers(self._objects, admission, self._tell).run(self._workloads)
+        self._objects += _Controllers(self._objects, self._cluster, admission, self._tell).run(self._workloads)
         self._problems += self._odd_fields
         self._objects = self._sound(self._objects)
-        namespaces = missing_namespaces([manifest.object for manifest in self._objects])
+        namespaces = missing_namespaces([manifest.object for manifest in self._objects], self._cluster)
         self._objects += [Manifest(namespace, None) for namespace in namespaces]
         self._objects.sort(key=lambda manifest: manifest.order)
         problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
@@ -282,18 +288,21 @@ def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Proble
 class _Controllers:
     """Creates what the controllers of a real cluster would: pods of workloads, claims of pods, ResourceSlices of nodes."""
 
-    def __init__(self, given: Sequence[Manifest], admission: Admission, tell: Tell) -> None:
+    def __init__(
+        self, given: Sequence[Manifest], cluster: Sequence[KubeObject], admission: Admission, tell: Tell
+    ) -> None:
+        """`cluster` are the objects that were there before those that are given."""
         self._given = given
         self._admission = admission
         self._tell = tell
-        self._pods = {manifest.object.key for manifest in given if isinstance(manifest.object, Pod)}
-        self._keys = {(manifest.kind, manifest.object.key) for manifest in given}
+        self._objects = [*cluster, *(manifest.object for manifest in given)]
+        self._pods = {item.key for item in self._objects if isinstance(item, Pod)}
+        self._keys = {(type(item).__name__, item.key) for item in self._objects}
 
     def run(self, workloads: Sequence[Manifest]) -> list[Manifest]:
         """Create pods for the workloads that have none in the input, then claims for all new pods."""
-        objects = [manifest.object for manifest in self._given]
-        ownership = Ownership(objects)
-        nodes = [node for node in objects if isinstance(node, Node)]
+        ownership = Ownership(self._objects)
+        nodes = [node for node in self._objects if isinstance(node, Node)]
         made: list[Manifest] = []
         # The pods of a StatefulSet have fixed names, so they come first; other pods get other names on a collision.
         for manifest in sorted(workloads, key=lambda manifest: manifest.kind != "StatefulSet"):
@@ -320,7 +329,7 @@ class _Controllers:
 
     def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
         """Claims for pods that no API server has admitted; an admitted pod has its claims in the dump."""
-        templates = {m.object.key: m.object for m in manifests if isinstance(m.object, ResourceClaimTemplate)}
+        templates = {item.key: item for item in self._objects if isinstance(item, ResourceClaimTemplate)}
         made = []
         for manifest in manifests:
             if isinstance(manifest.object, Pod) and not was_admitted(manifest.object):
