@@ -31,14 +31,10 @@ class CountedBudget:
     selector: Selector
     healthy: int = 0
     pods: int = 0
-    """All pods that it covers, placed or not."""
+    """All pods that it covers, placed or not, when they were counted. Those that are evicted are replaced."""
     scales: dict[str, int] = field(default_factory=dict)
     """By workload of its pods: how many pods it should have."""
     _needs: tuple[int, int] | None = None
-
-    def count(self, pod: Pod, change: int) -> None:
-        self.pods += change
-        self.healthy += change * is_healthy(pod)
 
     def needs(self) -> tuple[int, int]:
         """(expected pods, healthy ones that are required), by the rules of the disruption controller."""
@@ -127,14 +123,10 @@ class BudgetCounts:
             self._changed[each.budget.key] = each
 
     def left(self, pod: Pod) -> None:
-        """A pod is gone. The one that replaces it counts as a pod from its creation: see `created`."""
+        """A pod is gone."""
         for each in self.of(pod):
-            each.count(pod, -1)
+            each.healthy -= is_healthy(pod)
             self._changed[each.budget.key] = each
-
-    def created(self, pod: Pod) -> None:
-        for each in self.of(pod):
-            each.count(pod, 1)
 
     def take_changed(self) -> list[PodDisruptionBudget]:
         """The budgets that allow another number of disruptions than their objects say, with the new number."""
@@ -158,7 +150,8 @@ class BudgetCounts:
 
     def _enter(self, pod: Pod, scale: Scale) -> None:
         for each in self.of(pod):
-            each.count(pod, 1)
+            each.pods += 1
+            each.healthy += is_healthy(pod)
             owner = scale(pod)
             if owner is not None:
                 each.scales[owner[0]] = owner[1]

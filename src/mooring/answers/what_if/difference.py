@@ -7,12 +7,8 @@ from typing import Any, ClassVar
 from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
 from mooring.answers.what_if.moments import ClusterMoment, why_pending
-from mooring.answers.what_if.utilisation import GroupUse, Utilisation
+from mooring.answers.what_if.utilisation import MAIN, GroupUse, Utilisation
 from mooring.sim.simulated_cluster import count, some
-
-_FULLEST = 10
-"""How many of the fullest nodes are shown."""
-_MAIN = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +113,8 @@ class WhatIf(ClusterAnswer):
     def _fullness(self) -> Iterator[str]:
         """The use of cpu and memory before and after."""
         parts = []
-        for name in _MAIN:
-            before, after = (_share(use.total, name) for use in (self.before, self.after))
+        for name in MAIN:
+            before, after = (use.total.share(name) for use in (self.before, self.after))
             if before is not None and after is not None:
                 parts.append(f"{name} {_percent(before)} -> {_percent(after)}")
         nodes = f"Schedulable nodes: {self.before.total.nodes} -> {self.after.total.nodes}"
@@ -130,12 +126,15 @@ class WhatIf(ClusterAnswer):
         return [
             AnswerTable("Pods", ("pod", "change", "from", "to", "reason"), [*self._pod_rows()]),
             self._use_table("Utilisation", {"all": self.before.total}, {"all": self.after.total}),
-            self._use_table("Utilisation by zone", self.before.zones, self.after.zones, _MAIN),
-            self._use_table("Utilisation by pool", self.before.pools, self.after.pools, _MAIN),
+            self._use_table("Utilisation by zone", self.before.zones, self.after.zones, MAIN),
+            self._use_table("Utilisation by pool", self.before.pools, self.after.pools, MAIN),
             AnswerTable(
                 "Fullest nodes",
-                ("node", "pods", *_MAIN),
-                [(name, use.pods, *(_percent(_share(use, each)) for each in _MAIN)) for name, use in self._fullest()],
+                ("node", "pods", *MAIN),
+                [
+                    (name, use.pods, *(_percent(use.share(each)) for each in MAIN))
+                    for name, use in self.after.fullest.items()
+                ],
                 is_detail=True,
             ),
         ]
@@ -166,15 +165,9 @@ class WhatIf(ClusterAnswer):
             old, new = before.get(name, GroupUse()), after.get(name, GroupUse())
             for resource in dict.fromkeys((*old.amounts, *new.amounts)):
                 if not only or resource in only:
-                    shares = (_percent(_share(use, resource)) for use in (old, new))
+                    shares = (_percent(use.share(resource)) for use in (old, new))
                     rows.append((name, f"{old.nodes} -> {new.nodes}", resource, *shares))
         return AnswerTable(title, ("group", "nodes", "resource", "before", "after"), rows)
-
-    def _fullest(self) -> list[tuple[str, GroupUse]]:
-        def fullness(entry: tuple[str, GroupUse]) -> tuple[float, str]:
-            return -max((_share(entry[1], name) or 0 for name in _MAIN), default=0), entry[0]
-
-        return sorted(self.after.nodes.items(), key=fullness)[:_FULLEST]
 
     # ---- as data
 
@@ -266,12 +259,6 @@ def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> li
 def _short(message: str) -> str:
     """The message without what preemption says; the data has all of it."""
     return message.partition(" preemption: ")[0].removesuffix("no new claims to deallocate,").strip()
-
-
-def _share(use: GroupUse, resource: str) -> float | None:
-    """The requested share; None where the group has nothing of the resource."""
-    requested, allocatable = use.amounts.get(resource, (0, 0))
-    return requested / allocatable if allocatable else None
 
 
 def _percent(share: float | None) -> str:

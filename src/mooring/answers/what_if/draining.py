@@ -1,13 +1,15 @@
 """Nodes are emptied: drained as `kubectl drain` does it, removed, or tainted with NoExecute.
 
-A drain cordons all its nodes and then evicts their pods node by node. A pod that its disruption budget protects stays until
-pods that replace others are placed; what no round can evict is blocked.
+A drain cordons all its nodes and then evicts their pods. A pod that its disruption budget protects stays until pods that
+replace others are placed; what no round can evict is blocked.
 """
 
+from collections import deque
 from collections.abc import Sequence
 
 import msgspec
 
+from mooring.answers.what_if.budget_counts import is_healthy
 from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster
 from mooring.answers.what_if.workload_book import is_daemon, is_static
 from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE
@@ -18,8 +20,8 @@ from mooring.model.pod import Pod
 _NO_CONTROLLER = "no controller replaces it; `kubectl drain` deletes it only with --force"
 _NODE_GONE = "its node is removed"
 _TAINTED = "a NoExecute taint that it does not tolerate"
-_ROUNDS = 1000
-"""After so many rounds over all nodes a drain gives up. Each round evicts at least one pod, most evict nearly all."""
+_SETTLED = 1000
+"""A drain gives up after it has waited so often for pods that need time to be placed. Each wait evicts at least one pod."""
 _CORDONED = Taint(key=UNSCHEDULABLE, effect=NO_SCHEDULE)
 """The taint that the node lifecycle controller gives a cordoned node."""
 
@@ -41,35 +43,48 @@ def drain(cluster: ChangingCluster, names: Sequence[str]) -> None:
     Pods that come to a node meanwhile stay too: they tolerate that it is cordoned, and `kubectl drain` lists pods once.
     """
     cordon(cluster, names)
-    listed = {pod.id for name in names for pod in cluster.pods_on(name) if not is_daemon(pod) and not is_static(pod)}
-    left = list(names)
-    for _ in range(_ROUNDS):
-        before = cluster.evicted
-        left = [name for name in left if not _empty(cluster, name, listed)]
+    waiting = _by_budget(cluster, names)
+    settled = 0
+    while any(waiting.values()) and settled < _SETTLED:
+        if _evict_allowed(cluster, waiting):
+            cluster.attempt_all()  # pods that are placed instead may give a budget its next disruption
+            continue
         cluster.settle()
-        if not left or cluster.evicted == before:
+        settled += 1
+        if not _evict_allowed(cluster, waiting):
             break
-    for name in left:
-        for pod in _listed_on(cluster, name, listed):
-            budget, message = cluster.budgets.blocking(pod) or ("", f"the drain gave up after {_ROUNDS} rounds")
-            cluster.blocked[pod.key] = BlockedPod(pod.key, name, budget, message)
+    for pod in (pod for pods in waiting.values() for pod in pods):
+        budget, message = cluster.budgets.blocking(pod) or ("", f"the drain gave up after {_SETTLED} waits")
+        cluster.blocked[pod.key] = BlockedPod(pod.key, pod.spec.node_name, budget, message)
 
 
-def _empty(cluster: ChangingCluster, name: str, listed: set[str]) -> bool:
-    """Evict what can be evicted on a node. Returns whether nothing of what is listed is left.
+def _by_budget(cluster: ChangingCluster, names: Sequence[str]) -> dict[str, deque[Pod]]:
+    """The pods that a drain has to evict, by the budgets that cover them, in the order of their nodes.
 
-    After each pass the scheduler places the replacements, which may give a budget its next disruption.
+    Those that are not ready come first: a budget may let them go when it lets no other pod go. So it is enough to ask about
+    the first of each group, and the work grows with the number of pods, not with its square.
     """
-    while True:
-        pods = _listed_on(cluster, name, listed)
-        leaving = [pod for pod in pods if cluster.evict(pod, _NO_CONTROLLER)]
-        if not leaving:
-            return not pods
-        cluster.attempt_all()
+    groups: dict[str, deque[Pod]] = {}
+    for name in names:
+        for pod in cluster.pods_on(name):
+            if not is_daemon(pod) and not is_static(pod):
+                budgets = ",".join(each.budget.key for each in cluster.budgets.of(pod))
+                groups.setdefault(budgets, deque()).append(pod)
+    return {budgets: deque(sorted(pods, key=is_healthy)) for budgets, pods in groups.items()}
 
 
-def _listed_on(cluster: ChangingCluster, name: str, listed: set[str]) -> list[Pod]:
-    return [pod for pod in cluster.pods_on(name) if pod.id in listed]
+def _evict_allowed(cluster: ChangingCluster, waiting: dict[str, deque[Pod]]) -> bool:
+    """Evict all that may be evicted now. Returns whether there was any. Skips pods that were preempted meanwhile."""
+    before = cluster.evicted
+    for pods in waiting.values():
+        while pods and (not _is_there(cluster, pods[0]) or cluster.evict(pods[0], _NO_CONTROLLER)):
+            pods.popleft()
+    return cluster.evicted > before
+
+
+def _is_there(cluster: ChangingCluster, pod: Pod) -> bool:
+    now = cluster.find("Pod", pod.key)
+    return isinstance(now, Pod) and now.id == pod.id
 
 
 def remove_nodes(cluster: ChangingCluster, names: Sequence[str]) -> None:

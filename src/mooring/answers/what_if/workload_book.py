@@ -1,5 +1,6 @@
 """The workloads of a cluster, and which of them each pod belongs to: a Deployment above its ReplicaSets."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -82,19 +83,18 @@ class WorkloadBook:
     def scales(self, pods: Sequence[Pod]) -> Callable[[Pod], tuple[str, int] | None]:
         """For each pod its workload and how many pods that should have. A workload that is not in the input should have as
         many as there are: its controller keeps it so."""
-        seen: dict[WorkloadName, int] = {}
-        for pod in pods:
-            owner = self.owner(pod)
-            if owner is not None:
-                seen[owner] = seen.get(owner, 0) + 1
+        seen: Counter[WorkloadName | None] = Counter()
 
         def scale(pod: Pod) -> tuple[str, int] | None:
             owner = self.owner(pod)
             if owner is None:
                 return None
             known = self.workloads.get(owner)
-            is_counted = known is not None and known.kind != DAEMON_SET
-            return str(owner), count_pods(known) if known is not None and is_counted else seen.get(owner, 0)
+            if known is not None and known.kind != DAEMON_SET:
+                return str(owner), count_pods(known)
+            if not seen:
+                seen.update(self.owner(each) for each in pods)
+            return str(owner), seen[owner]
 
         return scale
 
