@@ -20,6 +20,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.reading.admission import Admission
+from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import ATTEMPTS_A_POD, UNTIL_NS
 
@@ -60,8 +61,10 @@ class ChangingCluster:
     Raises ConfigError for a configuration that cannot be built, InputError for objects that contradict each other.
     """
 
-    def __init__(self, loaded: LoadedCluster) -> None:
+    def __init__(self, loaded: LoadedCluster, validation: Validation = Validation.STRICT) -> None:
         self.loaded = loaded
+        self.validation = validation
+        """How manifests that changes name are checked."""
         self.config = loaded.config
         self.created = max((item.metadata.creation_timestamp or "" for item in loaded.objects), default="")
         """When new pods are created: later than all others, in the form of a creationTimestamp."""

@@ -64,7 +64,7 @@ def _template(cluster: ChangingCluster, template: str | Mapping[str, Any]) -> No
     if isinstance(template, str) and not os.path.exists(template):
         nodes = cluster.driver.nodes()
         reject(f"{show(template)} is neither a node of the cluster nor a file{alike(template, nodes)}")
-    manifests = read_objects(template)
+    manifests = read_objects(template, validation=cluster.validation)
     if manifests.problems:
         raise InputError(manifests.problems)
     found = [each.object for each in manifests.objects if isinstance(each.object, Node)]

@@ -17,6 +17,7 @@ from mooring.framework.config import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.model.validation.problem import Problem
 from mooring.sim.input_errors import InputError
+from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
 
 Change = tuple[str, Any]
@@ -24,16 +25,17 @@ Change = tuple[str, Any]
 in the place of a file."""
 
 
-def what_if(loaded: LoadedCluster, changes: Iterable[Change]) -> WhatIf:
+def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Validation = Validation.STRICT) -> WhatIf:
     """The difference that changes make, each after the one before it has come to rest.
 
         what_if(loaded, [("drain", "topology.kubernetes.io/zone=a"), ("add-nodes", "3=node-7")])
 
-    First the scheduler tries what is pending, so that differences come from the changes alone. Raises InputError for a change
-    that cannot be made, ConfigError for a configuration of the cluster that cannot be built.
+    First the scheduler tries what is pending, so that differences come from the changes alone. `validation` is for unknown
+    fields of manifests that changes name. Raises InputError for a change that cannot be made, ConfigError for a configuration
+    of the cluster that cannot be built.
     """
     wanted = [*changes]
-    cluster = ChangingCluster(loaded)
+    cluster = ChangingCluster(loaded, validation)
     _note_input(cluster)
     cluster.settle()
     cluster.preempted.clear()

@@ -13,6 +13,8 @@ from mooring.answers.what_if.question import what_if as ask
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 from mooring.cli.options import configured, enable_loaded
 from mooring.cli.refusal import refuse
+from mooring.kit.process import relax_collector
+from mooring.sim.reading.field_checks import Validation
 
 NOT_ALL_FIT = 1
 
@@ -104,8 +106,9 @@ def what_if(source: ClusterSource, output: str, **values: tuple[str, ...]) -> No
     if not given:
         refuse(f"no change: name at least one, such as --drain NODE; the changes are {_names()}")
     loaded = source.load()
+    relax_collector()  # a full collection would visit all objects of the cluster: a third of the time for 30,000 pods
     with own_output():
-        answer = ask(loaded, [_prepared(loaded, *change) for change in given])
+        answer = ask(loaded, [_prepared(loaded, *change) for change in given], Validation(source.validate))
     print_answer(answer, output)
     if not answer.fits:
         sys.exit(NOT_ALL_FIT)
