@@ -24,6 +24,7 @@ from mooring.model.workloads import Workload
 from mooring.scheduler.assembly import all_plugins
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.documents import STDIN, STDIN_NAME
+from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.reading.pod_events import PodEvent
 from mooring.sim.simulated_cluster import alike, some
@@ -82,7 +83,7 @@ def load(objects: Objects, config: Config | None = None, plugins: Plugins = ()) 
 
     Raises InputError with every problem of the objects, ConfigError for the configuration.
     """
-    manifests = _read(objects)
+    manifests = read_objects(objects)
     if manifests.problems:
         raise InputError(manifests.problems)
     loaded = loaded_from(manifests, config, plugins)
@@ -96,7 +97,7 @@ def loaded_from(manifests: Manifests, config: Config | None = None, plugins: Plu
         registry.register(plugin)
     settings = manifests.settings
     gates = parse_gates(settings.gates_text) if settings is not None else None
-    chosen = _configuration(settings.configuration if config is None and settings is not None else config, gates)
+    chosen = configuration_of(settings.configuration if config is None and settings is not None else config, gates)
     return from_manifests(manifests, chosen, registry, gates)
 
 
@@ -112,8 +113,13 @@ def from_manifests(
     return LoadedCluster(objects, config, registry, gates, workloads, note_ignored(manifests), manifests.events)
 
 
-def _read(objects: Objects) -> Manifests:
-    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises TypeError for anything else."""
+def read_objects(
+    objects: Objects, cluster: Sequence[KubeObject] = (), validation: Validation = Validation.STRICT
+) -> Manifests:
+    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises TypeError for anything else.
+
+    `cluster` are the objects of the cluster that they come to, if there is one.
+    """
     listed = [objects] if isinstance(objects, str | os.PathLike | Mapping) else list(objects)
     for item in listed:
         if not isinstance(item, str | os.PathLike | Mapping):
@@ -121,9 +127,9 @@ def _read(objects: Objects) -> Manifests:
     paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
     written = [item for item in listed if isinstance(item, Mapping)]
     if not written:
-        return read(paths)
+        return read(paths, validation=validation, cluster=cluster)
     text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
-    manifests = read([*paths, STDIN], io.BytesIO(text))
+    manifests = read([*paths, STDIN], io.BytesIO(text), validation=validation, cluster=cluster)
     manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
     return manifests
 
@@ -135,7 +141,8 @@ def _as_dictionary(problem: Problem) -> Problem:
     return replace(problem, file="", line=0, where=problem.where.replace("document 1, item", "object"))
 
 
-def _configuration(config: Config | None, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
+def configuration_of(config: Config | None, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
+    """The configuration of a file or a dictionary, or upstream's default. Raises ConfigError."""
     if config is None:
         return configuration.default(feature_gates=gates)
     if isinstance(config, Mapping):

@@ -124,8 +124,11 @@ def tell_notes(notes: Iterable[str]) -> None:
         click.echo(f"note: {note}", err=True)
 
 
-def asks_cluster(command: F) -> F:
-    """Options of a command that asks about a cluster: it gets them as one argument, `source`."""
+def asks_cluster(command: F, configuration: Callable[[Any], Any] = config_file) -> F:
+    """Options of a command that asks about a cluster: it gets them as one argument, `source`.
+
+    `configuration` is the option for the scheduler configuration, for a command in which --config means another one.
+    """
 
     def with_source(
         *,
@@ -144,7 +147,7 @@ def asks_cluster(command: F) -> F:
 
     with_source.__doc__, with_source.__name__ = command.__doc__, command.__name__
     with_source.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in (_VALIDATE, feature_gates, plugin_files, config_file, _CONTEXT, _KUBECONFIG, _FROM):
+    for option in (_VALIDATE, feature_gates, plugin_files, configuration, _CONTEXT, _KUBECONFIG, _FROM):
         with_source = option(with_source)
     return with_source  # type: ignore[return-value]
 

@@ -60,6 +60,7 @@ class DisruptionBudgetSpec(Wire):
     selector: LabelSelector | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class DisruptionBudgetStatus(Wire):

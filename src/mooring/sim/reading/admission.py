@@ -61,9 +61,9 @@ def apply_defaults(objects: Sequence[KubeObject]) -> list[Problem]:
     ]
 
 
-def missing_namespaces(objects: Sequence[KubeObject]) -> list[Namespace]:
-    """The namespaces of pods for which there is no manifest."""
-    there = {admitted.name for admitted in objects if isinstance(admitted, Namespace)}
+def missing_namespaces(objects: Sequence[KubeObject], cluster: Sequence[KubeObject] = ()) -> list[Namespace]:
+    """The namespaces of pods for which there is no manifest, and none in the cluster."""
+    there = {admitted.name for admitted in (*cluster, *objects) if isinstance(admitted, Namespace)}
     used = {pod.namespace: None for pod in objects if isinstance(pod, Pod) and pod.namespace not in there}
     return [Namespace(metadata=ObjectMeta(name=name, labels={_NAMESPACE_LABEL: name})) for name in used]
 

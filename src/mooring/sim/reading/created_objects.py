@@ -52,18 +52,21 @@ Tell = Callable[[Manifest, Sequence[Problem]], None]
 class CreatedObjects:
     """Creates what the controllers of a real cluster would: pods of workloads, claims of pods, ResourceSlices of nodes."""
 
-    def __init__(self, given: Sequence[Manifest], admission: Admission, tell: Tell) -> None:
+    def __init__(
+        self, given: Sequence[Manifest], cluster: Sequence[KubeObject], admission: Admission, tell: Tell
+    ) -> None:
+        """`cluster` are the objects that were there before those that are given."""
         self._given = given
         self._admission = admission
         self._tell = tell
-        self._pods = {manifest.object.key for manifest in given if isinstance(manifest.object, Pod)}
-        self._keys = {(manifest.kind, manifest.object.key) for manifest in given}
+        self._objects = [*cluster, *(manifest.object for manifest in given)]
+        self._pods = {item.key for item in self._objects if isinstance(item, Pod)}
+        self._keys = {(type(item).__name__, item.key) for item in self._objects}
 
     def run(self, workloads: Sequence[Manifest]) -> list[Manifest]:
         """Create pods for the workloads that have none in the input, then claims for all new pods."""
-        objects = [manifest.object for manifest in self._given]
-        ownership = Ownership(objects)
-        nodes = [node for node in objects if isinstance(node, Node)]
+        ownership = Ownership(self._objects)
+        nodes = [node for node in self._objects if isinstance(node, Node)]
         made: list[Manifest] = []
         # The pods of a StatefulSet have fixed names, so they come first; other pods get other names on a collision.
         for manifest in sorted(workloads, key=lambda manifest: manifest.kind != "StatefulSet"):
@@ -90,7 +93,7 @@ class CreatedObjects:
 
     def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
         """Claims for pods that no API server has admitted; an admitted pod has its claims in the dump."""
-        templates = {m.object.key: m.object for m in manifests if isinstance(m.object, ResourceClaimTemplate)}
+        templates = {item.key: item for item in self._objects if isinstance(item, ResourceClaimTemplate)}
         made = []
         for manifest in manifests:
             if isinstance(manifest.object, Pod) and not was_admitted(manifest.object):

@@ -62,10 +62,15 @@ def read(
     on_progress: OnProgress | None = None,
     max_bytes: int = MAX_BYTES,
     validation: Validation = Validation.STRICT,
+    cluster: Sequence[KubeObject] = (),
 ) -> Manifests:
-    """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes."""
+    """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes.
+
+    `cluster` are objects that are there already: their classes and limits apply, DaemonSets run on their nodes, and their
+    names are taken. They are not among what is returned.
+    """
     files, problems = gather(paths, stdin, max_bytes)
-    result = read_files(files, on_progress, validation)
+    result = read_files(files, on_progress, validation, cluster=cluster)
     result.problems = problems + result.problems
     return result
 
@@ -75,10 +80,11 @@ def read_files(
     on_progress: OnProgress | None = None,
     validation: Validation = Validation.STRICT,
     header: DumpHeader | None = None,
+    cluster: Sequence[KubeObject] = (),
 ) -> Manifests:
     """Read texts that are in memory; `header` says what they hold, if none of them does."""
     total, done = sum(len(file.text) for file in files), 0
-    intake = _Intake(validation, header)
+    intake = _Intake(validation, header, cluster)
     with _collector_paused():
         for file in files:
             report = None if on_progress is None else _from(done, total, on_progress)
@@ -125,8 +131,11 @@ class _Told:
 class _Intake:
     """Collects objects and problems document by document; `finish` treats them as one cluster."""
 
-    def __init__(self, validation: Validation, header: DumpHeader | None = None) -> None:
+    def __init__(
+        self, validation: Validation, header: DumpHeader | None = None, cluster: Sequence[KubeObject] = ()
+    ) -> None:
         self._validation = validation
+        self._cluster = cluster
         self._header = header
         self._is_complete = header is not None and header.has_all_pods
         self._complete_files: set[str] = set()
@@ -220,7 +229,7 @@ class _Intake:
     def finish(self, files: Sequence[ManifestFile]) -> Manifests:
         """Treat all objects as the API server and the controllers would. The order matters: admission sets defaults,
         validation checks the result, controllers expand only sound workloads."""
-        admission = Admission.of([manifest.object for manifest in self._objects])
+        admission = Admission.of([*self._cluster, *(manifest.object for manifest in self._objects)])
         for manifest in (*self._objects, *self._workloads):
             self._tell(manifest, admission.admit(manifest.object))
         self._tell_doubles()
@@ -231,10 +240,10 @@ class _Intake:
         self._objects = self._sound(self._objects)
         self._workloads = self._sound(self._workloads)
         expanded = [each for each in self._workloads if not self._is_complete and each.file not in self._complete_files]
-        self._objects += CreatedObjects(self._objects, admission, self._tell).run(expanded)
+        self._objects += CreatedObjects(self._objects, self._cluster, admission, self._tell).run(expanded)
         self._problems += self._odd_fields
         self._objects = self._sound(self._objects)
-        namespaces = missing_namespaces([manifest.object for manifest in self._objects])
+        namespaces = missing_namespaces([manifest.object for manifest in self._objects], self._cluster)
         self._objects += [Manifest(namespace, None) for namespace in namespaces]
         self._objects.sort(key=lambda manifest: manifest.order)
         problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)

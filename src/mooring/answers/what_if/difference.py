@@ -1,0 +1,265 @@
+"""The answer: what is different after the changes, pod by pod and in how full the cluster is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
+from mooring.answers.what_if.moments import ClusterMoment, why_pending
+from mooring.answers.what_if.utilisation import MAIN, GroupUse, Utilisation
+from mooring.sim.simulated_cluster import count, some
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPod:
+    """A pod that has another node now: the one that replaces it has its name here."""
+
+    key: str
+    node: str
+    new_node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPod:
+    """A pod without a node after the changes."""
+
+    key: str
+    node: str
+    """Where it was before; empty if it was pending or is new."""
+    message: str
+    is_new: bool
+    """Whether it came with the changes."""
+
+    @property
+    def was_pending(self) -> bool:
+        return not self.node and not self.is_new
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """A pod that has a node after the changes and had none before."""
+
+    key: str
+    node: str
+    is_new: bool
+
+
+@dataclass(repr=False)
+class WhatIf(ClusterAnswer):
+    """The difference that changes make to a cluster in which everything pending had been tried before."""
+
+    kind: ClassVar[str] = "WhatIf"
+
+    changes: list[str]
+    moved: list[MovedPod]
+    pending: list[PendingPod]
+    placed: list[PlacedPod]
+    preempted: list[PreemptedPod]
+    gone: list[GonePod]
+    blocked: list[BlockedPod]
+    before: Utilisation
+    after: Utilisation
+    after_nodes: Mapping[str, str] = field(default_factory=dict)
+    """Pod -> its node in the end."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all pods that were there have a node, except those that a change deletes, and no drain is blocked."""
+        return not self.pending and not self.blocked and all(each.is_wanted for each in self.gone)
+
+    # ---- in words
+
+    def summary(self) -> list[str]:
+        return [self._outcome(), *self._what_happened(), *self._fullness(), *(f"Note: {note}" for note in self.notes)]
+
+    def _outcome(self) -> str:
+        if self.fits:
+            return "Everything fits."
+        unfit, old = [each for each in self.pending if not each.was_pending], self._still_pending()
+        parts = (
+            [f"{count(len(unfit), 'pod')} become pending" if len(unfit) != 1 else "1 pod becomes pending"]
+            if unfit
+            else []
+        )
+        if lost := [each for each in self.gone if not each.is_wanted]:
+            parts.append(f"{count(len(lost), 'pod')} without a controller {'is' if len(lost) == 1 else 'are'} lost")
+        if self.blocked:
+            budgets = sorted({each.budget for each in self.blocked if each.budget})
+            by = f" by {some(budgets)}" if budgets else ""
+            parts.append(f"the eviction of {count(len(self.blocked), 'pod')} is blocked{by}")
+        if old:
+            parts.append(
+                f"{count(old, 'pod')} {'was' if old == 1 else 'were'} pending before and still {'is' if old == 1 else 'are'}"
+            )
+        return f"Not everything fits: {', '.join(parts)}."
+
+    def _still_pending(self) -> int:
+        return sum(each.was_pending for each in self.pending)
+
+    def _what_happened(self) -> Iterator[str]:
+        new = sum(each.is_new for each in self.placed)
+        counted = [
+            (len(self.moved), "moved"),
+            (len(self.placed) - new, "pending before and placed now"),
+            (new, "new and placed"),
+            (len(self.preempted), "preempted"),
+            (sum(each.is_wanted for each in self.gone), "deleted"),
+        ]
+        told = [f"{number} {what}" for number, what in counted if number]
+        yield f"Pods: {', '.join(told)}." if told else "No pod moves."
+
+    def _fullness(self) -> Iterator[str]:
+        """The use of cpu and memory before and after."""
+        parts = []
+        for name in MAIN:
+            before, after = (use.total.share(name) for use in (self.before, self.after))
+            if before is not None and after is not None:
+                parts.append(f"{name} {_percent(before)} -> {_percent(after)}")
+        nodes = f"Schedulable nodes: {self.before.total.nodes} -> {self.after.total.nodes}"
+        yield f"{nodes}. Requested: {', '.join(parts)}." if parts else f"{nodes}."
+
+    # ---- as tables
+
+    def tables(self) -> list[AnswerTable]:
+        return [
+            AnswerTable("Pods", ("pod", "change", "from", "to", "reason"), [*self._pod_rows()]),
+            self._use_table("Utilisation", {"all": self.before.total}, {"all": self.after.total}),
+            self._use_table("Utilisation by zone", self.before.zones, self.after.zones, MAIN),
+            self._use_table("Utilisation by pool", self.before.pools, self.after.pools, MAIN),
+            AnswerTable(
+                "Fullest nodes",
+                ("node", "pods", *MAIN),
+                [
+                    (name, use.pods, *(_percent(use.share(each)) for each in MAIN))
+                    for name, use in self.after.fullest.items()
+                ],
+                is_detail=True,
+            ),
+        ]
+
+    def _pod_rows(self) -> Iterator[tuple[object, ...]]:
+        """What needs attention first."""
+        for pending in sorted(self.pending, key=lambda each: (each.was_pending, each.key)):
+            change = "still pending" if pending.was_pending else "pending"
+            yield pending.key, change, pending.node, "", _short(pending.message)
+        for blocked in self.blocked:
+            yield blocked.key, "blocked", blocked.node, blocked.node, f"{blocked.budget}: {blocked.message}"
+        for gone in sorted(self.gone, key=lambda each: each.is_wanted):
+            yield gone.key, "deleted" if gone.is_wanted else "lost", gone.node, "", gone.reason
+        for preempted in self.preempted:
+            now = self.after_nodes.get(preempted.key, "")
+            yield preempted.key, "preempted", preempted.node, now, f"by {preempted.preemptor}"
+        for placed in self.placed:
+            yield placed.key, "new" if placed.is_new else "placed", "", placed.node, ""
+        for moved in self.moved:
+            yield moved.key, "moved", moved.node, moved.new_node, ""
+
+    def _use_table(
+        self, title: str, before: Mapping[str, GroupUse], after: Mapping[str, GroupUse], only: Sequence[str] = ()
+    ) -> AnswerTable:
+        """The use of groups, by resource: a row for each of them."""
+        rows: list[tuple[object, ...]] = []
+        for name in sorted({*before, *after}):
+            old, new = before.get(name, GroupUse()), after.get(name, GroupUse())
+            for resource in dict.fromkeys((*old.amounts, *new.amounts)):
+                if not only or resource in only:
+                    shares = (_percent(use.share(resource)) for use in (old, new))
+                    rows.append((name, f"{old.nodes} -> {new.nodes}", resource, *shares))
+        return AnswerTable(title, ("group", "nodes", "resource", "before", "after"), rows)
+
+    # ---- as data
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "fits": self.fits,
+            "changes": self.changes,
+            "moved": [{**_named(each.key), "from": each.node, "to": each.new_node} for each in self.moved],
+            "pending": [
+                {
+                    **_named(each.key),
+                    "from": each.node,
+                    "message": each.message,
+                    "wasPending": each.was_pending,
+                    "isNew": each.is_new,
+                }
+                for each in self.pending
+            ],
+            "placed": [{**_named(each.key), "node": each.node, "isNew": each.is_new} for each in self.placed],
+            "preempted": [
+                {
+                    **_named(each.key),
+                    "node": each.node,
+                    "preemptor": _named(each.preemptor),
+                    "to": self.after_nodes.get(each.key, ""),
+                }
+                for each in self.preempted
+            ],
+            "gone": [
+                {**_named(each.key), "node": each.node, "reason": each.reason, "isWanted": each.is_wanted}
+                for each in self.gone
+            ],
+            "blocked": [
+                {**_named(each.key), "node": each.node, "budget": each.budget, "message": each.message}
+                for each in self.blocked
+            ],
+            "utilisation": {
+                "total": {"before": self.before.total.content(), "after": self.after.total.content()},
+                "zones": _groups(self.before.zones, self.after.zones),
+                "pools": _groups(self.before.pools, self.after.pools),
+            },
+            "notes": self.notes,
+        }
+
+
+def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingCluster, after: ClusterMoment) -> WhatIf:
+    """What is different between two moments of a cluster."""
+    was, now = before.nodes, after.nodes
+    moved = [MovedPod(key, was[key], node) for key, node in now.items() if node and was.get(key) and was[key] != node]
+    pending = [
+        PendingPod(key, was.get(key, ""), why_pending(cluster, key), key not in was)
+        for key, node in now.items()
+        if not node
+    ]
+    placed = [PlacedPod(key, node, key not in was) for key, node in now.items() if node and not was.get(key)]
+    gone = [each for key, each in cluster.gone.items() if key not in now]
+    blocked = [each for key, each in cluster.blocked.items() if now.get(key) == each.node]
+    return WhatIf(
+        list(changes),
+        sorted(moved, key=lambda each: each.key),
+        sorted(pending, key=lambda each: each.key),
+        sorted(placed, key=lambda each: each.key),
+        cluster.preempted,
+        sorted(gone, key=lambda each: each.key),
+        sorted(blocked, key=lambda each: each.key),
+        before.utilisation,
+        after.utilisation,
+        now,
+        [*cluster.notes],
+    )
+
+
+def _named(key: str) -> dict[str, str]:
+    namespace, _, name = key.rpartition("/")
+    return {"namespace": namespace, "name": name}
+
+
+def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "before": before.get(name, GroupUse()).content(),
+            "after": after.get(name, GroupUse()).content(),
+        }
+        for name in sorted({*before, *after})
+    ]
+
+
+def _short(message: str) -> str:
+    """The message without what preemption says; the data has all of it."""
+    return message.partition(" preemption: ")[0].removesuffix("no new claims to deallocate,").strip()
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

@@ -1,0 +1,107 @@
+"""`what_if`: makes changes to a cluster one after another, and compares it with the cluster without them."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from mooring.answers.loaded_cluster import Config, LoadedCluster, configuration_of
+from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.what_if.difference import WhatIf, difference
+from mooring.answers.what_if.draining import cordon, drain, remove_nodes
+from mooring.answers.what_if.moments import moment_of
+from mooring.answers.what_if.node_changes import add_nodes, label, taint
+from mooring.answers.what_if.object_changes import apply, delete
+from mooring.answers.what_if.scaling import scale
+from mooring.answers.what_if.targets import nodes_of, reject
+from mooring.framework.config import ConfigError
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.model.validation.problem import Problem
+from mooring.sim.input_errors import InputError
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.simulated_cluster import count
+
+Change = tuple[str, Any]
+"""What to do, one of CHANGES, and to what: the text that the option of that name takes on the command line, or a dictionary
+in the place of a file."""
+
+
+def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Validation = Validation.STRICT) -> WhatIf:
+    """The difference that changes make, each after the one before it has come to rest.
+
+        what_if(loaded, [("drain", "topology.kubernetes.io/zone=a"), ("add-nodes", "3=node-7")])
+
+    First the scheduler tries what is pending, so that differences come from the changes alone. `validation` is for unknown
+    fields of manifests that changes name. Raises InputError for a change that cannot be made, ConfigError for a configuration
+    of the cluster that cannot be built.
+    """
+    wanted = [*changes]
+    cluster = ChangingCluster(loaded, validation)
+    _note_input(cluster)
+    cluster.settle()
+    cluster.preempted.clear()
+    cluster.gone.clear()
+    before = moment_of(cluster)
+    for name, value in wanted:
+        _make(cluster, name, value)
+        cluster.settle()
+    cluster.note_faults()
+    return difference([described(*change) for change in wanted], before, cluster, moment_of(cluster))
+
+
+def described(name: str, value: Any) -> str:
+    """A change in a line: `drain node-1`."""
+    if isinstance(value, tuple) and len(value) == 2:
+        value = f"{value[0]}={value[1] if isinstance(value[1], str) else 'a Node'}"
+    return f"{name} {value}" if isinstance(value, str | os.PathLike) else name
+
+
+def _make(cluster: ChangingCluster, name: str, value: Any) -> None:
+    """Make one change. Problems that are not of a file name the change."""
+    make = CHANGES.get(name.replace("_", "-"))
+    if make is None:
+        raise InputError([Problem("", f"no change {name!r}; the changes are {', '.join(CHANGES)}")])
+    try:
+        make(cluster, value)
+    except InputError as error:
+        where = described(name, value)
+        raise InputError([each if each.file else each.at(where) for each in error.problems]) from None
+
+
+def _use_config(cluster: ChangingCluster, value: Config | KubeSchedulerConfiguration) -> None:
+    """Go on with another configuration of the scheduler. Raises InputError."""
+    where = os.fspath(value) if isinstance(value, str | os.PathLike) else "configuration"
+    try:
+        if not isinstance(value, KubeSchedulerConfiguration):
+            value = configuration_of(value, cluster.loaded.gates)
+        cluster.use(value)
+    except ConfigError as error:
+        raise InputError([Problem("", str(problem), file=where) for problem in error.problems]) from None
+    except OSError as error:
+        reject(f"{where}: cannot be read: {error.strerror}")
+
+
+CHANGES: Mapping[str, Callable[[ChangingCluster, Any], None]] = {
+    "drain": lambda cluster, value: drain(cluster, nodes_of(cluster, value)),
+    "cordon": lambda cluster, value: cordon(cluster, nodes_of(cluster, value)),
+    "uncordon": lambda cluster, value: cordon(cluster, nodes_of(cluster, value), False),
+    "remove-nodes": lambda cluster, value: remove_nodes(cluster, nodes_of(cluster, value)),
+    "add-nodes": add_nodes,
+    "scale": scale,
+    "apply": apply,
+    "delete": delete,
+    "config": _use_config,
+    "taint": taint,
+    "label": label,
+}
+"""What can be changed, in the order of the help text."""
+
+
+def _note_input(cluster: ChangingCluster) -> None:
+    """What the reader should know about the input."""
+    simulated = cluster.simulated
+    if simulated.unasked:
+        cluster.note(f"{count(len(simulated.unasked), 'extender')} of the configuration not called")
+    table = simulated.cluster.nodes
+    lost = sum(len(table.pods_on[row]) for row in table.row_book.values() if not table.alive[row])
+    if lost:
+        cluster.note(f"{count(lost, 'pod')} on nodes that are not in the input")

@@ -1,0 +1,137 @@
+"""`mooring what-if`: changes of a cluster, and the difference that they make."""
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import click
+
+from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.what_if.question import Change
+from mooring.answers.what_if.question import what_if as ask
+from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.options import configured, enable_loaded
+from mooring.cli.refusal import refuse
+from mooring.kit.process import relax_collector
+from mooring.sim.reading.field_checks import Validation
+
+NOT_ALL_FIT = 1
+
+EPILOG = """
+\b
+Examples:
+  mooring what-if --from dump.json --drain node-7
+  mooring what-if --from dump.json --drain topology.kubernetes.io/zone=eu-1a      would the other zones hold it?
+  mooring what-if --from dump.json --add-nodes 3=node-7 --drain pool=old          new nodes first, then the drain
+  mooring what-if --from dump.json --scale Deployment/shop/web=40 -o json | jq .pending
+  mooring what-if --from dump.json --apply release.yaml --delete StatefulSet/shop/old-db
+  mooring what-if --from dump.json --config packed.yaml --remove-nodes node-7     with another configuration
+  mooring what-if --from dump.json --taint pool=batch=dedicated=batch:NoSchedule --label node-7=disk=ssd
+
+\b
+Changes are made in the order in which they stand, each after the scheduler has placed what it can. First the scheduler
+tries what is pending now, so that all differences come from the changes.
+
+\b
+--drain does what `kubectl drain` does: it cordons the nodes, leaves DaemonSet and mirror pods, and evicts the others for as
+long as their disruption budgets allow. A pod with a controller is replaced and keeps its name in the answer; a pod without
+one is lost (`kubectl drain` needs --force to delete it). --remove-nodes asks no budget.
+
+\b
+Nothing is changed in a cluster: all of this is a simulation.
+
+\b
+Exit status:
+  0  everything fits: all pods that were placed or pending before have a node in the end
+  1  a pod does not fit or is lost, or a drain is blocked
+  2  the input is invalid
+"""
+
+_NODES = "NODE|SELECTOR"
+_OBJECT = "KIND/[NS/]NAME"
+_OPTIONS = (
+    ("drain", _NODES, "Cordon these nodes and evict their pods, as kubectl drain does."),
+    ("cordon", _NODES, "Mark these nodes as unschedulable."),
+    ("uncordon", _NODES, "Mark these nodes as schedulable again."),
+    ("remove-nodes", _NODES, "Delete these nodes with their pods at once."),
+    ("add-nodes", "N=TEMPLATE", "Add N nodes like a node of the cluster, or like the Node manifest in a file."),
+    ("scale", f"{_OBJECT}=N", "Give a Deployment, StatefulSet, ReplicaSet or Job N pods."),
+    ("apply", "FILE", "Create or change the objects of a file or folder, as kubectl apply does."),
+    ("delete", _OBJECT, "Delete an object with what belongs to it."),
+    ("config", "FILE", "From here on the scheduler has this KubeSchedulerConfiguration (v1)."),
+    ("taint", f"{_NODES}=key[=value]:Effect", "Taint these nodes; a - at the end removes the taint."),
+    ("label", f"{_NODES}=key=value", "Label these nodes; key- at the end removes the label."),
+)
+_present_config = click.option(
+    "--present-config", "config", metavar="FILE", help="The KubeSchedulerConfiguration (v1) before all changes."
+)
+_ORDER = "mooring.changes"
+
+
+class ChangesInOrder(click.Command):
+    """Keeps the order of options: click gives the values of each option, but not how they stood among others."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(args=[*args])
+        ctx.meta[_ORDER] = [param.name for param in order]
+        return super().parse_args(ctx, args)
+
+
+def _changes(command: Any) -> Any:
+    """The options for all changes; the command gets their values by name."""
+    for name, form, text in reversed(_OPTIONS):
+        option = click.option(f"--{name}", _parameter(name), multiple=True, metavar=form, help=text)
+        command = option(command)
+    return command
+
+
+def _parameter(name: str) -> str:
+    """The name of the parameter: `config` is that of the configuration before the changes."""
+    return f"change_{name.replace('-', '_')}"
+
+
+@click.command(cls=ChangesInOrder, epilog=EPILOG, short_help="Change a cluster in a simulation: what moves, what fits?")
+@partial(asks_cluster, configuration=_present_config)
+@_changes
+@output_form
+def what_if(source: ClusterSource, output: str, **values: tuple[str, ...]) -> None:
+    """Show what changes to a cluster would do: which pods move, become pending or are placed, are preempted or lost, which
+    disruption budgets block a drain, and how full the cluster is before and after.
+
+    The cluster comes from --from. NODE|SELECTOR is the name of a node, or a label selector such as
+    topology.kubernetes.io/zone=eu-1a.
+    """
+    given = [*_in_order(click.get_current_context().meta[_ORDER], values)]
+    if not given:
+        refuse(f"no change: name at least one, such as --drain NODE; the changes are {_names()}")
+    loaded = source.load()
+    relax_collector()  # a full collection would visit all objects of the cluster: a third of the time for 30,000 pods
+    with own_output():
+        answer = ask(loaded, [_prepared(loaded, *change) for change in given], Validation(source.validate))
+    print_answer(answer, output)
+    if not answer.fits:
+        sys.exit(NOT_ALL_FIT)
+
+
+def _in_order(order: list[str], values: dict[str, tuple[str, ...]]) -> Iterator[Change]:
+    """The changes in the order of the command line."""
+    names = {_parameter(name): name for name, _, _ in _OPTIONS}
+    left = {parameter: iter(values[parameter]) for parameter in names}
+    for parameter in order:
+        if parameter in names:
+            yield names[parameter], next(left[parameter])
+
+
+def _prepared(loaded: LoadedCluster, name: str, value: str) -> Change:
+    """A configuration is read here, because plugins of files are enabled in it."""
+    if name != "config":
+        return name, value
+    config = configured(value, loaded.gates)
+    for note in enable_loaded(config, loaded.registry):
+        click.echo(f"note: {value}: {note}", err=True)
+    return name, config
+
+
+def _names() -> str:
+    return ", ".join(f"--{name}" for name, _, _ in _OPTIONS)
