@@ -5,6 +5,7 @@ It is a value: questions build from it whatever they try, and never change it.
 
 import io
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,7 @@ from mooring.model.workloads import Workload
 from mooring.scheduler.assembly import all_plugins
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.documents import STDIN, STDIN_NAME
+from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.simulated_cluster import alike, some
 from mooring.sim.simulation import note_ignored
@@ -103,7 +105,9 @@ def from_manifests(
     return LoadedCluster(objects, config, registry, gates, workloads, note_ignored(manifests))
 
 
-def read_objects(objects: Objects, cluster: Sequence[KubeObject] = ()) -> Manifests:
+def read_objects(
+    objects: Objects, cluster: Sequence[KubeObject] = (), validation: Validation = Validation.STRICT
+) -> Manifests:
     """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises TypeError for anything else.
 
     `cluster` are the objects of the cluster that they come to, if there is one.
@@ -115,9 +119,9 @@ def read_objects(objects: Objects, cluster: Sequence[KubeObject] = ()) -> Manife
     paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
     written = [item for item in listed if isinstance(item, Mapping)]
     if not written:
-        return read(paths, cluster=cluster)
+        return read(paths, getattr(sys.stdin, "buffer", None), validation=validation, cluster=cluster)
     text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
-    manifests = read([*paths, STDIN], io.BytesIO(text), cluster=cluster)
+    manifests = read([*paths, STDIN], io.BytesIO(text), validation=validation, cluster=cluster)
     manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
     return manifests
 
