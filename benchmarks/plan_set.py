@@ -1,13 +1,13 @@
 """Generated clusters with pending pods and offers of nodes: the set on which `mooring plan` and `capacity` are measured.
 
     python benchmarks/plan_set.py                          the set: gap to the lower bound and time of each case
-    python benchmarks/plan_set.py --cases 5 --pending 60   a part of it
-    python benchmarks/plan_set.py --large                  5,000 nodes, 30,000 pods, 20 offers: capacity, plan, shrink
+    python benchmarks/plan_set.py --cases 5 --pending 80   a part of it
+    python benchmarks/plan_set.py --large                  5,000 nodes, 30,000 pods, 20 offers: capacity and plan
 
-A case follows from its seed alone. Requests are as in public traces: cpu from 50m to 4, more small ones than
-large ones, memory from 1 to 8 GiB for each cpu up to 16 GiB, many pods of few templates. Offers are the machine types of a cloud: sizes from 2 to 96 cpus in
-families with 2, 4 or 8 GiB for each cpu, a price about proportional to the size, some with a limit, some with accelerators and
-a taint.
+A case follows from its seed alone. Requests are as in public traces: cpu from 50m to 4, more small ones than large ones,
+memory from 1 to 8 GiB for each cpu up to 16 GiB, many pods of few templates; some pods want a zone, spread over zones, or
+request accelerators. Offers are the machine types of a cloud: sizes from 4 to 96 cpus in families with 2, 4 or 8 GiB for
+each cpu, a price about proportional to the size, some with a limit, some with accelerators and a taint.
 """
 
 import argparse
@@ -22,7 +22,7 @@ GPU = "nvidia.com/gpu"
 
 
 def a_case(
-    seed: int, nodes: int = 6, templates: int = 8, pending: int = 80, offers: int = 8, full: float = 0.9
+    seed: int, nodes: int = 6, templates: int = 10, pending: int = 150, offers: int = 10, full: float = 0.9
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The objects of a cluster, and offers in the form of the file of `mooring plan`."""
     chance = random.Random(seed)
@@ -38,18 +38,18 @@ def a_case(
 def _template(chance: random.Random, number: int) -> dict[str, Any]:
     cpu = chance.choice((50, 100, 100, 250, 250, 500, 500, 1000, 1000, 2000, 3000, 4000))
     memory = min(int(cpu * chance.choice((1, 1, 2, 2, 4, 4, 8)) * 1.024), 16 * 1024)
+    labels = {"app": f"app-{number}"}
     requests: dict[str, str] = {"cpu": f"{cpu}m", "memory": f"{max(memory, 64)}Mi"}
     spec: dict[str, Any] = {}
-    if chance.random() < 0.1:
-        requests[GPU] = str(chance.choice((1, 1, 2, 4)))
+    if chance.random() < 0.08:
+        requests[GPU] = str(chance.choice((1, 1, 2)))
         spec["tolerations"] = [{"key": GPU, "operator": "Exists"}]
     if chance.random() < 0.15:
         spec["nodeSelector"] = {ZONE: chance.choice(ZONES)}
-    spec["containers"] = [{"name": "main", "image": "none", "resources": {"requests": requests}}]
-    labels = {"app": f"app-{number}"}
-    if chance.random() < 0.1:
+    elif chance.random() < 0.1 and GPU not in requests:
         rule = {"maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
         spec["topologySpreadConstraints"] = [{**rule, "labelSelector": {"matchLabels": labels}}]
+    spec["containers"] = [{"name": "main", "image": "none", "resources": {"requests": requests}}]
     return {"metadata": {"labels": labels}, "spec": spec}
 
 
@@ -67,7 +67,8 @@ def _node(chance: random.Random, number: int) -> dict[str, Any]:
 
 
 def _machine(name: str, cpu: int, memory_gi: int, labels: dict[str, str], gpus: int = 0) -> dict[str, Any]:
-    allocatable = {"cpu": str(cpu), "memory": f"{memory_gi}Gi", "pods": "110"}
+    """As of a cloud: the kubelet and the system keep a part of the machine for themselves."""
+    allocatable = {"cpu": f"{cpu * 1000 - 80}m", "memory": f"{memory_gi * 1024 * 92 // 100}Mi", "pods": "110"}
     spec: dict[str, Any] = {}
     if gpus:
         allocatable[GPU] = str(gpus)
@@ -84,11 +85,12 @@ def _machine(name: str, cpu: int, memory_gi: int, labels: dict[str, str], gpus: 
 
 def _fill(chance: random.Random, node: dict[str, Any], full: float) -> list[dict[str, Any]]:
     """Pods on a node until their cpu requests reach that share."""
-    milli = int(node["status"]["allocatable"]["cpu"]) * 1000
-    memory_mi = int(node["status"]["allocatable"]["memory"].removesuffix("Gi")) * 1024
-    pods, used = [], 0
+    milli = int(node["status"]["allocatable"]["cpu"].removesuffix("m"))
+    memory_mi = int(node["status"]["allocatable"]["memory"].removesuffix("Mi"))
+    pods: list[dict[str, Any]] = []
+    used = 0
     while used < full * milli and len(pods) < 40:
-        cpu = min(chance.choice((500, 1000, 2000, 4000)), milli - used)
+        cpu = min(chance.choice((500, 1000, 2000, 4000, 8000)), milli - used)
         app = f"running-{chance.randrange(20)}"
         requests = {"cpu": f"{cpu}m", "memory": f"{memory_mi * cpu * 8 // milli // 10}Mi"}
         container = {"name": "main", "image": "none", "resources": {"requests": requests}}
@@ -120,7 +122,4 @@ def _offers(chance: random.Random, number: int) -> list[dict[str, Any]]:
 
 def a_large_case(seed: int = 1) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """5,000 nodes with about 30,000 pods, 3,000 of them pending, and 20 offers."""
-    chance = random.Random(seed)
-    objects, offers = a_case(seed, nodes=5000, templates=60, pending=3000, offers=20, full=0.6)
-    del chance
-    return objects, offers
+    return a_case(seed, nodes=5000, templates=60, pending=3000, offers=20, full=0.95)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mooring.answers.capacity.one_by_one import CopyPlacer
 from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.plan.demand import Demand, PodKind, demand_of
+from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, objects_of, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.programs import lower_bound
@@ -49,7 +49,7 @@ class PlannedAdditions:
     placed_now: int
     """... and how many of them fit on the present nodes."""
     loaded: LoadedCluster
-    """The cluster after the pods that fit have been placed, without the new nodes."""
+    """The cluster with the new nodes, after the pods that fit have been placed."""
 
 
 def nodes_to_add(loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell | None = None) -> PlannedAdditions:
@@ -66,11 +66,13 @@ def nodes_to_add(loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell 
     trials = TrialCluster(CopyPlacer(now), offered)
     demand = demand_of(trials, in_queue_order(trials, schedulable))
     hopeless = {pod.key: _why_none(kind) for kind in demand.kinds if not kind.takers for pod in kind.pods}
-    planned = _Planner(now, trials, demand, tell).run([pod for pod in schedulable if pod.key not in hopeless])
+    planned = _NodePlanner(now, trials, demand, tell).run([pod for pod in schedulable if pod.key not in hopeless])
     stay = {**reasons, **hopeless}
     pending = {key: planned.verdict.pending.get(key, "") for key in planned.verdict.pending}
     pending |= {key: stay[key] for key in pending if key in hopeless}
-    return PlannedAdditions(planned.added, pending, planned.bound, at_first, at_first - len(left), now)
+    return PlannedAdditions(
+        planned.added, pending, planned.bound, at_first, at_first - len(left), planned.verdict.loaded
+    )
 
 
 def in_queue_order(trials: TrialCluster, pods: Sequence[Pod]) -> list[Pod]:
@@ -104,29 +106,34 @@ class _Judged:
     bound: float
 
 
-class _Planner:
+class _NodePlanner:
     """Searches, judges, and adds nodes where the judge still finds pods pending."""
 
-    def __init__(self, now: LoadedCluster, trials: TrialCluster, demand: Demand, tell: Tell | None) -> None:
+    def __init__(self, now: LoadedCluster, trials: TrialCluster, demand: NodeDemand, tell: Tell | None) -> None:
         self._now, self._trials, self._demand, self._tell = now, trials, demand, tell
 
     def run(self, pods: Sequence[Pod]) -> _Judged:
         ordered = in_queue_order(self._trials, pods)
         bound = self._bound(ordered)
         search = NodeSearch(self._trials, self._demand, ordered, bound, tell=self._tell)
-        found = search.run()
-        verdict = self._judge(found.counts)
-        for _ in range(MAX_JUDGED - 1):
-            more = search.more(found, verdict.left(ordered))
-            if more.counts == found.counts:
-                break
-            again = self._judge(more.counts)
-            if len(again.pending) >= len(verdict.pending):
-                break
-            found, verdict = more, again
+        found, verdict = self._judged(search, search.run(), ordered)
         left = {pod.key for pod in verdict.left(ordered)}
         placed = [pod for pod in ordered if pod.key not in left]
         return _Judged(self._added(found, verdict), verdict, bound if not left else self._bound(placed))
+
+    def _judged(self, search: NodeSearch, found: FoundNodes, pods: Sequence[Pod]) -> tuple[FoundNodes, Verdict]:
+        """The nodes with which the scheduler leaves the fewest pods pending, and what it says. More nodes are added where it
+        leaves pods that fit in a trial."""
+        now, said = found, self._judge(found.counts)
+        best, verdict = now, said
+        for round in range(MAX_JUDGED - 1):
+            more = search.more(now, said.left(pods), 2**round)
+            if more.counts == now.counts:
+                break
+            now, said = more, self._judge(more.counts)
+            if len(said.pending) < len(verdict.pending):
+                best, verdict = now, said
+        return best, verdict
 
     def _bound(self, pods: Sequence[Pod]) -> float:
         return lower_bound(self._demand, self._demand.counts(pods), self._demand.limits)

@@ -45,7 +45,7 @@ class PodKind:
 
 
 @dataclass(slots=True)
-class Demand:
+class NodeDemand:
     """All kinds of pods, and what a node of each offer can hold beside its DaemonSet pods."""
 
     kinds: Sequence[PodKind]
@@ -66,7 +66,7 @@ class Demand:
         return [sum(pod.id in wanted for pod in kind.pods) for kind in self.kinds]
 
 
-def demand_of(trials: TrialCluster, pods: Sequence[Pod]) -> Demand:
+def demand_of(trials: TrialCluster, pods: Sequence[Pod]) -> NodeDemand:
     """Ask the core about each kind of pod on one new node of each offer."""
     trials.add(tuple(1 for _ in trials.offers))
     grouped: dict[tuple[int, int], list[Pod]] = {}
@@ -80,7 +80,7 @@ def demand_of(trials: TrialCluster, pods: Sequence[Pod]) -> Demand:
     prices = [offered.offer.price for offered in trials.offers]
     limits = [offered.offer.limit for offered in trials.offers]
     trials.add(tuple(0 for _ in trials.offers))
-    return Demand(kinds, offers, prices, limits)
+    return NodeDemand(kinds, offers, prices, limits)
 
 
 def _drop_shared_spreads(kinds: Sequence[PodKind]) -> None:

@@ -82,6 +82,8 @@ class Verdict:
     """The pods that it leaves pending, by key, and why."""
     pods_on: dict[str, int]
     """How many of the pods go to each new node."""
+    loaded: LoadedCluster
+    """The cluster with the new nodes, and all that it could place."""
 
     def left(self, pods: Sequence[Pod]) -> list[Pod]:
         return [pod for pod in pods if pod.key in self.pending]
@@ -100,4 +102,5 @@ def judge(loaded: LoadedCluster, nodes: Sequence[tuple[OfferedNodes, Sequence[st
     cluster.recount()
     cluster.settle()
     pending = {pod.key: why_pending(cluster, pod.key) for pod in pending_in(cluster)}
-    return Verdict(pending, {name: len(cluster.pods_on(name)) - own for name, own in daemons.items()})
+    pods_on = {name: len(cluster.pods_on(name)) - own for name, own in daemons.items()}
+    return Verdict(pending, pods_on, objects_of(cluster))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.plan.demand import Demand
+from mooring.answers.plan.demand import PODS, NodeDemand
 
 TIME_LIMIT_S = 4.0
 """For one program. A program over 20 offers and 100 kinds of pods takes some 0.1 s."""
@@ -44,13 +44,24 @@ class Solution:
     """No solution that leaves out no more pods costs less."""
 
 
-def solve(demand: Demand, counts: Sequence[int], limits: Sequence[int], fill: float = 1.0) -> Solution | None:
-    """The cheapest nodes for so many pods of each kind. `fill` is the share of a node that pods may take: a scheduler does
-    not pack as tightly as the program does. None if the solver finds nothing in its time.
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How tightly a program may pack nodes: a scheduler that spreads pods does not pack as tightly as it could."""
+
+    fill: float = 1.0
+    """The share of a node that pods may take."""
+    slack: float = 0.0
+    """How much of the largest pod's request stays free on each node: what the last pods that come have to find somewhere."""
+
+
+def solve(
+    demand: NodeDemand, counts: Sequence[int], limits: Sequence[int], packing: Packing | None = None
+) -> Solution | None:
+    """The cheapest nodes for so many pods of each kind. None if the solver finds nothing in its time.
 
     Raises SolverMissing.
     """
-    program = _Program(demand, counts, limits, fill)
+    program = _Program(demand, counts, limits, packing or Packing())
     if not program.kinds:
         return Solution(tuple(0 for _ in limits), 0, 0.0)
     return program.solve()
@@ -59,8 +70,8 @@ def solve(demand: Demand, counts: Sequence[int], limits: Sequence[int], fill: fl
 class _Program:
     """One program in the form that the solver takes."""
 
-    def __init__(self, demand: Demand, counts: Sequence[int], limits: Sequence[int], fill: float) -> None:
-        self._demand, self._limits, self._fill = demand, limits, fill
+    def __init__(self, demand: NodeDemand, counts: Sequence[int], limits: Sequence[int], packing: Packing) -> None:
+        self._demand, self._limits, self._packing = demand, limits, packing
         self._counts = counts
         self.kinds = [i for i, kind in enumerate(demand.kinds) if counts[i] and kind.takers]
         self._offers = len(limits)
@@ -108,7 +119,7 @@ class _Program:
         penalty = float(cost[self._size - len(self.kinds) :] @ left_out)
         best = found.mip_dual_bound
         best = best if best is not None and isfinite(best) else 0.0
-        bound = min(max(best - penalty, 0.0), price)
+        bound = min(max(round(best - penalty, 9), 0.0), price)  # rounded, because the solver computes with floats
         return Solution(nodes, ceil(float(left_out.sum()) - _ROUNDING), bound)
 
     # ---- columns: nodes of offers, pods on offers, pods on present nodes, lowest counts of spreads, pods left out
@@ -154,7 +165,9 @@ class _Program:
                     if other == offer and self._demand.kinds[i].requests.get(resource)
                 }
                 if terms:
-                    self._add({**terms, offer: -self._fill if amount > 0 else 0.0}, -np.inf, 0.0)
+                    slack = self._packing.slack * max(terms.values()) if resource != PODS else 0.0
+                    share = max(self._packing.fill - slack, 0.0) if amount > 0 else 0.0
+                    self._add({**terms, offer: -share}, -np.inf, 0.0)
 
     def _fit_kinds(self) -> None:
         """For each kind and offer: at most as many pods as fit on that many empty nodes."""
@@ -212,7 +225,7 @@ def _scipy(name: str) -> Any:
         raise SolverMissing from error
 
 
-def lower_bound(demand: Demand, counts: Sequence[int], limits: Sequence[int]) -> float:
+def lower_bound(demand: NodeDemand, counts: Sequence[int], limits: Sequence[int]) -> float:
     """No nodes that hold so many pods of each kind cost less."""
     solution = solve(demand, counts, limits)
     return 0.0 if solution is None or solution.unplaced else solution.bound
