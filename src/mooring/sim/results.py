@@ -151,6 +151,8 @@ class PodResult:
     nominated: str = ""
     """The nominated node of a pending pod."""
     attempts: int = 0
+    waited_s: float | None = None
+    """From the beginning until it was bound, on the simulated clock; None if it was not."""
 
 
 @dataclass(slots=True)
