@@ -138,4 +138,9 @@ def _parts(answer: ClusterAnswer, wide: bool) -> Iterator[str]:
 
 
 def _as_text(table: AnswerTable, wide: bool) -> str:
-    return f"{table.title}\n{cut_table([column.upper() for column in table.columns], table.rows, wide)}"
+    return f"{table.title}\n{cut_table([_head(column) for column in table.columns], table.rows, wide)}"
+
+
+def _head(column: str) -> str:
+    """Column heads in capitals, as kubectl has them; names of plugins and resources stay as they are."""
+    return column.upper() if column.islower() and "/" not in column else column

@@ -59,6 +59,7 @@ _ACTION_NAMES = {
     Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
 }
 """Upstream's names: they are label values of metrics."""
+_SINGLE = tuple(each for each in _ACTION_NAMES if each not in (Action.UPDATE, Action.ALL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,13 @@ class ClusterEvent:
     def label(self) -> str:
         """The name in metrics and stories: resource and action, as upstream joins them."""
         return self.custom_label or f"{self.resource}{_ACTION_NAMES.get(self.action, '')}"
+
+    def names(self) -> list[str]:
+        """The changes that it stands for, such as `Node/Add`."""
+        parts = [self.action] if self.action in _ACTION_NAMES else [each for each in _SINGLE if each in self.action]
+        if Action.UPDATE in self.action and len(parts) > 1:
+            parts = [*(each for each in parts if each not in Action.UPDATE), Action.UPDATE]
+        return [f"{self.resource}/{_ACTION_NAMES[each]}" for each in parts]
 
     @property
     def is_wildcard(self) -> bool:

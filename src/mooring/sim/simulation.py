@@ -73,6 +73,10 @@ class Simulation:
     def cluster(self) -> Cluster:
         return self._simulated.cluster
 
+    def objects(self) -> list[KubeObject]:
+        """All objects as they are now: pods that were placed have their node."""
+        return list(self._driver.objects.values())
+
     def run(
         self,
         explain: str | Sequence[str] | None = None,

@@ -1,0 +1,186 @@
+"""Cures by other pods: a higher priority that evicts some, one or two that move to other nodes, one or two that leave."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import msgspec
+import numpy as np
+
+from mooring.answers.cures.cure import (
+    ANOTHER_MOVE,
+    BROKEN_BUDGET,
+    MOVE,
+    RAISE_PRIORITY,
+    REMOVE_POD,
+    VICTIM,
+    Cure,
+    Patient,
+)
+from mooring.answers.cures.other_nodes import is_of_daemon_set
+from mooring.answers.cures.relaxation import with_spec
+from mooring.answers.edits import ChangePod, Edit, MovePod, RemovePod
+from mooring.answers.explain.reasons import reasons_of
+from mooring.framework.points import Nomination
+from mooring.model.pod import Pod
+from mooring.plugins.preemption.search import budgets_of, split_by_budget
+from mooring.scheduler.decision import NoFit, Placement
+
+MAX_ROWS = 30
+"""On how many nodes others are moved or removed, the nearest to fitting first."""
+MAX_LEAVERS = 12
+"""How many pods of a node are tried, one by one and in pairs."""
+HIGHEST_PRIORITY = 1_000_000_000
+"""What users may give a PriorityClass."""
+
+# ---- a higher priority
+
+
+def by_priority(patient: Patient) -> Iterator[Cure]:
+    """The smallest priority with which preemption finds victims."""
+    pod = patient.pod
+    found = _smallest_priority(patient, _priorities_above(patient, pod.priority))
+    if found is None:
+        return
+    priority, nomination = found
+    victims, form = nomination.victims, _with_priority(pod, priority)
+    broken = len(split_by_budget(victims, budgets_of(patient.trials.cluster))[0])
+    cost = RAISE_PRIORITY + VICTIM * len(victims) + BROKEN_BUDGET * broken
+    text = f"raise the priority from {pod.priority} to {priority}{_class_for(patient, priority)}"
+    cure = patient.cured("raise-priority", text, cost, ChangePod(form), *(RemovePod(victim) for victim in victims))
+    if cure is not None:
+        keys = tuple(victim.key for victim in victims)
+        yield Cure(cure.kind, cure.change, cure.node, cure.cost, cure.edits, keys, broken)
+
+
+def _priorities_above(patient: Patient, priority: int) -> list[int]:
+    """Above pods of each priority: no other number can make a difference."""
+    above = {pod.priority + 1 for pod in patient.trials.cluster.nodes.pods() if pod.priority >= priority}
+    return sorted(each for each in above if priority < each <= HIGHEST_PRIORITY)
+
+
+def _smallest_priority(patient: Patient, priorities: Sequence[int]) -> tuple[int, Nomination] | None:
+    """By halving: with a higher priority there are more victims to choose from."""
+    low, high, best = 0, len(priorities) - 1, None
+    while low <= high and patient.budget.is_left():
+        middle = (low + high) // 2
+        nomination = patient.trials.nominate(_with_priority(patient.pod, priorities[middle]))
+        if nomination is not None:
+            best, high = (priorities[middle], nomination), middle - 1
+        else:
+            low = middle + 1
+    return best
+
+
+def _with_priority(pod: Pod, priority: int) -> Pod:
+    """A pod that may preempt: preemptionPolicy Never would make the priority useless."""
+    form = with_spec(pod, priority=priority, preemption_policy="PreemptLowerPriority")
+    return (
+        form
+        if not form.status.nominated_node_name
+        else Pod(
+            metadata=form.metadata, spec=form.spec, status=msgspec.structs.replace(form.status, nominated_node_name="")
+        )
+    )
+
+
+def _class_for(patient: Patient, priority: int) -> str:
+    """The PriorityClass with the smallest sufficient value, if there is one."""
+    classes = patient.trials.priority_classes
+    enough = sorted((each.value, each.name) for each in classes if priority <= each.value <= HIGHEST_PRIORITY)
+    return f" (PriorityClass {enough[0][1]} has {enough[0][0]})" if enough else ""
+
+
+# ---- pods that move or leave
+
+
+def by_moves(patient: Patient) -> Iterator[Cure]:
+    """One pod of a node, or two, that leave it: as a move if they find room elsewhere, else for good."""
+    for leavers in _leavers(patient):
+        if not patient.budget.is_left():
+            return
+        node = patient.trials.node_for(patient.pod, [RemovePod(pod) for pod in leavers])
+        if node is None:
+            continue
+        yield _moved(patient, leavers, node) or _removed(leavers, node)
+
+
+def _leavers(patient: Patient) -> Iterator[tuple[Pod, ...]]:
+    """Sets of pods to try: first one pod of each node, then two."""
+    rows = _nearest_rows(patient)
+    candidates = [_movable(patient, row) for row in rows]
+    for pods in candidates:
+        yield from ((pod,) for pod in pods)
+    for pods in candidates:
+        yield from combinations(pods, 2)
+
+
+def _nearest_rows(patient: Patient) -> list[int]:
+    """The nodes that others could make room on, those that lack least first."""
+    decision = patient.trials.decide(patient.pod)
+    if not isinstance(decision, NoFit):
+        return []
+    rows = np.concatenate(
+        [reason.rows for reason in reasons_of(decision) if reason.can_evict] or [np.zeros(0, np.intp)]
+    )
+    amounts = patient.trials.cluster.nodes.amounts
+    lack = np.zeros(len(rows))
+    for name, wants in patient.pod.shape.request.items():
+        place = amounts.resource(name)
+        lack += np.maximum(wants - (amounts.allocatable[place][rows] - amounts.requested[place][rows]), 0) / max(
+            wants, 1
+        )
+    chosen: list[int] = rows[np.argsort(lack, kind="stable")[:MAX_ROWS]].tolist()
+    return chosen
+
+
+def _movable(patient: Patient, row: int) -> list[Pod]:
+    """Pods of a node, the smallest first among those that free enough, then the largest of the others."""
+    pods = [
+        pod for pod in patient.trials.cluster.nodes.pods_on[row] if not is_of_daemon_set(pod) and not pod.is_terminating
+    ]
+    amounts, wants = patient.trials.cluster.nodes.amounts, patient.pod.shape.request
+    free = {
+        name: int(amounts.allocatable[p][row] - amounts.requested[p][row])
+        for name in wants
+        for p in [amounts.resource(name)]
+    }
+
+    def lack(pod: Pod) -> float:
+        held = pod.shape.held
+        return sum(max(wants[name] - free[name] - held.get(name, (0, 0))[0], 0) / max(wants[name], 1) for name in wants)
+
+    def size(pod: Pod) -> float:
+        return sum(held[0] / max(wants.get(name, 0), 1) for name, held in pod.shape.held.items() if name in wants)
+
+    return sorted(pods, key=lambda pod: (lack(pod), size(pod), pod.key))[:MAX_LEAVERS]
+
+
+def _moved(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure | None:
+    """The cure in which the pods find room on other nodes, once the patient is where it belongs."""
+    trials, moves = patient.trials, list[MovePod]()
+    with trials.changed([RemovePod(pod) for pod in leavers]), trials.placed(patient.pod, node):
+        for pod in leavers:
+            target = _new_home(patient, pod, moves)
+            if target is None:
+                return None
+            moves.append(MovePod(pod, target))
+    text = " and ".join(f"move {move.pod.key} from {move.pod.spec.node_name} to {move.node}" for move in moves)
+    return patient.cured("move", text, MOVE + ANOTHER_MOVE * (len(moves) - 1), *moves)
+
+
+def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | None:
+    """Where the core puts a pod that has to move, after the others have moved."""
+    loose = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""), status=pod.status)
+    if not moves:
+        decision = patient.trials.decide(loose)
+    else:
+        with patient.trials.placed(moves[0].pod.with_node(moves[0].node), moves[0].node):
+            decision = patient.trials.decide(loose)
+    return decision.node if isinstance(decision, Placement) else None
+
+
+def _removed(leavers: Sequence[Pod], node: str) -> Cure:
+    text = f"remove {' and '.join(pod.key for pod in leavers)} from {node}"
+    edits: tuple[Edit, ...] = tuple(RemovePod(pod) for pod in leavers)
+    victims = tuple(pod.key for pod in leavers)
+    return Cure("remove", text, node, REMOVE_POD + ANOTHER_MOVE * (len(leavers) - 1), edits, victims)

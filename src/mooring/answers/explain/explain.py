@@ -1,0 +1,167 @@
+"""`mooring explain`: asks the core about one pod, or about the pods of a workload, and puts the answer into words."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from mooring.answers.counterfactual import Counterfactual
+from mooring.answers.cures.search import DECISIONS, find_cures
+from mooring.answers.explain.explanation import PastEvent, PodExplanation, ScoredNode, WorkloadExplanation
+from mooring.answers.explain.obstacles import with_obstacles
+from mooring.answers.explain.reasons import Reason, reasons_of
+from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.framework.runner import Runner
+from mooring.model.pod import Pod
+from mooring.rules.conditions import typed_condition
+from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
+from mooring.scheduler.failure import POD_SCHEDULED
+
+RUNNERS_UP = 4
+"""How many other nodes are shown beside the chosen one."""
+
+
+def explain(
+    loaded: LoadedCluster, pod: str, namespace: str = "", *, cures: bool = True, decisions: int = DECISIONS
+) -> PodExplanation:
+    """Why the pod is where it is, or why it has no node and what would give it one.
+
+    `pod` is `name` or `namespace/name`. Raises NoSuchPod, ConfigError, InputError.
+    """
+    return explain_pod(Counterfactual(loaded), loaded.pod(pod, namespace), cures=cures, decisions=decisions)
+
+
+def explain_workload(
+    loaded: LoadedCluster, pods: Sequence[Pod], name: str, *, cures: bool = True, decisions: int = DECISIONS
+) -> WorkloadExplanation:
+    """The same for the pods of a workload, grouped by what keeps them pending."""
+    trials = Counterfactual(loaded)
+    groups: dict[tuple[object, ...], list[Pod]] = {}
+    for pod in pods:
+        if not pod.spec.node_name:
+            groups.setdefault((pod.shape, pod.label_set, pod.priority, _message(pod)), []).append(pod)
+    pending = [
+        _with_others(explain_pod(trials, alike[0], cures=cures, decisions=decisions), alike[1:])
+        for alike in groups.values()
+    ]
+    return WorkloadExplanation(name, [(pod.key, pod.spec.node_name) for pod in pods if pod.spec.node_name], pending)
+
+
+def _with_others(explanation: PodExplanation, others: Iterable[Pod]) -> PodExplanation:
+    return replace(explanation, others=[pod.key for pod in others])
+
+
+def explain_pod(trials: Counterfactual, pod: Pod, *, cures: bool = True, decisions: int = DECISIONS) -> PodExplanation:
+    """The explanation of a pod of the cluster that is tried."""
+    known = PodExplanation(pod.key, node_count=trials.cluster.nodes.alive_count, history=_history(pod))
+    if pod.spec.node_name and trials.cluster.nodes.row_of_pod(pod.id) is not None:
+        return _of_placed(trials, pod, known)
+    explanation = _of_pending(trials, pod, known)
+    if cures and not explanation.node:
+        found = find_cures(trials, pod, decisions)
+        explanation = replace(explanation, cures=found.found, gave_up=found.gave_up)
+    return explanation
+
+
+def _of_pending(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodExplanation:
+    gate = trials.gate(pod)
+    if gate is not None:
+        return replace(known, message=gate.message, waits_for=[f"{gate.plugin}: {gate.message}"])
+    decision = trials.decide(pod, explain=True)
+    if isinstance(decision, Placement):
+        waits = ["its next attempt: nothing keeps it from a node any more"]
+        return _scored(trials, pod, decision, replace(known, node=decision.node, waits_for=waits))
+    if isinstance(decision, DecisionError):
+        return replace(known, message=decision.error)
+    reasons = _reasons(trials, pod, decision)  # before the next decision: it reads what the runner keeps
+    waits = _waits_for(trials, pod, decision.diagnosis.plugins)
+    nomination = trials.nominate(pod)
+    victims = [victim.key for victim in nomination.victims] if nomination is not None else []
+    return replace(known, message=decision.message, reasons=reasons, waits_for=waits, victims=victims)
+
+
+def _reasons(trials: Counterfactual, pod: Pod, decision: NoFit) -> list[Reason]:
+    return [with_obstacles(reason, pod, trials.cluster) for reason in reasons_of(decision)]
+
+
+# ---- pods that would get a node, or have one
+
+
+def _of_placed(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodExplanation:
+    """A pod that runs: the decision for it if it were not there."""
+    status = msgspec.structs.replace(pod.status, nominated_node_name="")
+    loose = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""), status=status)
+    known = replace(known, is_placed=True, node=pod.spec.node_name)
+    with trials.without(pod):
+        decision = trials.decide(loose, explain=True)
+        if isinstance(decision, NoFit):
+            return replace(known, message=decision.message, reasons=_reasons(trials, loose, decision))
+    if isinstance(decision, DecisionError):
+        return replace(known, message=decision.error)
+    return _scored(trials, pod, decision, replace(known, would_go_to=decision.node))
+
+
+def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExplanation) -> PodExplanation:
+    """With the scores of the pod's node, if it takes the pod, and of the best others."""
+    runner = trials.runner(pod)
+    scores = _scores(decision.details or DecisionDetails(), known.node)
+    weights = weights_of(runner) if runner is not None else {}
+    return replace(
+        known, feasible_count=decision.feasible_count, scores=scores, tipped=_tipped(scores), weights=weights
+    )
+
+
+def _scores(details: DecisionDetails, chosen: str) -> list[ScoredNode]:
+    """The chosen node, if it takes the pod, and the best others; ties by name."""
+    ranked = sorted(details.totals, key=lambda node: (node != chosen, -details.totals[node], node))
+    return [ScoredNode(node, details.totals[node], details.scores[node]) for node in ranked[: RUNNERS_UP + 1]]
+
+
+def _tipped(scores: Sequence[ScoredNode]) -> list[tuple[str, int]]:
+    if len(scores) < 2:
+        return []
+    first, second = scores[0].by_plugin, scores[1].by_plugin
+    differences = [(plugin, first.get(plugin, 0) - second.get(plugin, 0)) for plugin in {**first, **second}]
+    return sorted(differences, key=lambda entry: (-abs(entry[1]), entry[0]))
+
+
+def weights_of(runner: Runner) -> dict[str, int]:
+    return {plugin.name: runner.profile.weights[plugin.name] for plugin in runner.scores}
+
+
+# ---- what a pod waits for, and what happened to it
+
+
+def _waits_for(trials: Counterfactual, pod: Pod, plugins: Iterable[str]) -> list[str]:
+    waits = []
+    if pod.status.nominated_node_name:
+        waits.append(f"room on {pod.status.nominated_node_name}, which it is nominated to")
+    events = _waking_events(trials, pod, plugins)
+    if events:
+        waits.append(f"one of these events: {', '.join(events)}")
+    return waits
+
+
+def _waking_events(trials: Counterfactual, pod: Pod, plugins: Iterable[str]) -> list[str]:
+    """The events that the rejecting plugins registered: each may have the pod tried again."""
+    runner, rejecting = trials.runner(pod), set(plugins)
+    found: dict[str, None] = {}
+    for plugin in runner.profile.plugins.values() if runner is not None else ():
+        for registration in (plugin.events() or ()) if plugin.name in rejecting else ():
+            found |= dict.fromkeys(registration.event.names())
+    return list(found)
+
+
+def _message(pod: Pod) -> str:
+    condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
+    return (condition.message or "") if condition is not None else ""
+
+
+def _history(pod: Pod) -> list[PastEvent]:
+    """What the object itself tells."""
+    condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
+    past = [PastEvent(pod.metadata.creation_timestamp or "", "created")] if pod.metadata.creation_timestamp else []
+    if condition is not None:
+        told = condition.message or condition.reason or condition.status
+        past.append(PastEvent(condition.last_transition_time or "", f"PodScheduled is {condition.status}: {told}"))
+    return past

@@ -1,0 +1,189 @@
+"""The answer to "why is this pod where it is, or why is it nowhere?"."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.cures.cure import Cure
+from mooring.answers.explain.obstacles import show_amount
+from mooring.answers.explain.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredNode:
+    """A node that the pod could go to, with what each plugin gives it after weights."""
+
+    name: str
+    total: int
+    by_plugin: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PastEvent:
+    """Something that was recorded about the pod."""
+
+    at: str
+    """The time as the API writes it; empty if it is not known."""
+    text: str
+
+
+@dataclass(frozen=True, repr=False)
+class PodExplanation(ClusterAnswer):
+    """The explanation of one pod; `others` are pods that are pending for the same reason."""
+
+    kind: ClassVar[str] = "Explanation"
+    pod: str
+    node: str = ""
+    """Where the pod is; or where it would go now."""
+    is_placed: bool = False
+    would_go_to: str = ""
+    """For a pod that has a node: where it would go if it were decided now; empty if nowhere."""
+    message: str = ""
+    """Why it has no node, as its condition says it."""
+    node_count: int = 0
+    feasible_count: int = 0
+    reasons: Sequence[Reason] = ()
+    scores: Sequence[ScoredNode] = ()
+    """The chosen node first, then the others from the best on."""
+    tipped: Sequence[tuple[str, int]] = ()
+    """By plugin how much more the chosen node has than the best other one, the largest difference first."""
+    waits_for: Sequence[str] = ()
+    history: Sequence[PastEvent] = ()
+    victims: Sequence[str] = ()
+    """Pods that preemption would evict for it."""
+    cures: Sequence[Cure] = ()
+    gave_up: bool = False
+    """Whether the search for cures ended before it had tried everything."""
+    others: Sequence[str] = ()
+    weights: dict[str, int] = field(default_factory=dict)
+
+    # ---- as text
+
+    def summary(self) -> list[str]:
+        lines = [self._headline(), *self._score_lines()]
+        lines += [f"It waits for {text}" for text in self.waits_for]
+        if self.victims:
+            lines.append(f"Preemption would evict {', '.join(self.victims[:5])} for it")
+        if self.gave_up:
+            lines.append("The search for cures gave up after a fixed number of decisions; there may be others")
+        return lines
+
+    def _headline(self) -> str:
+        if self.is_placed:
+            if not self.would_go_to:
+                return f"{self.pod} is on {self.node}, and would get no node now: {self.message}"
+            now = (
+                "and would go there again"
+                if self.would_go_to == self.node
+                else f"and would now go to {self.would_go_to}"
+            )
+            return f"{self.pod} is on {self.node}, {now}: {self._among()}"
+        if self.node:
+            return f"{self.pod} is pending, but would go to {self.node} now: {self._among()}"
+        return f"{self.pod} is pending{self._and_others()}: {self.message}"
+
+    def _among(self) -> str:
+        if self.feasible_count == 1:
+            return "the only node that takes it"
+        return f"the best of {self.feasible_count:,} nodes that take it, of {self.node_count:,}"
+
+    def _and_others(self) -> str:
+        return f", as are {len(self.others):,} others for the same reason" if self.others else ""
+
+    def _score_lines(self) -> list[str]:
+        if len(self.scores) < 2:
+            return []
+        first, second = self.scores[:2]
+        ahead = first.total - second.total
+        told = ", ".join(f"{plugin} {difference:+d}" for plugin, difference in self.tipped[:4] if difference)
+        if not ahead:
+            return [f"{second.name} has the same score, {first.total}; ties go to the lowest name here"]
+        return [f"It is {ahead} ahead of {second.name} ({first.total} to {second.total}): {told}"]
+
+    def tables(self) -> list[AnswerTable]:
+        return [
+            AnswerTable("Why not", ("nodes", "plugin", "reason", "details"), [_reason_row(r) for r in self.reasons]),
+            AnswerTable(
+                "What would place it",
+                ("cost", "change", "then it goes to", "evicts"),
+                [(f"{c.cost:.0f}", c.change, c.node, _evicts(c)) for c in self.cures],
+            ),
+            AnswerTable("Scores (after weights)", *self._score_table()),
+            AnswerTable("History", ("at", "what"), [(event.at or "-", event.text) for event in self.history]),
+        ]
+
+    def _score_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        plugins = list(self.scores[0].by_plugin) if self.scores else []
+        heads = ("node", "total", *(f"{plugin}*{self.weights.get(plugin, 1)}" for plugin in plugins))
+        return heads, [(s.name, s.total, *(s.by_plugin.get(plugin, 0) for plugin in plugins)) for s in self.scores]
+
+    # ---- as plain data
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "pod": self.pod,
+            "node": self.node,
+            "placed": self.is_placed,
+            "wouldGoTo": self.would_go_to,
+            "message": self.message,
+            "nodes": self.node_count,
+            "feasibleNodes": self.feasible_count,
+            "reasons": [reason.content() for reason in self.reasons],
+            "cures": [cure.content() for cure in self.cures],
+            "curesGaveUp": self.gave_up,
+            "scores": [{"node": s.name, "total": s.total, "plugins": s.by_plugin} for s in self.scores],
+            "tipped": [{"plugin": plugin, "difference": difference} for plugin, difference in self.tipped],
+            "waitsFor": list(self.waits_for),
+            "history": [{"at": event.at, "text": event.text} for event in self.history],
+            "victims": list(self.victims),
+            "others": list(self.others),
+        }
+
+
+def _reason_row(reason: Reason) -> tuple[object, ...]:
+    amounts = [_amount(a.resource, a.wants, a.largest_free, a.node) for a in reason.amounts]
+    details = "; ".join([*amounts, *reason.details]) or f"such as {', '.join(reason.nodes)}"
+    return f"{reason.count:,}", reason.plugin, reason.message, details
+
+
+def _amount(resource: str, wants: int, free: int, node: str) -> str:
+    if not node:
+        return f"{resource}: wants {show_amount(resource, wants)}, and none of these nodes has any"
+    return f"{resource}: wants {show_amount(resource, wants)}, largest free {show_amount(resource, free)} on {node}"
+
+
+def _evicts(cure: Cure) -> str:
+    if not cure.victims:
+        return "-"
+    broken = f" ({cure.broken_budgets} against a disruption budget)" if cure.broken_budgets else ""
+    more = f" and {len(cure.victims) - 3} more" if len(cure.victims) > 3 else ""
+    return f"{', '.join(cure.victims[:3])}{more}{broken}"
+
+
+@dataclass(frozen=True, repr=False)
+class WorkloadExplanation(ClusterAnswer):
+    """The pods of a workload: where they are, and why those without a node have none."""
+
+    kind: ClassVar[str] = "WorkloadExplanation"
+    workload: str
+    placed: Sequence[tuple[str, str]] = ()
+    """(pod, node)."""
+    pending: Sequence[PodExplanation] = ()
+    """One explanation for each group of pods that are pending for the same reason."""
+
+    def summary(self) -> list[str]:
+        waiting = sum(1 + len(each.others) for each in self.pending)
+        lines = [f"{self.workload}: {len(self.placed):,} pods have a node, {waiting:,} are pending"]
+        return lines + [line for each in self.pending for line in each.summary()]
+
+    def tables(self) -> list[AnswerTable]:
+        found = [table for each in self.pending for table in each.tables()]
+        return [*found, AnswerTable("Placed", ("pod", "node"), self.placed, is_detail=True)]
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "workload": self.workload,
+            "placed": [{"pod": pod, "node": node} for pod, node in self.placed],
+            "pending": [each.content() for each in self.pending],
+        }

@@ -1,0 +1,66 @@
+"""Which pods belong to a workload, by the owner references that controllers set."""
+
+from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.model.kinds import WORKLOADS
+from mooring.model.pod import Pod
+from mooring.model.workloads import ReplicaSet
+from mooring.rules.workload_pods import HASH_LABEL
+from mooring.sim.input_errors import NoSuchPod
+from mooring.sim.simulated_cluster import some
+
+SHORT_NAMES = {
+    "deploy": "Deployment",
+    "sts": "StatefulSet",
+    "ds": "DaemonSet",
+    "rs": "ReplicaSet",
+    "rc": "ReplicationController",
+}
+"""kubectl's short names."""
+Owner = tuple[str, str, str]
+"""(kind, namespace, name)."""
+
+
+def workload_kind(text: str) -> str | None:
+    """`deployments`, `deploy` or `Deployment` -> `Deployment`; None for what makes no pods."""
+    spelt = text.casefold()
+    known = {name.casefold(): name for name in WORKLOADS} | SHORT_NAMES
+    return known.get(spelt) or known.get(spelt.removesuffix("s"))
+
+
+def pods_of_workload(loaded: LoadedCluster, kind: str, name: str, namespace: str = "") -> list[Pod]:
+    """The pods of a workload. Raises NoSuchPod if it has none, or if several workloads have the name."""
+    owners = _owners_of_replica_sets(loaded)
+    found: dict[str, list[Pod]] = {}
+    for pod in loaded.pods():
+        if (not namespace or pod.namespace == namespace) and (kind, pod.namespace, name) in _owners(pod, owners):
+            found.setdefault(pod.namespace, []).append(pod)
+    if len(found) > 1:
+        raise NoSuchPod(f"{kind} {name!r} is in several namespaces: {some(sorted(found), 5)}; add its namespace")
+    if not found:
+        raise NoSuchPod(f"no pod of {kind} {name!r} among {len(loaded.pods())} pods")
+    return next(iter(found.values()))
+
+
+def _owners_of_replica_sets(loaded: LoadedCluster) -> dict[tuple[str, str], Owner]:
+    """(namespace, name) of each ReplicaSet -> the Deployment that controls it."""
+    owners = {}
+    for item in loaded.objects:
+        owner = item.controller() if isinstance(item, ReplicaSet) else None
+        if owner is not None:
+            owners[item.namespace, item.name] = (owner.kind, item.namespace, owner.name)
+    return owners
+
+
+def _owners(pod: Pod, replica_sets: dict[tuple[str, str], Owner]) -> set[Owner]:
+    """The controller of a pod, and the Deployment behind it. A dump without ReplicaSets has it in the name."""
+    owner = pod.controller()
+    if owner is None:
+        return set()
+    owners: set[Owner] = {(owner.kind, pod.namespace, owner.name)}
+    behind = replica_sets.get((pod.namespace, owner.name))
+    suffix = f"-{pod.labels.get(HASH_LABEL, '')}"
+    if behind is not None:
+        owners.add(behind)
+    elif owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
+        owners.add(("Deployment", pod.namespace, owner.name.removesuffix(suffix)))
+    return owners

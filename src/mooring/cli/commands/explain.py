@@ -1,0 +1,75 @@
+"""`mooring explain`: why a pod is where it is, or why it is pending, and what would place it."""
+
+import click
+
+from mooring.answers.cures.search import DECISIONS
+from mooring.answers.explain.explain import explain as explain_one
+from mooring.answers.explain.explain import explain_workload
+from mooring.answers.owners import pods_of_workload, workload_kind
+from mooring.answers.settled import settled
+from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+
+EPILOG = """
+\b
+Examples:
+  mooring explain -n shop cart-7d9f-x2x4j               why is it pending, and what would place it?
+  mooring explain --from dump.json shop/cart-7d9f       the same, from a dump (mooring dump -o dump.json)
+  mooring explain --from dump.json deployment/cart      the pending pods of a Deployment, grouped by reason
+  mooring explain --from cluster.yaml web-0 --settle    place the pending pods of manifests first
+  mooring explain --from dump.json cart-7d9f -o json | jq '.cures[0].change'
+
+\b
+Costs order the changes, the smallest first: uncordon a node 10; lower a request 20 to 80; tolerate a taint 30; drop or
+widen a rule of the pod 40; create a volume 45; move pods 50; raise the priority 60 and 5 for each victim; remove pods 70;
+add a node 90. Each change was tried: the scheduler placed the pod.
+
+\b
+Exit status:
+  0  the pod has a node, or would get one
+  1  it gets no node
+  2  the input is invalid
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Why a pod is pending, or on its node, and what would place it.")
+@click.argument("name", metavar="[KIND/]NAME")
+@click.option(
+    "-n", "--namespace", default="", help="The namespace of the pod or workload; NAMESPACE/NAME works as well."
+)
+@click.option("--settle", is_flag=True, help="Let the scheduler place all pending pods first: for manifests.")
+@click.option("--no-cures", is_flag=True, help="Do not look for changes that would place the pod.")
+@click.option(
+    "--decisions",
+    type=click.IntRange(min=1),
+    default=DECISIONS,
+    show_default=True,
+    help="How many decisions the search for changes may make.",
+)
+@asks_cluster
+@output_form
+def explain(
+    source: ClusterSource, name: str, namespace: str, settle: bool, no_cures: bool, decisions: int, output: str
+) -> None:
+    """Explain one pod, or the pods of a workload (deployment/web).
+
+    For a pod that has a node: the scores of the nodes that could take it, and which plugin tipped the balance. For a
+    pending pod: the nodes by reason with amounts, taints and rules; what the pod waits for; and changes that would place
+    it, each tried by a real decision.
+    """
+    kind, _, rest = name.partition("/")
+    workload = workload_kind(kind) if rest else None
+    loaded = source.load()
+    with own_output():
+        if settle:
+            loaded = settled(loaded)
+        if workload is not None:
+            inner, _, own = rest.rpartition("/")
+            pods = pods_of_workload(loaded, workload, own, inner or namespace)
+            several = explain_workload(loaded, pods, f"{workload} {rest}", cures=not no_cures, decisions=decisions)
+            is_placed = not several.pending
+        else:
+            one = explain_one(loaded, name, namespace, cures=not no_cures, decisions=decisions)
+            is_placed = bool(one.node)
+    print_answer(several if workload is not None else one, output)
+    if not is_placed:
+        click.get_current_context().exit(1)
