@@ -181,6 +181,10 @@ class Day:
                 on_progress(self._arrived, self._planned)
         return self._report(told)
 
+    def pending_keys(self) -> list[str]:
+        """The pods that are there and have no node, in the order of their arrival."""
+        return [stay.arrival.pod.key for stay in self._stays.values() if stay.bound_ns is None]
+
     def _find(self, name: str) -> Pod:
         candidates = self._stream.candidates(name)
         return self._simulated.find(name, candidates, len(self._stream) - len(candidates))
