@@ -49,8 +49,8 @@ def unpack(cell: str) -> dict[str, str | None]:
     except zlib.error as error:
         raise ValueError(str(error)) from error
     by_node: Any = json.loads(text)
-    if not isinstance(by_node, dict):
-        raise ValueError("no object")
+    if not engine.eof or not isinstance(by_node, dict):
+        raise ValueError("the placements are not complete")
     return {pod: node or None for node, pods in by_node.items() for pod in pods}
 
 
