@@ -3,7 +3,9 @@
 In a notebook:
 
     import mooring
-    report = mooring.simulate("cluster.yaml")          # a file, a folder, several of them, or a list of objects
+    cluster = mooring.load("dump.json")                # a file, a folder, several of them, or a list of objects
+    cluster.explain("shop/cart-0")                    # why is it pending, and what would place it?
+    report = mooring.simulate("cluster.yaml")         # where do the pending pods go?
     {result.pod.name: result.node for result in report.placed}
     day = mooring.simulate("cluster.yaml", arrivals="day.yaml", until="24h")
     {waits.priority: waits.quantile_s(0.99) for waits in day.waits}
@@ -12,13 +14,17 @@ In a notebook:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mooring.answers.notebook import ArrivalsError, InputError, simulate
+    from mooring.answers.notebook import ArrivalsError, InputError, QuestionedCluster, load, simulate
 
-__all__ = ["ArrivalsError", "InputError", "simulate"]
+__all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "__version__", "load", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
     """What a notebook needs is loaded when it is first asked for: the command line starts faster without it."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("mooring")
     if name in __all__:
         from mooring.answers import notebook
 

@@ -594,6 +594,12 @@ def test_explain_a_pod_that_is_pending_shows_the_verdict_of_every_node(cluster: 
     ran = mooring("simulate", cluster, "--explain", "giant")
     assert ran.out == (
         "default/giant fits no node: 0/2 nodes are available: 2 Insufficient cpu.\n\n"
+        "Why not\n"
+        "NODES   PLUGIN             REASON             DETAILS\n"
+        "2       NodeResourcesFit   Insufficient cpu   cpu: wants 64, largest free 3 on east\n\n"
+        "What would place it\n"
+        "COST   CHANGE                               THEN IT GOES TO   EVICTS\n"
+        "77     lower the cpu request from 64 to 3   east              -\n\n"
         f"{NO_ROOM}\n\n"
         "Rejected\n"
         "NODE   PLUGIN             VERDICT                        REASON\n"
@@ -644,6 +650,8 @@ def test_explain_narrowed_out_nodes(tmp_path: Path) -> None:
 
 def test_explain_in_json(cluster: Path) -> None:
     explanation = json.loads(mooring("simulate", cluster, "--explain", "giant", "-o", "json").out)["explanation"]
+    answer = explanation.pop("answer")
+    assert (answer["kind"], answer["reasons"][0]["nodes"], len(answer["cures"])) == ("Explanation", 2, 1)
     rejected = {"plugin": "NodeResourcesFit", "code": "UnschedulableAndUnresolvable", "reasons": ["Insufficient cpu"]}
     assert explanation == {
         "pod": "default/giant",

@@ -1,21 +1,99 @@
-"""`mooring.simulate`: a simulation as one Python call, for notebooks and tests of users.
+"""`mooring.load` and `mooring.simulate`: questions about a cluster as Python calls, for notebooks and tests of users.
 
-It reads the same input as the command, but raises all problems at once instead of printing them.
+They read the same input as the commands, but raise all problems at once instead of printing them.
 """
 
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
+from mooring.answers.compare.comparing import Configs, compare
+from mooring.answers.compare.comparison import Comparison
+from mooring.answers.cures.search import DECISIONS
+from mooring.answers.explain.explain import explain, explain_workload
+from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
 from mooring.answers.given_loads import arrivals_from, plan_from
-from mooring.answers.loaded_cluster import Config, Objects, Plugins, Source, Written, load
+from mooring.answers.loaded_cluster import Config, LoadedCluster, Objects, Plugins, Source, Written
+from mooring.answers.loaded_cluster import load as load_cluster
+from mooring.answers.owners import pods_of_workload, workload_kind
+from mooring.answers.settled import settled
+from mooring.model.node import Node
 from mooring.sim.day import Day, DayReport
 from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.arrivals import ArrivalsError, parse_duration
 from mooring.sim.results import Report
+from mooring.sim.simulated_cluster import count
 from mooring.sim.simulation import UNTIL_NS, Simulation
 
-__all__ = ["ArrivalsError", "InputError", "simulate"]
+__all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate"]
+
+
+class QuestionedCluster:
+    """A cluster to ask about. Questions try what they need on copies: the cluster stays as it was loaded."""
+
+    def __init__(self, loaded: LoadedCluster) -> None:
+        self.loaded = loaded
+
+    def __repr__(self) -> str:
+        pods, pending = self.loaded.pods(), self.loaded.pending()
+        nodes = sum(isinstance(item, Node) for item in self.loaded.objects)
+        return f"<mooring cluster: {count(nodes, 'node')}, {count(len(pods), 'pod')}, {len(pending)} of them pending>"
+
+    def settle(self) -> "QuestionedCluster":
+        """The cluster after its scheduler has placed the pending pods, as far as they fit."""
+        return QuestionedCluster(settled(self.loaded))
+
+    def explain(
+        self, pod: str, *, cures: bool = True, decisions: int = DECISIONS
+    ) -> PodExplanation | WorkloadExplanation:
+        """Why a pod (`name`, `namespace/name`) or a workload (`deployment/name`) is where it is, and what would place it."""
+        kind, _, name = pod.partition("/")
+        workload = workload_kind(kind) if name else None
+        if workload is None:
+            return explain(self.loaded, pod, cures=cures, decisions=decisions)
+        namespace, _, own = name.rpartition("/")
+        pods = pods_of_workload(self.loaded, workload, own, namespace)
+        return explain_workload(self.loaded, pods, f"{workload} {name}", cures=cures, decisions=decisions)
+
+    def compare(
+        self,
+        configs: Configs = (),
+        *,
+        vary: Mapping[str, Sequence[Any]] | None = None,
+        arrivals: Source | Sequence[Written] | None = None,
+        generate: Source | Written | None = None,
+        until: float | str | None = None,
+        prices: Source | Mapping[str, float] | None = None,
+        processes: int | None = 1,
+        dask: str | None = None,
+        results: Source | None = None,
+    ) -> Comparison:
+        """The cluster under several configurations, seeds and loads, side by side; `answers.compare.comparing.compare` says
+        what the arguments mean."""
+        return compare(
+            self.loaded,
+            configs,
+            vary=vary,
+            arrivals=arrivals,
+            generate=generate,
+            until=until,
+            prices=prices,
+            processes=processes,
+            dask=dask,
+            results=results,
+        )
+
+
+def load(objects: Objects, config: Config | None = None, plugins: Plugins = ()) -> QuestionedCluster:
+    """A cluster to ask questions about.
+
+    `objects` is a file or folder of manifests or dumps, several of them, or Kubernetes objects as dictionaries; `config` a
+    KubeSchedulerConfiguration, as a file or as a dictionary (a snapshot has its own). `plugins` are registered beside those
+    of Mooring, for a `config` that enables them.
+
+    Raises InputError with every problem of the objects, ConfigError for the configuration.
+    """
+    return QuestionedCluster(load_cluster(objects, config, plugins))
 
 
 @overload
@@ -86,7 +164,7 @@ def simulate(
     """
     until_ns = _until(until)
     _check_use(explain, arrivals, generate)
-    cluster = load(objects, config, plugins)
+    cluster = load_cluster(objects, config, plugins)
     items, settings = cluster.objects, (cluster.config, cluster.registry, cluster.gates)
     if generate is not None:
         made = GeneratedLoad(plan_from(generate), items)

@@ -132,6 +132,11 @@ def print_answer(answer: ClusterAnswer, output: str) -> None:
 
 def _parts(answer: ClusterAnswer, wide: bool) -> Iterator[str]:
     yield "\n".join(answer.summary())
+    yield from tables_as_text(answer, wide)
+
+
+def tables_as_text(answer: ClusterAnswer, wide: bool) -> Iterator[str]:
+    """The tables of an answer that have rows; those with details only if it is `wide`."""
     for table in answer.tables():
         if table.rows and (wide or not table.is_detail):
             yield _as_text(table, wide)

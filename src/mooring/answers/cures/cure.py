@@ -34,6 +34,10 @@ REMOVE_POD = 70
 MORE_NODES = 90
 
 
+EACH = 3
+"""How many cures of one kind are named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cure:
     """Edits after which the pod gets `node`; this was tried."""

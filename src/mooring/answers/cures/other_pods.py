@@ -1,6 +1,6 @@
 """Cures by other pods: a higher priority that evicts some, one or two that move to other nodes, one or two that leave."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 import msgspec
@@ -9,6 +9,7 @@ import numpy as np
 from mooring.answers.cures.cure import (
     ANOTHER_MOVE,
     BROKEN_BUDGET,
+    EACH,
     MOVE,
     RAISE_PRIORITY,
     REMOVE_POD,
@@ -94,24 +95,25 @@ def _class_for(patient: Patient, priority: int) -> str:
 
 
 def by_moves(patient: Patient) -> Iterator[Cure]:
-    """One pod of a node, or two, that leave it: as a move if they find room elsewhere, else for good."""
-    for leavers in _leavers(patient):
-        if not patient.budget.is_left():
+    """Pods of a node that leave it: as a move if they find room elsewhere, else for good. Two only if one is not enough."""
+    candidates = [_movable(patient, row) for row in _nearest_rows(patient)]
+    found = list(_by_leavers(patient, [(pod,) for pods in candidates for pod in pods]))
+    yield from found or _by_leavers(patient, [pair for pods in candidates for pair in combinations(pods, 2)])
+
+
+def _by_leavers(patient: Patient, sets: Iterable[tuple[Pod, ...]]) -> Iterator[Cure]:
+    """Cures of both kinds, at most EACH of them."""
+    left = {"move": EACH, "remove": EACH}
+    for leavers in sets:
+        if not any(left.values()) or not patient.budget.is_left():
             return
         node = patient.trials.node_for(patient.pod, [RemovePod(pod) for pod in leavers])
         if node is None:
             continue
-        yield _moved(patient, leavers, node) or _removed(leavers, node)
-
-
-def _leavers(patient: Patient) -> Iterator[tuple[Pod, ...]]:
-    """Sets of pods to try: first one pod of each node, then two."""
-    rows = _nearest_rows(patient)
-    candidates = [_movable(patient, row) for row in rows]
-    for pods in candidates:
-        yield from ((pod,) for pod in pods)
-    for pods in candidates:
-        yield from combinations(pods, 2)
+        cure = _moved(patient, leavers, node) or _removed(leavers, node)
+        if left[cure.kind]:
+            left[cure.kind] -= 1
+            yield cure
 
 
 def _nearest_rows(patient: Patient) -> list[int]:

@@ -4,12 +4,12 @@ It is bounded by the number of decisions. First each dimension of what the pod a
 of them matter; only for those the smallest sufficient change is looked for. If none suffices alone, pairs are tried.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
 from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures.cure import REMOVE_GATE, Cure, Patient, SearchBudget
+from mooring.answers.cures.cure import EACH, REMOVE_GATE, Cure, Patient, SearchBudget
 from mooring.answers.cures.node_choice import Tolerate, WidenSelection
 from mooring.answers.cures.other_nodes import by_mending, by_one_more, by_uncordoning
 from mooring.answers.cures.other_pods import by_moves, by_priority
@@ -22,8 +22,6 @@ from mooring.model.pod import Pod
 
 DECISIONS = 2000
 """How many decisions a search may make: half a second at 5,000 nodes."""
-EACH = 3
-"""How many cures of one kind are named."""
 
 RELAXATIONS: tuple[Relaxation, ...] = (
     LowerRequests(),
@@ -51,19 +49,10 @@ def find_cures(trials: Counterfactual, pod: Pod, decisions: int = DECISIONS) -> 
     patient = Patient(pod, trials, budget)
     if patient.node_for(pod) is not None:
         return Cures(())
-    searches: tuple[Callable[[Patient], Iterable[Cure]], ...] = (
-        _without_gates,
-        by_uncordoning,
-        _by_asking_less,
-        by_volumes,
-        by_priority,
-        by_mending,
-        by_one_more,
-        by_moves,
-    )
-    found = [
-        cure for search in searches for cure in islice(search(patient), EACH if search is not _by_asking_less else None)
-    ]
+    found = list(_by_asking_less(patient))
+    for search in _SEARCHES:
+        found += islice(search(patient), EACH)
+    found += by_moves(patient)  # last, because it needs the most decisions
     return Cures(sorted(found, key=lambda cure: (cure.cost, cure.change)), budget.was_exhausted)
 
 
@@ -110,3 +99,14 @@ def _cure(patient: Patient, *changes: PodChange) -> Iterator[Cure]:
     cure = patient.cured("+".join(change.kind for change in changes), text, cost, ChangePod(form))
     if cure is not None:
         yield cure
+
+
+_SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
+    _without_gates,
+    by_uncordoning,
+    by_volumes,
+    by_priority,
+    by_mending,
+    by_one_more,
+)
+"""The searches that find one kind of cure each; the other two bound themselves."""

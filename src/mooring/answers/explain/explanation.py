@@ -8,6 +8,7 @@ from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.cures.cure import Cure
 from mooring.answers.explain.obstacles import show_amount
 from mooring.answers.explain.reasons import Reason
+from mooring.sim.simulated_cluster import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ class WorkloadExplanation(ClusterAnswer):
 
     def summary(self) -> list[str]:
         waiting = sum(1 + len(each.others) for each in self.pending)
-        lines = [f"{self.workload}: {len(self.placed):,} pods have a node, {waiting:,} are pending"]
+        lines = [f"{self.workload}: {count(len(self.placed), 'pod')} on nodes, {waiting:,} pending"]
         return lines + [line for each in self.pending for line in each.summary()]
 
     def tables(self) -> list[AnswerTable]:

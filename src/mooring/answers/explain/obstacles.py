@@ -90,7 +90,7 @@ def _selection(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
     nodes = [node for node in cluster.nodes.nodes if node is not None]
     for key, value in [*(pod.shape.node_selector or {}).items()][:SHOWN]:
         matching = sum(node.labels.get(key) == value for node in nodes)
-        yield f"nodeSelector {key}={value}: {_nodes(matching)} match"
+        yield f"nodeSelector {key}={value}: matches {_nodes(matching)}"
     affinity = pod.shape.node_affinity
     required = affinity.required if affinity is not None else None
     for written in (required.node_selector_terms or ())[:SHOWN] if required is not None else ():
@@ -98,7 +98,7 @@ def _selection(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
         matching = sum(term.matches(node.name, node.labels) for node in nodes) if term is not None else 0
         lines = [*(written.match_expressions or ()), *(written.match_fields or ())]
         text = " and ".join(show_requirement(line.key, line.operator, line.values or ()) for line in lines)
-        yield f"required node affinity {text or '(empty term)'}: {_nodes(matching)} match"
+        yield f"required node affinity {text or '(empty term)'}: matches {_nodes(matching)}"
 
 
 def show_requirement(key: str, operator: str, values: Iterable[str]) -> str:

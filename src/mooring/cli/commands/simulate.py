@@ -7,13 +7,18 @@ standard error.
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
+from mooring.answers.counterfactual import Counterfactual
+from mooring.answers.explain.explain import explain_pod
+from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.cli.answering import tables_as_text
 from mooring.cli.day_report import day_as_json, day_as_text
 from mooring.cli.options import (
     chosen_gates,
@@ -37,6 +42,7 @@ from mooring.kit.process import relax_collector
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
 from mooring.model.validation.problem import Problem, show
+from mooring.scheduler.decision import Placement
 from mooring.sim.day import Day, DayReport
 from mooring.sim.day_record import StayFile
 from mooring.sim.generated_load import GeneratedLoad
@@ -232,12 +238,22 @@ class _Task:
             registry, notes = self._registry()
             simulation = Simulation(self._objects(), self.config, registry, self.gates)
             report = simulation.run(explain, bar, self.story, UNTIL_NS if self.until_ns is None else self.until_ns)
+            answers = self._answers(report, LoadedCluster(simulation.objects(), self.config, registry, self.gates))
         report.notes = note_ignored(self.manifests) + notes + report.notes
         if self.output == "json":
-            _print_json(as_json(report))
+            _print_json(_with_answers(as_json(report), answers))
         else:
-            _print([*_parts(report, self.output == "wide")], report.notes)
+            _print([*_parts(report, answers, self.output == "wide")], report.notes)
         return len(report.placed) == len(report.pods)
+
+    def _answers(self, report: Report, after: LoadedCluster) -> dict[str, PodExplanation]:
+        """By key, for explained pods that have no node in the end: the answer of `mooring explain`."""
+        pending = [each.pod.key for each in report.explanations if not isinstance(each.decision, Placement)]
+        trials = Counterfactual(after) if pending else None
+        if trials is None:
+            return {}
+        # Without the history: --story tells it better.
+        return {key: replace(explain_pod(trials, after.pod(key)), history=()) for key in pending}
 
     def run_day(self, path: str) -> bool:
         """Let pods arrive over time. Returns whether no pod is pending in the end and none was preempted."""
@@ -326,10 +342,22 @@ def _note_settings(manifests: Manifests, has_config: bool) -> list[str]:
     return [f"the scheduler configuration and feature gates are those of {settings.file}; --config replaces them"]
 
 
-def _parts(report: Report, wide: bool) -> Iterator[str]:
+def _with_answers(written: dict[str, Any], answers: Mapping[str, PodExplanation]) -> dict[str, Any]:
+    """The report with the answers beside the explanations of their pods."""
+    for explanation in (*written.get("explanations", ()), *filter(None, [written.get("explanation")])):
+        if explanation["pod"] in answers:
+            explanation["answer"] = answers[explanation["pod"]].to_dict()
+    return written
+
+
+def _parts(report: Report, answers: Mapping[str, PodExplanation], wide: bool) -> Iterator[str]:
     """The explanations and the story with the last line of the report; all of the report if none was asked for."""
     for explanation in report.explanations:
-        yield from show_explanation(explanation, wide)
+        head, *rest = show_explanation(explanation, wide)
+        yield head
+        if explanation.pod.key in answers:
+            yield from tables_as_text(answers[explanation.pod.key], wide)
+        yield from rest
     if report.story is not None:
         yield tell_story(report.story, wide)
     tables = [*as_tables(report, wide)]

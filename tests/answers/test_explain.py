@@ -1,0 +1,209 @@
+"""Explanations: reasons with amounts and rules, what a pod waits for, scores that tipped the balance; the JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from written import Written, a_node, a_pod
+
+from mooring.answers.explain.explain import explain, explain_workload
+from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.loaded_cluster import load
+from mooring.answers.owners import pods_of_workload, workload_kind
+from mooring.sim.input_errors import NoSuchPod
+
+SCHEMA = json.loads((Path(__file__).parent.parent.parent / "docs/schemas/explain.v1.json").read_text())
+ZONE = "topology.kubernetes.io/zone"
+
+
+def explained(*objects: Written, pod: str = "wanted", **options: Any) -> PodExplanation:
+    answer = explain(load(list(objects)), pod, **options)
+    jsonschema.validate(answer.to_dict(), SCHEMA)
+    return answer
+
+
+def details(answer: PodExplanation, plugin: str) -> list[str]:
+    return next(list(reason.details) for reason in answer.reasons if reason.plugin == plugin)
+
+
+# ---- pending pods
+
+
+def test_nodes_are_grouped_by_reason_with_what_is_wanted_and_what_is_free() -> None:
+    nodes = [a_node("a"), a_node("b"), a_node("c", taints=[{"key": "gpu", "effect": "NoSchedule"}])]
+    answer = explained(*nodes, a_pod("other", "500m", node="a"), a_pod("wanted", "8"))
+    assert [(reason.plugin, reason.message, reason.count) for reason in answer.reasons] == [
+        ("NodeResourcesFit", "Insufficient cpu", 2),
+        ("TaintToleration", "node(s) had untolerated taint(s)", 1),
+    ]
+    amount = answer.reasons[0].amounts[0]
+    assert (amount.resource, amount.wants, amount.largest_free, amount.node) == ("cpu", 8000, 4000, "b")
+    assert details(answer, "TaintToleration") == ["taint gpu:NoSchedule: 1 node"]
+    assert "cpu: wants 8, largest free 4 on b" in str(answer.tables()[0].rows[0])
+    assert answer.message == "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+
+
+def test_a_resource_that_no_node_has() -> None:
+    wanted = a_pod("wanted")
+    wanted["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "2"
+    answer = explained(a_node("a"), wanted)
+    assert answer.reasons[0].amounts[0].node == ""
+    assert "none of these nodes has any" in str(answer.tables()[0].rows[0])
+
+
+def test_selector_lines_are_named_with_how_many_nodes_match() -> None:
+    terms = [{"matchExpressions": [{"key": "arch", "operator": "In", "values": ["arm", "riscv"]}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    nodes = [a_node("a", labels={"disk": "ssd"}), a_node("b", labels={"arch": "arm"})]
+    answer = explained(*nodes, a_pod("wanted", nodeSelector={"disk": "ssd"}, affinity=affinity))
+    assert details(answer, "NodeAffinity") == [
+        "nodeSelector disk=ssd: matches 1 node",
+        "required node affinity arch In [arm, riscv]: matches 1 node",
+    ]
+
+
+def test_other_pods_in_the_way_are_named() -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    keeps_away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    answer = explained(a_node("a"), a_pod("db", node="a", affinity=keeps_away), a_pod("wanted", labels={"app": "web"}))
+    assert details(answer, "InterPodAffinity") == ["pods whose anti-affinity keeps it away: default/db"]
+    answer = explained(a_node("a"), a_pod("web", node="a", labels={"app": "web"}), a_pod("wanted", affinity=keeps_away))
+    assert details(answer, "InterPodAffinity") == ["pod anti-affinity over kubernetes.io/hostname: 1 pod selected"]
+
+
+def test_domains_of_a_spread_are_counted() -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    web = [a_pod(f"web-{i}", "100m", node="a", labels={"app": "web"}) for i in range(2)]
+    wanted = a_pod("wanted", labels={"app": "web"}, topologySpreadConstraints=[constraint])
+    answer = explained(a_node("a", zone="x"), a_node("b", "500m", zone="y"), *web, wanted)
+    assert details(answer, "PodTopologySpread") == [f"spread over {ZONE} (maxSkew 1): y has 0 matching pods, x has 2"]
+
+
+def test_ports_cordons_and_full_nodes() -> None:
+    taken, wanted = a_pod("other", node="a"), a_pod("wanted")
+    for pod in (taken, wanted):
+        pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080, "protocol": "TCP"}]
+    nodes = [a_node("a"), a_node("b", cordoned=True), a_node("c", pods="0")]
+    answer = explained(*nodes, taken, wanted)
+    assert details(answer, "NodePorts") == ["hostPort 8080/TCP on 0.0.0.0: in use on 1 node"]
+    assert details(answer, "NodeUnschedulable") == [
+        "spec.unschedulable is set: kubectl uncordon makes a node schedulable"
+    ]
+    assert details(answer, "NodeResourcesFit") == ["these nodes run as many pods as they may: 0 to 0"]
+
+
+def test_what_a_pod_waits_for() -> None:
+    gated = explained(a_node("a"), a_pod("wanted", schedulingGates=[{"name": "quota"}]))
+    assert list(gated.waits_for) == ["SchedulingGates: waiting for scheduling gates: [quota]"]
+    full = explained(a_node("a"), a_pod("wanted", "8"))
+    assert "Node/Add" in full.waits_for[0] and "Pod/Delete" in full.waits_for[0]
+    free = explained(a_node("a"), a_pod("wanted"))
+    assert free.node == "a" and free.waits_for == ["its next attempt: nothing keeps it from a node any more"]
+
+
+def test_a_pod_of_another_scheduler_and_a_cluster_without_nodes() -> None:
+    foreign = a_pod("wanted")
+    foreign["spec"]["schedulerName"] = "other"
+    assert explained(a_node("a"), foreign).message == 'no profile has the scheduler name "other"'
+    assert explained(a_pod("wanted")).message == "no nodes available to schedule pods"
+
+
+def test_preemption_names_its_victims() -> None:
+    answer = explained(a_node("a"), a_pod("low", "3", node="a"), a_pod("wanted", "3", priority=5))
+    assert answer.victims == ["default/low"]
+    assert "Preemption would evict default/low for it" in answer.summary()
+
+
+def test_history_comes_from_the_object() -> None:
+    wanted = a_pod("wanted", "8")
+    wanted["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    wanted["status"]["conditions"] = [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "full",
+            "lastTransitionTime": "2026-01-01T00:00:09Z",
+        }
+    ]
+    answer = explained(a_node("a"), wanted)
+    assert [(event.at, event.text) for event in answer.history] == [
+        ("2026-01-01T00:00:00Z", "created"),
+        ("2026-01-01T00:00:09Z", "PodScheduled is False: full"),
+    ]
+
+
+# ---- placed pods
+
+
+def test_scores_and_what_tipped_the_balance() -> None:
+    answer = explained(a_node("a"), a_node("b"), a_pod("other", "2", node="b"), a_pod("wanted", node="a"))
+    assert (answer.is_placed, answer.node, answer.would_go_to, answer.feasible_count) == (True, "a", "a", 2)
+    first, second = answer.scores
+    assert (first.name, second.name) == ("a", "b") and first.total > second.total
+    assert sum(difference for _, difference in answer.tipped) == first.total - second.total
+    assert answer.summary()[1].startswith(f"It is {first.total - second.total} ahead of b")
+
+
+def test_a_pod_that_would_go_elsewhere_now_or_nowhere() -> None:
+    answer = explained(a_node("a"), a_node("b"), a_pod("other", "2", node="b"), a_pod("wanted", node="b"))
+    assert answer.would_go_to == "a"
+    assert (
+        answer.summary()[0] == "default/wanted is on b, and would now go to a: the best of 2 nodes that take it, of 2"
+    )
+    answer = explained(a_node("a", "1"), a_pod("wanted", "2", node="a"))
+    assert answer.would_go_to == "" and answer.reasons[0].message == "Insufficient cpu"
+
+
+# ---- workloads
+
+
+def test_the_pods_of_a_deployment_by_reason() -> None:
+    replica_set = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": "web-1",
+            "namespace": "default",
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": True}
+            ],
+        },
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}},
+        },
+    }
+    pods = [a_pod(f"web-1-{i}", "3", labels={"app": "web"}, owner="ReplicaSet/web-1") for i in range(2)]
+    placed = a_pod("web-1-x", "3", node="a", labels={"app": "web"}, owner="ReplicaSet/web-1")
+    loaded = load([a_node("a"), replica_set, placed, *pods])
+    found = pods_of_workload(loaded, "Deployment", "web")
+    answer = explain_workload(loaded, found, "Deployment web")
+    jsonschema.validate(answer.to_dict(), SCHEMA)
+    assert answer.placed == [("default/web-1-x", "a")]
+    assert [(each.pod, list(each.others)) for each in answer.pending] == [("default/web-1-0", ["default/web-1-1"])]
+    assert answer.summary()[0] == "Deployment web: 1 pod on nodes, 2 pending"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("deploy", "Deployment"), ("deployments", "Deployment"), ("Job", "Job"), ("sts", "StatefulSet"), ("node", None)],
+)
+def test_kinds_are_spelt_as_kubectl_spells_them(text: str, kind: str | None) -> None:
+    assert workload_kind(text) == kind
+
+
+def test_names_that_are_not_there_come_with_similar_ones() -> None:
+    loaded = load([a_node("a"), a_pod("cart-0")])
+    with pytest.raises(NoSuchPod, match="no pod 'cart-O' among 1 pods; did you mean default/cart-0\\?"):
+        explain(loaded, "cart-O")
+    with pytest.raises(NoSuchPod, match="no pod of Deployment 'web' among 1 pods"):
+        pods_of_workload(loaded, "Deployment", "web")

@@ -1,0 +1,49 @@
+"""`mooring explain` as a user runs it."""
+
+import json
+from pathlib import Path
+
+import yaml
+from command import mooring, write
+
+CLUSTER = Path(__file__).parent.parent.parent / "examples" / "cluster.yaml"
+
+
+def test_a_pending_pod_with_what_would_place_it() -> None:
+    ran = mooring("explain", "--from", CLUSTER, "giant")
+    assert ran.code == 1
+    assert "cpu: wants 32, largest free 4 on a-1" in ran.out
+    assert "lower the cpu request from 32 to 4" in ran.out
+
+
+def test_json_and_yaml_are_the_same_answer() -> None:
+    as_json = json.loads(mooring("explain", "--from", CLUSTER, "giant", "-o", "json").out)
+    assert as_json == yaml.safe_load(mooring("explain", "--from", CLUSTER, "giant", "-o", "yaml").out)
+    assert as_json["kind"] == "Explanation" and as_json["cures"][0]["verified"] is True
+
+
+def test_a_workload_before_and_after_the_scheduler_placed_what_it_can() -> None:
+    before = mooring("explain", "--from", CLUSTER, "deploy/cache")
+    assert before.code == 1 and before.out.startswith("Deployment cache: 0 pods on nodes, 3 pending")
+    after = mooring("explain", "--from", CLUSTER, "deploy/cache", "--settle")
+    assert after.code == 0 and after.out == "Deployment cache: 3 pods on nodes, 0 pending\n"
+
+
+def test_a_pod_that_would_get_a_node_is_no_failure() -> None:
+    ran = mooring("explain", "--from", CLUSTER, "-n", "default", "web-0", "--no-cures")
+    assert ran.code == 0 and ran.out.startswith("default/web-0 is pending, but would go to a-1 now")
+
+
+def test_bad_input_is_refused_with_the_nearest_name_and_every_problem(tmp_path: Path) -> None:
+    ran = mooring("explain", "--from", CLUSTER, "gian")
+    assert (ran.code, ran.err) == (2, "no pod 'gian' among 12 pods; did you mean default/giant?\n")
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "a"},
+        "spec": {"taint": []},
+        "status": {"allocatabel": {}},
+    }
+    ran = mooring("explain", "--from", write(tmp_path / "bad.json", node), "web")
+    assert ran.code == 2 and len(ran.complaints) == 2 and "spec.taint" in ran.err and "status.allocatabel" in ran.err
+    assert mooring("explain", "--from", write(tmp_path / "bad.json", node), "web", "--validate", "ignore").code == 2
