@@ -1,5 +1,7 @@
 """Fragmentation: the share of what is free that the pods of a cluster cannot use, against plain loops."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import DecisionDetails, NoFit, Placement
 from mooring.sim.simulated_cluster import SimulatedCluster
 
-WHO = {"schedulerName": "default-scheduler"}
+WHO: dict[str, Any] = {"schedulerName": "default-scheduler"}
 
 
 # ---- the kernel

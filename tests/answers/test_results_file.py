@@ -111,7 +111,7 @@ def test_a_row_that_somebody_changed_is_refused_with_its_number(tmp_path: Path) 
 
 
 def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UnusableResults) as caught:
         open_results(str(tmp_path / "r.parquet"), ())
     assert str(caught.value) == (

@@ -27,7 +27,7 @@ def run_on_dask(
         version = mooring_version()
         [sent] = client.scatter([pickle.dumps(inputs)], broadcast=True, hash=False)
         futures = {client.submit(_run_sent, sent, digest, version, plan, pure=False): i for i, plan in enumerate(plans)}
-        for done, future in enumerate(distributed.as_completed([*futures]), 1):
+        for done, future in enumerate(distributed.as_completed([*futures], loop=client.loop), 1):
             on_progress(done, len(plans))
             yield futures[future], _result(future)
 
