@@ -82,6 +82,7 @@ WRONG = {
         "percentageOfNodeToScore",
         "percentageOfNodeToScore: unknown field 'percentageOfNodeToScore'; did you mean percentageOfNodesToScore?",
     ),
+    "what can be varied beside fields": ("seeds", "seeds: unknown field 'seeds'; did you mean seed?"),
     "a field that is far off": (
         f"{FIT}.zzz",
         f"{FIT}.zzz: unknown field 'zzz'; the fields are apiVersion, kind, ignoredResources, ignoredResourceGroups, "

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_clusters import clusters
 
 from build import a_node, a_pod
-from mooring.answers.compare.fragmentation import fragmentation_of, fragmented_share, weighed_shapes
+from mooring.answers.compare.fragmentation import cut_shapes, fragmentation_of, fragmented_share, weighed_shapes
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.framework import config as configuration
 from mooring.model.meta import KubeObject
@@ -138,3 +138,12 @@ def test_pods_of_daemon_sets_and_pods_with_claims_say_nothing_about_others() -> 
 def test_pods_of_another_scheduler_can_use_nothing_here() -> None:
     pods = [a_pod("a", cpu="1", schedulerName="other")]
     assert fragmentation(a_node(), *pods)["cpu"] == 1
+
+
+def test_only_the_most_frequent_shapes_count_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.answers.compare.fragmentation.SHAPES", 2)
+    pods = [(a_pod(f"p-{i}", cpu=f"{i + 1}", **WHO), 10 - i) for i in range(3)]
+    kept, notes = cut_shapes(weighed_shapes(pods))
+    assert [(shape.pod.name, shape.count) for shape in kept] == [("p-0-another", 10), ("p-1-another", 9)]
+    assert notes == ["fragmentation goes by the 2 most frequent of 3 shapes, 70% of the pods"]
+    assert cut_shapes(kept) == (kept, [])

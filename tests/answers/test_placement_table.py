@@ -1,5 +1,7 @@
 """Placements of runs side by side, against plain loops over dictionaries."""
 
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +13,16 @@ placements = st.dictionaries(st.sampled_from(PODS), st.sampled_from(NODES))
 
 
 @given(
-    st.lists(placements, min_size=1, max_size=4), st.dictionaries(st.sampled_from(PODS[:2]), st.sampled_from(NODES[:2]))
+    st.sampled_from([1, 7, 1 << 22]),
+    st.lists(placements, min_size=1, max_size=4),
+    st.dictionaries(st.sampled_from(PODS[:2]), st.sampled_from(NODES[:2])),
 )
-def test_the_table_and_its_twin(runs: list[dict[str, str | None]], before: dict[str, str]) -> None:
+def test_the_table_and_its_twin(block: int, runs: list[dict[str, str | None]], before: dict[str, str]) -> None:
+    with mock.patch("mooring.answers.compare.placements._BLOCK", block):
+        _check_table(runs, before)
+
+
+def _check_table(runs: list[dict[str, str | None]], before: dict[str, str]) -> None:
     table = PlacementTable(before)
     for run in runs:
         table.add(run)
@@ -24,7 +33,9 @@ def test_the_table_and_its_twin(runs: list[dict[str, str | None]], before: dict[
         for pod in sorted(named)
         if len({run[pod] for run in whole if pod in run}) > 1
     ]
-    assert table.differences() == differing
+    assert table.differences(100) == (len(differing), differing)
+    count, few = table.differences(1)
+    assert count == len(differing) and len(few) == min(count, 1) and all(each in differing for each in few)
     assert table.moved() == [
         sum(pod in whole[0] and pod in run and run[pod] != whole[0][pod] for pod in named) for run in whole
     ]

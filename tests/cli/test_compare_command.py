@@ -194,6 +194,24 @@ def test_dask_that_is_not_installed(cluster: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
+def test_what_plugins_print_in_worker_processes_goes_to_standard_error(cluster: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "loud.py"
+    plugin.write_text(
+        "from mooring.framework.plain import PlainPlugin\n"
+        "print('loaded')\n"
+        "class Loud(PlainPlugin):\n"
+        "    name = 'Loud'\n"
+        "    def filter(self, pod, node):\n"
+        "        print('asked about', node.name)\n"
+    )
+    arguments = ["compare", "--from", str(cluster), "--plugin", str(plugin), "--vary", "seed=1,2", "--processes", "2"]
+    command = [sys.executable, "-m", "mooring.cli.main", *arguments, "-o", "json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len(json.loads(ran.stdout)["runs"]) == 2
+    assert "asked about small" in ran.stderr
+
+
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "day.yaml").write_text(PLAN.replace("40", "400"))
     command = ["compare", "--generate", str(tmp_path / "day.yaml"), "--vary", "seed=1,2,3,4,5,6,7,8", "-o", "json"]

@@ -30,6 +30,9 @@ DEFAULT, CLUSTER = "default", "cluster"
 LISTED_NODES = 1_000_000
 """How many nodes `differences` has in all, pods times runs. What is beyond is counted, but not listed."""
 
+COMPARED_NODES = 50_000_000
+"""How many nodes are compared, pods times runs: 4 bytes each. Of more, only digests of the placements are."""
+
 AnyConfig = Config | KubeSchedulerConfiguration
 Configs = Sequence[AnyConfig | tuple[str, AnyConfig]] | Mapping[str, AnyConfig]
 
@@ -216,30 +219,35 @@ def _is_portable(registry: Registry) -> bool:
 def _answer(
     inputs: RunInputs, plans: Sequence[RunPlan], results: Sequence[RunResult], notes: Sequence[str]
 ) -> Comparison:
-    moved, differences = _differences(inputs, results)
+    listed = LISTED_NODES // len(plans)
+    moved, differing, differences = _differences(inputs, results, listed)
     runs = [
         ComparedRun(plan, result.figures, result.placements_digest, None if moved is None else moved[i])
         for i, (plan, result) in enumerate(zip(plans, results, strict=True))
     ]
-    listed = LISTED_NODES // len(runs)
     unit = ("price" if inputs.is_day else "price an hour") if inputs.node_prices else NODES
     said = [*notes, *_run_notes(runs)]
     if moved is None:
         said.append("there are so many pods that only digests of their placements were kept")
-    elif len(differences) > listed:
-        said.append(f"differences has the first {listed} of {len(differences)} pods")
-    return Comparison(runs, differences[:listed], None if moved is None else len(differences), unit, said)
+    elif len(differences) < differing:
+        said.append(f"differences has {len(differences)} of {differing} pods")
+    return Comparison(runs, differences, None if moved is None else differing, unit, said)
 
 
-def _differences(inputs: RunInputs, results: Sequence[RunResult]) -> tuple[list[int] | None, list[MovedPod]]:
-    """For each run how many pods it places otherwise than the first, and the pods that differ; None if nobody knows."""
-    if any(not result.placements for result in results):
-        return None, []
+def _differences(
+    inputs: RunInputs, results: Sequence[RunResult], most: int
+) -> tuple[list[int] | None, int, list[MovedPod]]:
+    """For each run how many pods it places otherwise than the first, or None if only digests are known; how many pods
+    differ; and so many of them."""
+    cells = sum(result.figures.pods for result in results)
+    if cells > COMPARED_NODES or any(not result.placements for result in results):
+        return None, 0, []
     before = {item.key: item.spec.node_name for item in inputs.objects if isinstance(item, Pod) and item.spec.node_name}
     table = PlacementTable(before)
     for result in results:
         table.add(unpack(result.placements))
-    return table.moved(), [MovedPod(pod, nodes) for pod, nodes in table.differences()]
+    count, moved = table.differences(most)
+    return table.moved(), count, [MovedPod(pod, nodes) for pod, nodes in moved]
 
 
 def _run_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:

@@ -20,6 +20,8 @@ _INDEX = re.compile(r"\[([^\]]*)\]")
 _UNTYPED = inspect.AnyType()
 """The arguments of a plugin that has no Args kind: any field may be there."""
 _NAMES_SHOWN = 20
+SEED, LOAD = "seed", "load"
+"""What can be varied beside fields of the configuration; hints name them too."""
 
 
 class UnknownPath(ValueError):
@@ -87,7 +89,8 @@ def _field(kind: inspect.Type, step: str, path: str) -> inspect.Type:
         return _UNTYPED
     fields = {field.encode_name: field.type for field in kind.fields}
     if step not in fields:
-        raise UnknownPath(f"{path}: unknown field {step!r}{_hint(step, fields, 'fields')}")
+        beside = (SEED, LOAD) if kind.cls is KubeSchedulerConfiguration else ()
+        raise UnknownPath(f"{path}: unknown field {step!r}{_hint(step, (*fields, *beside), 'fields')}")
     return fields[step]
 
 

@@ -54,7 +54,7 @@ def weighed_shapes(pods: Iterable[tuple[Pod, int]]) -> list[WeighedShape]:
         key = id(pod.shape), pod.spec.scheduler_name
         first.setdefault(key, pod)
         counts[key] += count
-    return [WeighedShape(_another(first[key]), count) for key, count in counts.most_common(SHAPES) if count]
+    return [WeighedShape(_another(first[key]), count) for key, count in counts.most_common() if count]
 
 
 def is_for_one_node(pod: Pod) -> bool:
@@ -65,6 +65,15 @@ def is_for_one_node(pod: Pod) -> bool:
 def _another(pod: Pod) -> Pod:
     """One more pod of this kind, which has no node yet."""
     return pod.with_name(f"{pod.name}-another", f"{pod.id}-another").with_node("")
+
+
+def cut_shapes(shapes: Sequence[WeighedShape]) -> tuple[list[WeighedShape], list[str]]:
+    """The shapes to ask about, and a note if these are not all."""
+    kept, pods = [*shapes[:SHAPES]], sum(shape.count for shape in shapes)
+    if len(kept) == len(shapes):
+        return kept, []
+    share = sum(shape.count for shape in kept) / pods
+    return kept, [f"fragmentation goes by the {SHAPES} most frequent of {len(shapes)} shapes, {share:.0%} of the pods"]
 
 
 def fragmentation_of(simulated: SimulatedCluster, shapes: Sequence[WeighedShape]) -> dict[str, float | None]:
@@ -86,8 +95,8 @@ def fragmented_share(free: NDArray[np.float64], fits: NDArray[np.bool_], counts:
     total = float(free.sum())
     if not total or not len(counts):
         return None
-    usable = float(counts @ (fits @ free)) / (total * float(counts.sum()))
-    return max(0.0, 1 - usable)
+    usable = np.array([free[fitting].sum() for fitting in fits])  # `fits @ free` would copy all of `fits` as floats
+    return max(0.0, 1 - float(counts @ usable) / (total * float(counts.sum())))
 
 
 def _free(nodes: NodeTable, resource: str) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ PLACEMENTS = 200_000
 
 _NO_NODE, _NO_POD = -1, -2
 """In columns: a pod without a node, and a pod that this run does not have, because it has another load."""
+_BLOCK = 1 << 22
+"""How many numbers of the table are looked at together."""
 _LARGEST_BYTES = 1 << 30
 """The most that placements of a results file may have when they are unpacked."""
 
@@ -82,31 +84,39 @@ class PlacementTable:
             self._names.append(node)
         return found
 
-    def _matrix(self) -> NDArray[np.int32]:
-        """Runs x pods. A pod that a run does not name is where it was before, or not there."""
+    def _blocks(self) -> Iterator[tuple[int, NDArray[np.int32]]]:
+        """Runs x pods, a block of pods at a time, each with the place of its first pod. A pod that a run does not name is
+        where it was before, or not there."""
         before = [self._number(self._before[pod]) if pod in self._before else _NO_POD for pod in self._pods]
-        missing = np.array(before, np.int32)
-        matrix = np.tile(missing, (len(self._columns), 1))
-        for row, column in zip(matrix, self._columns, strict=True):
-            head = row[: len(column)]
-            head[column != _NO_POD] = column[column != _NO_POD]
-        return matrix
+        size = max(_BLOCK // max(len(self._columns), 1), 1)
+        for begin in range(0, len(before), size):
+            block = np.tile(np.array(before[begin : begin + size], np.int32), (len(self._columns), 1))
+            for row, column in zip(block, self._columns, strict=True):
+                part = column[begin : begin + size]
+                np.copyto(row[: len(part)], part, where=part != _NO_POD)
+            yield begin, block
 
     def moved(self) -> list[int]:
         """For each run how many pods have another node than in the first run, of the pods that both have."""
-        matrix = self._matrix()
-        both = (matrix != _NO_POD) & (matrix[:1] != _NO_POD)
-        return [int(count) for count in np.count_nonzero(both & (matrix != matrix[:1]), axis=1)]
+        counts = np.zeros(len(self._columns), np.int64)
+        for _, block in self._blocks():
+            both = (block != _NO_POD) & (block[:1] != _NO_POD)
+            counts += np.count_nonzero(both & (block != block[:1]), axis=1)
+        return [int(count) for count in counts]
 
-    def differences(self) -> list[tuple[str, list[str | None]]]:
-        """The pods whose nodes differ between runs that have the pod, by name, with the node in each run."""
-        matrix = self._matrix()
-        there = matrix != _NO_POD
-        highest = np.where(there, matrix, np.iinfo(np.int32).min).max(0)
-        lowest = np.where(there, matrix, np.iinfo(np.int32).max).min(0)
-        keys = [*self._pods]
-        places = sorted(np.flatnonzero(highest > lowest).tolist(), key=keys.__getitem__)
-        return [(keys[place], self._shown(matrix[:, place].tolist())) for place in places]
+    def differences(self, most: int) -> tuple[int, list[tuple[str, list[str | None]]]]:
+        """How many pods have nodes that differ between the runs that have the pod; and `most` of them, by name, each with
+        its node in each run."""
+        keys, found = [*self._pods], list[tuple[str, list[int]]]()
+        count = 0
+        for begin, block in self._blocks():
+            there = block != _NO_POD
+            highest = np.where(there, block, np.iinfo(np.int32).min).max(0)
+            lowest = np.where(there, block, np.iinfo(np.int32).max).min(0)
+            places = np.flatnonzero(highest > lowest).tolist()
+            count += len(places)
+            found += ((keys[begin + place], block[:, place].tolist()) for place in places[: most - len(found)])
+        return count, [(pod, self._shown(column)) for pod, column in sorted(found)]
 
     def _shown(self, column: Sequence[int]) -> list[str | None]:
         return [self._names[number] if number >= 0 else None for number in column]

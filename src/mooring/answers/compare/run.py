@@ -10,7 +10,13 @@ from typing import Any
 import msgspec
 
 from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, wait_figures
-from mooring.answers.compare.fragmentation import FragmentationGauge, WeighedShape, fragmentation_of, weighed_shapes
+from mooring.answers.compare.fragmentation import (
+    FragmentationGauge,
+    WeighedShape,
+    cut_shapes,
+    fragmentation_of,
+    weighed_shapes,
+)
 from mooring.answers.compare.node_use import NodesInUse, node_prices
 from mooring.answers.compare.placements import PLACEMENTS, pack, placements_digest
 from mooring.answers.compare.run_plan import RunPlan, digest_of
@@ -62,14 +68,14 @@ class RunInputs:
         return registry
 
     @cached_property
-    def shapes(self) -> list[WeighedShape]:
-        """The measure of fragmentation: the same for all runs, whatever their load."""
-        return weighed_shapes(self._counted_pods())
+    def shapes(self) -> tuple[list[WeighedShape], list[str]]:
+        """The measure of fragmentation, the same for all runs, whatever their load; and a note about it."""
+        return cut_shapes(weighed_shapes(self._counted_pods()))
 
     @cached_property
     def nodes(self) -> list[Node]:
         given = [item for item in self.objects if isinstance(item, Node)]
-        return [*given, *self.generated(1.0).nodes] if self.load_plan is not None else given
+        return [*given, *self._as_planned.nodes] if self.load_plan is not None else given
 
     @cached_property
     def node_prices(self) -> dict[str, float]:
@@ -79,7 +85,12 @@ class RunInputs:
     def generated(self, load: float) -> GeneratedLoad:
         """The load of the plan, scaled. Raises LoadPlanError."""
         assert self.load_plan is not None
-        return GeneratedLoad(scaled_plan(self.load_plan, load), self.objects)
+        return self._as_planned if load == 1 else GeneratedLoad(scaled_plan(self.load_plan, load), self.objects)
+
+    @cached_property
+    def _as_planned(self) -> GeneratedLoad:
+        assert self.load_plan is not None
+        return GeneratedLoad(self.load_plan, self.objects)
 
     def pods_per_run(self) -> int:
         coming = len(self.arrivals or ()) + ((self.load_plan.pods or 0) if self.load_plan is not None else 0)
@@ -101,9 +112,8 @@ class RunInputs:
         yield from ((item, 1) for item in self.objects if isinstance(item, Pod) and not item.is_finished)
         yield from ((arrival.pod, 1) for arrival in self.arrivals or ())
         if self.load_plan is not None:
-            load = self.generated(1.0)
-            counts = load.counts()
-            yield from ((pod, count) for pod, count in zip(load.pods(), counts, strict=True) if count)
+            load = self._as_planned
+            yield from ((pod, count) for pod, count in zip(load.pods(), load.counts(), strict=True) if count)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what each process makes for itself."""
@@ -138,7 +148,7 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
     simulated = simulation.simulated
     now_ns = simulated.clock.now_ns()
     used = NodesInUse(simulated.cluster.nodes, now_ns).used_ns(now_ns)
-    prices = inputs.node_prices
+    prices, (shapes, notes) = inputs.node_prices, inputs.shapes
     figures = RunFigures(
         len(report.pods),
         len(report.placed),
@@ -149,11 +159,11 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
         wait_figures([result.waited_s for result in report.pods if result.waited_s is not None]),
         [_priority_figures(waits) for waits in _waits_of(report)],
         _use_at_end(report.nodes),
-        fragmentation_of(simulated, inputs.shapes),
+        fragmentation_of(simulated, shapes),
         len(used),
         None,
         float(sum(prices[name] for name in used) if prices else len(used)),
-        report.notes,
+        [*report.notes, *notes],
     )
     placements = {result.pod.key: result.node or None for result in report.pods}
     return _result(figures, placements, report.preempted)
@@ -190,7 +200,8 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
     simulated = day.simulated
     clock = simulated.clock
     in_use = NodesInUse(simulated.cluster.nodes, clock.now_ns())
-    gauge = FragmentationGauge(simulated, inputs.shapes, horizon_ns)
+    shapes, notes = inputs.shapes
+    gauge = FragmentationGauge(simulated, shapes, horizon_ns)
 
     def read() -> None:
         in_use.read(clock.now_ns())
@@ -214,7 +225,7 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
         len(used_ns),
         sum(used_ns.values()) / HOUR_NS,
         float(cost),
-        report.notes,
+        [*report.notes, *notes],
     )
     return _result(figures, {**report.placements, **dict.fromkeys(day.pending_keys())}, report.preempted)
 

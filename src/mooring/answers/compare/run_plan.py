@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.answers.compare.config_paths import UnknownPath, with_value
+from mooring.answers.compare.config_paths import LOAD, SEED, UnknownPath, with_value
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.settings import as_object
 
-SEED, LOAD = "seed", "load"
-"""What can be varied beside fields of the configuration."""
 MAX_RUNS = 100_000
 """A product grows fast; more runs than this are a slip."""
 MAX_LOAD = 1000.0

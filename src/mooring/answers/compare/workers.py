@@ -7,6 +7,7 @@ changes nothing in its result.
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -86,6 +87,7 @@ _own_inputs: list[RunInputs] = []
 
 def _begin(inputs: RunInputs) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends workers without a traceback
+    sys.stdout = sys.stderr  # plugins may print; standard output is for the answer
     _own_inputs[:] = [inputs]
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
