@@ -1,6 +1,9 @@
 """Comparisons: what is the same under the same configuration, and that it does not matter who makes the runs."""
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +134,19 @@ SWEEP: dict[str, Any] = {"vary": {**BOTH, "seed": [1, 2], "load": [0.5, 1.5]}, "
 @pytest.mark.slow
 def test_one_process_and_two_have_the_same_results() -> None:
     assert content(SMALL, **SWEEP, processes=1) == content(SMALL, **SWEEP, processes=2)
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_can_use_processes(tmp_path: Path) -> None:
+    """The usual way to start processes runs such a script again in each of them."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import mooring\n"
+        f"cluster = mooring.load({str(ROOT / 'examples' / 'cluster.yaml')!r})\n"
+        "print(cluster.compare(vary={'seed': [1, 2]}, processes=2))\n"
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"<Comparison: 2 runs of 12 pods: .*>\n", ran.stdout), ran.stdout + ran.stderr
 
 
 def test_a_sweep_that_goes_on_has_the_same_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ class QuestionedCluster:
         generate: Source | Written | None = None,
         until: float | str | None = None,
         prices: Source | Mapping[str, float] | None = None,
-        processes: int | None = 1,
+        processes: int | None = None,
         dask: str | None = None,
         results: Source | None = None,
     ) -> Comparison:

@@ -46,7 +46,7 @@ def compare(
     generate: Source | Written | LoadPlan | None = None,
     until: float | str | None = None,
     prices: Source | Mapping[str, float] | None = None,
-    processes: int | None = 1,
+    processes: int | None = None,
     dask: str | None = None,
     results: Source | None = None,
     on_progress: Progress | None = None,
@@ -59,9 +59,9 @@ def compare(
     `load` (how many pods arrive, as a multiple); every combination is a run.
 
     `arrivals` and `generate` are as in `mooring.simulate`; without them all pending pods arrive at once. `prices` an hour are
-    by instance type or node. `processes` is how many processes make the runs (None: one for each core; a script needs the
-    usual `if __name__ == "__main__"` then), `dask` the address of a Dask cluster that makes them. `results` is a file, CSV or
-    Parquet, that gets a row for each run; runs that it has are not made again.
+    by instance type or node. `processes` is how many processes make the runs (None: one for each core if that is worth it),
+    `dask` the address of a Dask cluster that makes them. `results` is a file, CSV or Parquet, that gets a row for each run;
+    runs that it has are not made again.
 
     Raises UnusablePlan, ConfigError, InputError, ArrivalsError, LoadPlanError, UnusableResults and RunFault, all of which are
     a ValueError.

@@ -58,7 +58,7 @@ Exit status:
 
 
 @click.command(epilog=EPILOG, short_help="The same cluster under several configurations, seeds and loads.")
-@click.argument("configs", nargs=-1, metavar="CONFIG...")
+@click.argument("configs", nargs=-1, metavar="[CONFIG...]")
 @click.option(
     "--vary",
     multiple=True,
