@@ -175,6 +175,21 @@ def test_a_pod_is_moved_if_it_finds_room_elsewhere_and_removed_if_not() -> None:
     assert one(cures, "remove").change == "remove default/other from a"
 
 
+def test_a_move_against_a_budget_costs_more_and_says_so() -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "default", "uid": "keep"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
+    }
+    nodes = [a_node("a", labels={"disk": "ssd"}), a_node("b", "2")]
+    other = a_pod("other", "2", node="a", labels={"app": "web"})
+    _, _, cures = cures_of(*nodes, budget, other, a_pod("wanted", "3", nodeSelector={"disk": "ssd"}))
+    cure = one(cures, "move")
+    assert (cure.broken_budgets, cure.cost) == (1, 100)
+
+
 def test_two_pods_are_moved_if_one_is_not_enough() -> None:
     wanted = a_pod("wanted", "4", nodeSelector={"disk": "ssd"})
     others = [a_pod("one", "2", node="a"), a_pod("two", "2", node="a")]

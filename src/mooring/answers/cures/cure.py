@@ -9,9 +9,10 @@ The cost orders cures, the smallest change first. It is a rough measure of how m
 | drop or widen a rule of the pod               | 40 for each                                         |
 | create or bind a volume                       | 45                                                  |
 | move other pods                               | 50, 60 for two                                      |
-| raise the priority                            | 60, 5 for each victim, 50 for each broken budget    |
+| raise the priority                            | 60, 5 for each victim                               |
 | remove other pods                             | 70, 80 for two                                      |
-| one more node                                 | 90                                                  |
+| one more node                                 | 90; 85 to mend one that is not ready                |
+| a pod that a disruption budget protects leaves | 50 more for each                                   |
 
 Changes that are needed together cost the sum.
 """

@@ -1,6 +1,7 @@
 """Cures by other pods: a higher priority that evicts some, one or two that move to other nodes, one or two that leave."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import msgspec
@@ -44,13 +45,12 @@ def by_priority(patient: Patient) -> Iterator[Cure]:
         return
     priority, nomination = found
     victims, form = nomination.victims, _with_priority(pod, priority)
-    broken = len(split_by_budget(victims, budgets_of(patient.trials.cluster))[0])
+    broken = _broken_budgets(patient, victims)
     cost = RAISE_PRIORITY + VICTIM * len(victims) + BROKEN_BUDGET * broken
     text = f"raise the priority from {pod.priority} to {priority}{_class_for(patient, priority)}"
     cure = patient.cured("raise-priority", text, cost, ChangePod(form), *(RemovePod(victim) for victim in victims))
     if cure is not None:
-        keys = tuple(victim.key for victim in victims)
-        yield Cure(cure.kind, cure.change, cure.node, cure.cost, cure.edits, keys, broken)
+        yield replace(cure, victims=tuple(victim.key for victim in victims), broken_budgets=broken)
 
 
 def _priorities_above(patient: Patient, priority: int) -> list[int]:
@@ -110,7 +110,7 @@ def _by_leavers(patient: Patient, sets: Iterable[tuple[Pod, ...]]) -> Iterator[C
         node = patient.trials.node_for(patient.pod, [RemovePod(pod) for pod in leavers])
         if node is None:
             continue
-        cure = _moved(patient, leavers, node) or _removed(leavers, node)
+        cure = _moved(patient, leavers, node) or _removed(patient, leavers, node)
         if left[cure.kind]:
             left[cure.kind] -= 1
             yield cure
@@ -167,7 +167,9 @@ def _moved(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure | None:
                 return None
             moves.append(MovePod(pod, target))
     text = " and ".join(f"move {move.pod.key} from {move.pod.spec.node_name} to {move.node}" for move in moves)
-    return patient.cured("move", text, MOVE + ANOTHER_MOVE * (len(moves) - 1), *moves)
+    broken = _broken_budgets(patient, leavers)
+    cure = patient.cured("move", text, MOVE + ANOTHER_MOVE * (len(moves) - 1) + BROKEN_BUDGET * broken, *moves)
+    return None if cure is None else replace(cure, broken_budgets=broken)
 
 
 def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | None:
@@ -181,8 +183,14 @@ def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | Non
     return decision.node if isinstance(decision, Placement) else None
 
 
-def _removed(leavers: Sequence[Pod], node: str) -> Cure:
+def _removed(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure:
     text = f"remove {' and '.join(pod.key for pod in leavers)} from {node}"
     edits: tuple[Edit, ...] = tuple(RemovePod(pod) for pod in leavers)
-    victims = tuple(pod.key for pod in leavers)
-    return Cure("remove", text, node, REMOVE_POD + ANOTHER_MOVE * (len(leavers) - 1), edits, victims)
+    broken = _broken_budgets(patient, leavers)
+    cost = REMOVE_POD + ANOTHER_MOVE * (len(leavers) - 1) + BROKEN_BUDGET * broken
+    return Cure("remove", text, node, cost, edits, tuple(pod.key for pod in leavers), broken)
+
+
+def _broken_budgets(patient: Patient, leavers: Sequence[Pod]) -> int:
+    """How many of the pods a disruption budget protects, if all of them leave."""
+    return len(split_by_budget(leavers, budgets_of(patient.trials.cluster))[0])

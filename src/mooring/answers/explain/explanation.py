@@ -155,9 +155,9 @@ def _amount(resource: str, wants: int, free: int, node: str) -> str:
 
 
 def _evicts(cure: Cure) -> str:
-    if not cure.victims:
-        return "-"
     broken = f" ({cure.broken_budgets} against a disruption budget)" if cure.broken_budgets else ""
+    if not cure.victims:
+        return f"moves{broken}" if broken else "-"
     more = f" and {len(cure.victims) - 3} more" if len(cure.victims) > 3 else ""
     return f"{', '.join(cure.victims[:3])}{more}{broken}"
 
