@@ -131,6 +131,23 @@ def test_arrivals_are_a_file_or_a_list_of_entries(tmp_path: Path) -> None:
     assert mooring.simulate(ALL, arrivals=entries, until="5s", story="pod-1").story is not None
 
 
+def test_a_generated_day_is_a_file_or_a_dictionary(tmp_path: Path) -> None:
+    plan = {"pods": 50, "over": "1h", "templates": 5, "nodes": [{"name": "g", "count": 4}]}
+    path = tmp_path / "plan.yaml"
+    path.write_text(json.dumps(plan))
+    reports = [mooring.simulate(generate=given) for given in (plan, path, str(path))]
+    assert reports[0] == reports[1] == reports[2]
+    assert (reports[0].arrived, reports[0].simulated_s, reports[0].placements) == (50, 3600, {})
+    assert reports[0].nodes == ["g-0", "g-1", "g-2", "g-3"]
+    both = mooring.simulate(NODES, generate=plan, until="10m")
+    assert (both.simulated_s, len(both.nodes)) == (600, 6), "the nodes of the cluster are there too"
+
+
+def test_a_plan_that_cannot_be_used_is_raised() -> None:
+    with pytest.raises(ValueError, match=r"^pods: Required value: the number of pods that arrive$"):
+        mooring.simulate(NODES, generate={})
+
+
 def test_a_day_notes_what_decides_nothing() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     assert mooring.simulate([ALL, secret], arrivals=[]).notes == [
@@ -153,6 +170,13 @@ def test_what_makes_no_sense_is_refused() -> None:
         ValueError, match=r"^explain: cannot be used with arrivals; story shows what happened to a pod$"
     ):
         mooring.simulate(ALL, arrivals=[], explain="web")  # type: ignore[call-overload]
+
+    with pytest.raises(
+        ValueError, match=r"^explain: cannot be used with generate; story shows what happened to a pod$"
+    ):
+        mooring.simulate(generate={}, explain="web")  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match=r"^generate: cannot be used with arrivals; choose one of the two$"):
+        mooring.simulate(ALL, arrivals=[], generate={})  # type: ignore[call-overload]
 
 
 def test_the_package_has_nothing_else_to_offer() -> None:

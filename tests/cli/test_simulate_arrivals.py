@@ -9,7 +9,7 @@ from command import mooring, write
 
 from build import a_node, a_pod
 from mooring.cli import day_report
-from mooring.cli.day_report import show_seconds
+from mooring.sim.results import show_seconds
 
 ARRIVALS = """\
 - {at: 0s, run: 10s, name: first, cpu: 2}

@@ -3,22 +3,24 @@
 They read the same input as the commands, but raise all problems at once instead of printing them.
 """
 
-import os
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
+from mooring.answers.compare.comparing import Configs, compare
+from mooring.answers.compare.comparison import Comparison
 from mooring.answers.cures.search import DECISIONS
 from mooring.answers.explain.explain import explain, explain_workload
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
+from mooring.answers.given_loads import arrivals_from, plan_from
 from mooring.answers.loaded_cluster import Config, LoadedCluster, Objects, Plugins, Source, Written
 from mooring.answers.loaded_cluster import load as load_cluster
 from mooring.answers.owners import pods_of_workload, workload_kind
 from mooring.answers.settled import settled
-from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.sim.day import Day, DayReport
+from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.input_errors import InputError
-from mooring.sim.reading.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
+from mooring.sim.reading.arrivals import ArrivalsError, parse_duration
 from mooring.sim.results import Report
 from mooring.sim.simulated_cluster import count
 from mooring.sim.simulation import UNTIL_NS, Simulation
@@ -53,6 +55,34 @@ class QuestionedCluster:
         pods = pods_of_workload(self.loaded, workload, own, namespace)
         return explain_workload(self.loaded, pods, f"{workload} {name}", cures=cures, decisions=decisions)
 
+    def compare(
+        self,
+        configs: Configs = (),
+        *,
+        vary: Mapping[str, Sequence[Any]] | None = None,
+        arrivals: Source | Sequence[Written] | None = None,
+        generate: Source | Written | None = None,
+        until: float | str | None = None,
+        prices: Source | Mapping[str, float] | None = None,
+        processes: int | None = None,
+        dask: str | None = None,
+        results: Source | None = None,
+    ) -> Comparison:
+        """The cluster under several configurations, seeds and loads, side by side; `answers.compare.comparing.compare` says
+        what the arguments mean."""
+        return compare(
+            self.loaded,
+            configs,
+            vary=vary,
+            arrivals=arrivals,
+            generate=generate,
+            until=until,
+            prices=prices,
+            processes=processes,
+            dask=dask,
+            results=results,
+        )
+
 
 def load(objects: Objects, config: Config | None = None, plugins: Plugins = ()) -> QuestionedCluster:
     """A cluster to ask questions about.
@@ -75,6 +105,7 @@ def simulate(
     *,
     story: str | None = None,
     arrivals: None = None,
+    generate: None = None,
     until: float | str | None = None,
 ) -> Report: ...
 
@@ -88,18 +119,34 @@ def simulate(
     *,
     story: str | None = None,
     arrivals: Source | Sequence[Written],
+    generate: None = None,
+    until: float | str | None = None,
+) -> DayReport: ...
+
+
+@overload
+def simulate(
+    objects: Objects = (),
+    config: Config | None = None,
+    explain: None = None,
+    plugins: Plugins = (),
+    *,
+    story: str | None = None,
+    arrivals: None = None,
+    generate: Source | Written,
     until: float | str | None = None,
 ) -> DayReport: ...
 
 
 def simulate(
-    objects: Objects,
+    objects: Objects = (),
     config: Config | None = None,
     explain: str | Sequence[str] | None = None,
     plugins: Plugins = (),
     *,
     story: str | None = None,
     arrivals: Source | Sequence[Written] | None = None,
+    generate: Source | Written | None = None,
     until: float | str | None = None,
 ) -> Report | DayReport:
     """Place all pending pods of a cluster and report where each went; or let pods arrive over time.
@@ -109,23 +156,34 @@ def simulate(
     one whose story is to be told. `plugins` are registered beside those of Mooring, for a `config` that enables them.
 
     `arrivals` is a file, or a list of entries as such a file has them (docs/simulation.md); the report is then one of
-    waiting times and utilisation. `until` ends the simulation: seconds of the simulated clock, or a duration ("24h").
+    waiting times and utilisation. `generate` is a plan of a generated day, as a file or as a dictionary of its form; such a
+    report names no pods. `until` ends the simulation: seconds of the simulated clock, or a duration ("24h").
 
-    Raises InputError with every problem of the objects, ArrivalsError with those of the arrivals, ConfigError for the
-    configuration, NoSuchPod for a pod that is not there.
+    Raises InputError with every problem of the objects, ArrivalsError with those of the arrivals, LoadPlanError with those
+    of the plan, ConfigError for the configuration, NoSuchPod for a pod that is not there.
     """
     until_ns = _until(until)
-    if arrivals is not None and explain is not None:
-        raise ValueError("explain: cannot be used with arrivals; story shows what happened to a pod")
+    _check_use(explain, arrivals, generate)
     cluster = load_cluster(objects, config, plugins)
     items, settings = cluster.objects, (cluster.config, cluster.registry, cluster.gates)
-    if arrivals is None:
-        simulation = Simulation(items, *settings)
-        report: Report | DayReport = simulation.run(explain, None, story, UNTIL_NS if until_ns is None else until_ns)
+    if generate is not None:
+        made = GeneratedLoad(plan_from(generate), items)
+        day = Day([*items, *made.nodes], made, *settings, names_placements=False)
+        report: Report | DayReport = day.run(made.over_ns if until_ns is None else until_ns, None, story)
+    elif arrivals is not None:
+        report = Day(items, arrivals_from(arrivals, items), *settings).run(until_ns, None, story)
     else:
-        report = Day(items, _arrivals(arrivals, items), *settings).run(until_ns, None, story)
+        report = Simulation(items, *settings).run(explain, None, story, UNTIL_NS if until_ns is None else until_ns)
     report.notes = [*cluster.notes, *report.notes]
     return report
+
+
+def _check_use(explain: object, arrivals: object, generate: object) -> None:
+    if arrivals is not None and generate is not None:
+        raise ValueError("generate: cannot be used with arrivals; choose one of the two")
+    over_time = "arrivals" if arrivals is not None else "generate" if generate is not None else ""
+    if over_time and explain is not None:
+        raise ValueError(f"explain: cannot be used with {over_time}; story shows what happened to a pod")
 
 
 def _until(until: float | str | None) -> int | None:
@@ -133,9 +191,3 @@ def _until(until: float | str | None) -> int | None:
     if until is not None and until_ns is None:
         raise ValueError(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
     return until_ns
-
-
-def _arrivals(arrivals: Source | Sequence[Written], objects: Sequence[KubeObject]) -> list[Arrival]:
-    if isinstance(arrivals, str | os.PathLike):
-        return read_arrivals(os.fspath(arrivals), objects)
-    return arrivals_of(arrivals, objects)

@@ -11,7 +11,7 @@ from mooring.cli.report import SHOWN_ALWAYS, evictions_as_json, format_table, st
 from mooring.model.quantity import show_bytes
 from mooring.sim.day import DayReport, Waits
 from mooring.sim.gauge import Span
-from mooring.sim.results import show_time
+from mooring.sim.results import show_seconds, show_time
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
@@ -175,17 +175,3 @@ def _spread(report: DayReport) -> str:
         return nodes
     low, high = min(counts), max(counts)
     return f"{nodes} ({low if low == high else f'{low} to {high}'} on each)"
-
-
-def show_seconds(seconds: float | None) -> str:
-    """A duration for people: 16ms, 3.2s, 4m00s, 25h00m; a dash for None."""
-    if seconds is None:
-        return "-"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f}ms"
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m{rest:02}s"
-    return f"{minutes // 60}h{minutes % 60:02}m"

@@ -124,11 +124,14 @@ class Day:
         gates: Mapping[str, bool] | None = None,
         *,
         names_placements: bool = True,
+        seed: int | None = None,
     ) -> None:
         self._parts = PartTimes(_PARTS)
         self._stream = ListedArrivals(arrivals) if isinstance(arrivals, Sequence) else arrivals
         namespaces = missing_namespaces([*objects, *self._stream.pods()])
-        self._simulated = SimulatedCluster([*objects, *namespaces], config, registry, records=False, gates=gates)
+        self._simulated = SimulatedCluster(
+            [*objects, *namespaces], config, registry, records=False, gates=gates, seed=seed
+        )
         self._driver = self._simulated.driver
         self._begin_ns = self._simulated.clock.now_ns()
         self._planned = len(self._simulated.pending) + len(self._stream)
@@ -148,10 +151,16 @@ class Day:
         """The time of the last arrival or end of a pod, and the number of attempts until then."""
         self._was_stopped = False
         self._file: StayFile | None = None
+        self.on_reading: Callable[[], None] | None = None
+        """Called each time before the clock moves, and at the end: what it finds holds until the next call."""
         self._gauge = UtilisationGauge(self._driver)
         self._driver.on_bound = self._bound
         self._simulated.on_evicted = self._evicted
         self._parts.lap("set-up")
+
+    @property
+    def simulated(self) -> SimulatedCluster:
+        return self._simulated
 
     def run(
         self,
@@ -172,6 +181,10 @@ class Day:
                 on_progress(self._arrived, self._planned)
         return self._report(told)
 
+    def pending_keys(self) -> list[str]:
+        """The pods that are there and have no node, in the order of their arrival."""
+        return [stay.arrival.pod.key for stay in self._stays.values() if stay.bound_ns is None]
+
     def _find(self, name: str) -> Pod:
         candidates = self._stream.candidates(name)
         return self._simulated.find(name, candidates, len(self._stream) - len(candidates))
@@ -186,7 +199,7 @@ class Day:
             self._let_happen(planned_ns)
             self._moved_ns, self._moved_attempts = now_ns, self._simulated.scheduler.attempts
             return True
-        self._gauge.read()  # before time passes
+        self._read()  # before time passes
         self._parts.lap("utilisation")
         if driver.attempt_once() is not None:
             self._parts.lap("queue and binding")
@@ -196,6 +209,11 @@ class Day:
         driver.jump((end_ns or now_ns) if is_over or next_ns is None else next_ns)
         self._parts.lap("backoffs")
         return not is_over
+
+    def _read(self) -> None:
+        self._gauge.read()
+        if self.on_reading is not None:
+            self.on_reading()
 
     def _is_stuck(self, now_ns: int) -> bool:
         """Whether only attempts without success would follow."""
@@ -276,7 +294,7 @@ class Day:
     def _report(self, told: Pod | None) -> DayReport:
         """The results at the end."""
         simulated = self._simulated
-        self._gauge.read()
+        self._read()
         self._write_rest()
         self._parts.move("queue and binding", "decisions", simulated.deciding_ns)
         report = DayReport(

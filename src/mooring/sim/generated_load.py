@@ -120,9 +120,14 @@ class GeneratedLoad:
         """A pod of each template, for what depends on the template alone: namespaces."""
         return [template.pod for template in self.templates]
 
+    def counts(self) -> list[int]:
+        """How many pods of each template arrive."""
+        counts: list[int] = np.bincount(self.which, minlength=len(self.templates)).tolist()
+        return counts
+
     def candidates(self, name: str) -> list[Pod]:
         """The pods that arrive with this `namespace/name` or `name`; the first of each template if there is none."""
-        counts = np.bincount(self.which, minlength=len(self.templates)).tolist()
+        counts = self.counts()
         stem, _, number = name.rpartition("-")
         there = [pod for pod, count in zip(self.pods(), counts, strict=True) if _is_number_below(number, count)]
         found = [_numbered(pod, number) for pod in there if stem in (pod.name, pod.key)]

@@ -119,6 +119,20 @@ def show_time(time_ns: int) -> str:
     return f"{hours:02}:{minutes:02}:{seconds:02}.{below_ns // 1_000_000:03}"
 
 
+def show_seconds(seconds: float | None) -> str:
+    """A duration for people: 16ms, 3.2s, 4m00s, 25h00m; a dash for None."""
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02}s"
+    return f"{minutes // 60}h{minutes % 60:02}m"
+
+
 # ---- results
 
 
@@ -151,6 +165,8 @@ class PodResult:
     nominated: str = ""
     """The nominated node of a pending pod."""
     attempts: int = 0
+    waited_s: float | None = None
+    """From the beginning until it was bound, on the simulated clock; None if it was not."""
 
 
 @dataclass(slots=True)

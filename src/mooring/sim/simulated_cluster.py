@@ -16,13 +16,14 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.framework.status import describe
+from mooring.kit.choice import mix
 from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem, Problems, show
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.decide import DecideOptions, deciding
+from mooring.scheduler.decide import DecideOptions, by_seed, deciding, lowest_name
 from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
@@ -53,14 +54,17 @@ class SimulatedCluster:
         *,
         records: bool = True,
         gates: Mapping[str, bool] | None = None,
+        seed: int | None = None,
     ) -> None:
+        """Of nodes with the same score the one with the lowest name is taken; with a `seed` any of them, as it says."""
         self.clock = VirtualClock(START_NS)
         self.stories = Stories(self.clock, only="")
         """Collects for no pod until `stories.only` names one."""
         self.unasked = tuple(config.extenders)
         """The extenders of the configuration; a simulation calls none and says so in its report."""
         offline = msgspec.structs.replace(config, extenders=[])
-        options = DecideOptions(record=records)
+        options = DecideOptions(lowest_name if seed is None else by_seed, record=records)
+        self._seed = 0 if seed is None else mix(seed)
         self.scheduler = build_scheduler(
             offline, self.clock, registry, options, self.stories.tell, self._report, gates=gates
         )
@@ -148,7 +152,7 @@ class SimulatedCluster:
         if pod.key in self.explained:
             options = replace(options, explain=True)
         begin_ns = perf_counter_ns()
-        decision = yield from deciding(runner, pod, cluster, options, seed, interested)
+        decision = yield from deciding(runner, pod, cluster, options, self._seed + seed, interested)
         self.deciding_ns += perf_counter_ns() - begin_ns
         return self._remember(pod, decision)
 

@@ -52,13 +52,22 @@ class Simulation:
         config: KubeSchedulerConfiguration,
         registry: Registry | None = None,
         gates: Mapping[str, bool] | None = None,
+        seed: int | None = None,
     ) -> None:
-        self._simulated = SimulatedCluster(objects, config, registry, gates=gates)
+        self._simulated = SimulatedCluster(objects, config, registry, gates=gates, seed=seed)
         self._driver = self._simulated.driver
+        self._begin_ns = self._simulated.clock.now_ns()
+        self._bound_ns: dict[str, int] = {}
+        """When pods were bound, by key, since the beginning."""
+        self._driver.on_bound = self._bound
         self._placed_before = {pod.id for pod in self.cluster.nodes.pods()}
         self._attempts: dict[str, int] = {}
         """By key, in the order of the first attempt."""
         self._was_stopped = False
+
+    @property
+    def simulated(self) -> SimulatedCluster:
+        return self._simulated
 
     @property
     def cluster(self) -> Cluster:
@@ -128,6 +137,9 @@ class Simulation:
                 return False
         return True
 
+    def _bound(self, pod: Pod) -> None:
+        self._bound_ns[pod.key] = self._simulated.clock.now_ns() - self._begin_ns
+
     # ---- What became of the pods
 
     def _results(self) -> list[PodResult]:
@@ -141,6 +153,8 @@ class Simulation:
                 eviction = evicted[pod.key]
                 result.fate, result.message = Fate.PREEMPTED, f"preempted by {eviction.preemptor} on {eviction.node}"
             result.attempts = self._attempts.get(pod.key, 0)
+            if pod.key in self._bound_ns:
+                result.waited_s = self._bound_ns[pod.key] / NS_PER_S
             results.append(result)
         return results
 

@@ -1,0 +1,259 @@
+"""The question of `mooring compare`: how do several configurations do on the same cluster?"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from mooring.answers.compare.comparison import NODES, ComparedRun, Comparison, MovedPod
+from mooring.answers.compare.dask_workers import run_on_dask
+from mooring.answers.compare.node_use import prices_of, read_prices
+from mooring.answers.compare.placements import PlacementTable, unpack
+from mooring.answers.compare.results_file import open_results
+from mooring.answers.compare.run import RunInputs, RunResult
+from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
+from mooring.answers.compare.version import mooring_version
+from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes
+from mooring.answers.given_loads import arrivals_from, plan_from
+from mooring.answers.loaded_cluster import Config, LoadedCluster, Source, Written
+from mooring.framework import config as configuration
+from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
+from mooring.framework.registry import Registry
+from mooring.model.pod import Pod
+from mooring.scheduler.assembly import all_plugins, build_runners
+from mooring.sim.reading.arrivals import Arrival, parse_duration
+from mooring.sim.reading.load_plan import LoadPlan
+
+DEFAULT, CLUSTER = "default", "cluster"
+"""Names of configurations that are no files: the built-in one, and the one that the cluster was loaded with."""
+LISTED_NODES = 1_000_000
+"""How many nodes `differences` has in all, pods times runs. What is beyond is counted, but not listed."""
+
+COMPARED_NODES = 50_000_000
+"""How many nodes are compared, pods times runs: 4 bytes each. Of more, only digests of the placements are."""
+
+AnyConfig = Config | KubeSchedulerConfiguration
+Configs = Sequence[AnyConfig | tuple[str, AnyConfig]] | Mapping[str, AnyConfig]
+
+
+def compare(
+    cluster: LoadedCluster,
+    configs: Configs = (),
+    *,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    arrivals: Source | Sequence[Written] | Sequence[Arrival] | None = None,
+    generate: Source | Written | LoadPlan | None = None,
+    until: float | str | None = None,
+    prices: Source | Mapping[str, float] | None = None,
+    processes: int | None = None,
+    dask: str | None = None,
+    results: Source | None = None,
+    on_progress: Progress | None = None,
+) -> Comparison:
+    """Run the same cluster under several configurations.
+
+    `configs` are files or dictionaries, with names if they are in a dictionary; "default" is the built-in configuration and
+    "cluster", which counts if none is named, that of the cluster. `vary` has lists of values for fields of the configuration,
+    named by their path (`{"percentageOfNodesToScore": [10, 100]}`), for `seed` (which node is taken among equals) and for
+    `load` (how many pods arrive, as a multiple); every combination is a run.
+
+    `arrivals` and `generate` are as in `mooring.simulate`; without them all pending pods arrive at once. `prices` an hour are
+    by instance type or node. `processes` is how many processes make the runs (None: one for each core if that is worth it),
+    `dask` the address of a Dask cluster that makes them. `results` is a file, CSV or Parquet, that gets a row for each run;
+    runs that it has are not made again.
+
+    Raises UnusablePlan, ConfigError, InputError, ArrivalsError, LoadPlanError, UnusableResults and RunFault, all of which are
+    a ValueError.
+    """
+    if arrivals is not None and generate is not None:
+        raise UnusablePlan("generate: cannot be used with arrivals; choose one of the two")
+    inputs = RunInputs(
+        cluster.objects,
+        None if arrivals is None else _arrivals(arrivals, cluster),
+        generate if generate is None or isinstance(generate, LoadPlan) else plan_from(generate),
+        cluster.gates,
+        tuple(dict.fromkeys(cluster.registry.files.values())),
+        _until_ns(until),
+        _prices(prices),
+        cluster.registry,
+    )
+    named = [*_named_configs(configs, cluster)]
+    plans = plan_runs(named, vary or {}, cluster.gates, inputs.is_day)
+    _check(plans, inputs)
+    sweep = _Sweep(inputs, plans, processes, dask, on_progress or _be_silent)
+    return _answer(inputs, plans, sweep.run(None if results is None else os.fspath(results)), sweep.notes)
+
+
+def _be_silent(done: float, total: int) -> None:
+    pass
+
+
+# ---- inputs
+
+
+def _arrivals(given: Source | Sequence[Written] | Sequence[Arrival], cluster: LoadedCluster) -> list[Arrival]:
+    if isinstance(given, str | os.PathLike):
+        return arrivals_from(given, cluster.objects)
+    made = [item for item in given if isinstance(item, Arrival)]
+    return made or arrivals_from([item for item in given if not isinstance(item, Arrival)], cluster.objects)
+
+
+def _until_ns(until: float | str | None) -> int | None:
+    until_ns = parse_duration(until)
+    if until is not None and until_ns is None:
+        raise UnusablePlan(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
+    return until_ns
+
+
+def _prices(prices: Source | Mapping[str, float] | None) -> dict[str, float] | None:
+    if prices is None:
+        return None
+    return read_prices(os.fspath(prices)) if isinstance(prices, str | os.PathLike) else prices_of(prices)
+
+
+def _named_configs(configs: Configs, cluster: LoadedCluster) -> Iterator[tuple[str, KubeSchedulerConfiguration]]:
+    listed = [*configs.items()] if isinstance(configs, Mapping) else configs or (CLUSTER,)
+    for i, each in enumerate(listed, 1):
+        name, config = each if isinstance(each, tuple) else (_name(each, i), each)
+        yield name, _configuration(config, cluster)
+
+
+def _name(config: AnyConfig, number: int) -> str:
+    return config_name(os.fspath(config)) if isinstance(config, str | os.PathLike) else f"config-{number}"
+
+
+def config_name(path: str) -> str:
+    """A file is known by its name without folder and ending."""
+    return path if path in (DEFAULT, CLUSTER) else PurePath(path).stem or path
+
+
+def _configuration(config: Config | KubeSchedulerConfiguration, cluster: LoadedCluster) -> KubeSchedulerConfiguration:
+    if isinstance(config, KubeSchedulerConfiguration):
+        return config
+    if isinstance(config, Mapping):
+        return configuration.from_object(config, feature_gates=cluster.gates)
+    if config == CLUSTER:
+        return cluster.config
+    if config == DEFAULT:
+        return configuration.default(feature_gates=cluster.gates)
+    with open(config, "rb") as file:
+        return configuration.load(file.read(), os.fspath(config), feature_gates=cluster.gates)
+
+
+def _check(plans: Sequence[RunPlan], inputs: RunInputs) -> None:
+    """Build every profile and find all prices now: a sweep should not fail after an hour. Raises ConfigError, InputError."""
+    _ = inputs.node_prices
+    built: set[str] = set()
+    for plan in plans:
+        if plan.config_digest not in built:
+            built.add(plan.config_digest)
+            try:
+                build_runners(plan.config, inputs.own_registry, gates=inputs.gates)
+            except ConfigError as error:
+                error.source = plan.name
+                raise
+
+
+# ---- runs
+
+
+@dataclass(slots=True)
+class _Sweep:
+    """Makes the runs that are not done yet."""
+
+    inputs: RunInputs
+    plans: Sequence[RunPlan]
+    processes: int | None
+    dask: str | None
+    on_progress: Progress
+    notes: tuple[str, ...] = ()
+
+    def run(self, results: str | None) -> list[RunResult]:
+        """The results in the order of the plans. Raises UnusableResults, RunFault."""
+        version = mooring_version()
+        common = self.inputs.digest(version) if results is not None or self.dask is not None else ""
+        digests = [plan.digest(common) for plan in self.plans]
+        with open_results(results, set(digests)) as file:
+            left = [i for i, digest in enumerate(digests) if digest not in file.done]
+            found = {i: file.done[digest] for i, digest in enumerate(digests) if digest in file.done}
+            for place, result in self._made([self.plans[i] for i in left], common):
+                i = left[place]
+                file.write(digests[i], self.plans[i], result, version)
+                found[i] = result
+        return [found[i] for i in range(len(self.plans))]
+
+    def _made(self, plans: Sequence[RunPlan], common: str) -> Iterable[tuple[int, RunResult]]:
+        if not plans:
+            return ()
+        processes = self._processes(len(plans))
+        if self.dask is not None:
+            return run_on_dask(self.inputs, plans, self.on_progress, self.dask, common)
+        if processes > 1:
+            return run_in_processes(self.inputs, plans, self.on_progress, processes)
+        return run_here(self.inputs, plans, self.on_progress)
+
+    def _processes(self, runs: int) -> int:
+        """How many processes to use. Plugins that are not in a file exist in this process only."""
+        if not _is_portable(self.inputs.own_registry):
+            if self.dask is not None:
+                raise UnusablePlan("dask: plugins must come from files, because other machines do not have the classes")
+            if self.processes != 1:
+                self.notes = ("the runs were made in one process, because plugins are not from files",)
+            return 1
+        if self.processes is not None:
+            return self.processes
+        is_small = self.inputs.pods_per_run() * runs < WORTH_A_PROCESS
+        return 1 if is_small else os.cpu_count() or 1
+
+
+def _is_portable(registry: Registry) -> bool:
+    """Whether another process can build the same registry: from what is installed, and from files."""
+    installed = all_plugins()
+    return all(name in installed or name in registry.files for name in registry)
+
+
+# ---- the answer
+
+
+def _answer(
+    inputs: RunInputs, plans: Sequence[RunPlan], results: Sequence[RunResult], notes: Sequence[str]
+) -> Comparison:
+    listed = LISTED_NODES // len(plans)
+    moved, differing, differences = _differences(inputs, results, listed)
+    runs = [
+        ComparedRun(plan, result.figures, result.placements_digest, None if moved is None else moved[i])
+        for i, (plan, result) in enumerate(zip(plans, results, strict=True))
+    ]
+    unit = ("price" if inputs.is_day else "price an hour") if inputs.node_prices else NODES
+    said = [*notes, *_run_notes(runs)]
+    if moved is None:
+        said.append("there are so many pods that only digests of their placements were kept")
+    elif len(differences) < differing:
+        said.append(f"differences has {len(differences)} of {differing} pods")
+    return Comparison(runs, differences, None if moved is None else differing, unit, said)
+
+
+def _differences(
+    inputs: RunInputs, results: Sequence[RunResult], most: int
+) -> tuple[list[int] | None, int, list[MovedPod]]:
+    """For each run how many pods it places otherwise than the first, or None if only digests are known; how many pods
+    differ; and so many of them."""
+    cells = sum(result.figures.pods for result in results)
+    if cells > COMPARED_NODES or any(not result.placements for result in results):
+        return None, 0, []
+    before = {item.key: item.spec.node_name for item in inputs.objects if isinstance(item, Pod) and item.spec.node_name}
+    table = PlacementTable(before)
+    for result in results:
+        table.add(unpack(result.placements))
+    count, moved = table.differences(most)
+    return table.moved(), count, [MovedPod(pod, nodes) for pod, nodes in moved]
+
+
+def _run_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
+    """What runs say, once; with the run where not all say the same."""
+    for note in dict.fromkeys(note for run in runs for note in run.figures.notes):
+        saying = [run.plan.name for run in runs if note in run.figures.notes]
+        yield (
+            note if len(saying) == len(runs) else f"{', '.join(saying[:3])}{', ...' if len(saying) > 3 else ''}: {note}"
+        )

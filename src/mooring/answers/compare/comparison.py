@@ -1,0 +1,236 @@
+"""The answer of `mooring compare`: runs side by side, and the pods that go to other nodes."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import msgspec
+
+from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.compare.figures import COMPARED, RunFigures, best_runs, flat_figures
+from mooring.answers.compare.run_plan import RunPlan
+from mooring.sim.results import show_seconds
+from mooring.sim.simulated_cluster import count, some
+
+RUNS_SHOWN = 6
+"""With more runs than this the nodes of pods are shown only on request: each run is a column."""
+NODES = "nodes"
+"""The unit of costs without prices."""
+
+MAIN = (
+    "placed",
+    "pending",
+    "preempted",
+    "attempts",
+    "waits.p50Seconds",
+    "waits.p99Seconds",
+    "utilisation.cpu.mean",
+    "utilisation.memory.mean",
+    "fragmentation.cpu",
+    "fragmentation.memory",
+    "nodesUsed",
+    "nodeHours",
+    "cost",
+)
+"""The figures of the first table; another one, on request, has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """A run with its figures."""
+
+    plan: RunPlan
+    figures: RunFigures
+    placements_digest: str
+    moved: int | None
+    """How many pods have another node than in the first run; None if only digests are known."""
+
+    def content(self, first: "ComparedRun") -> dict[str, Any]:
+        return {
+            "name": self.plan.name,
+            "config": self.plan.config_name,
+            "configDigest": self.plan.config_digest,
+            "seed": self.plan.seed,
+            "load": self.plan.load,
+            "vary": json.loads(json.dumps(dict(self.plan.vary), default=str)),
+            "figures": msgspec.to_builtins(self.figures),
+            "difference": self.difference(first),
+            "moved": self.moved,
+            "placementsDigest": self.placements_digest,
+        }
+
+    def difference(self, first: "ComparedRun") -> dict[str, float | None]:
+        """By figure: this run minus the first; None where one of them has no such figure."""
+        own, other = flat_figures(self.figures), flat_figures(first.figures)
+        pairs = {path: (own[path], other[path]) for path in COMPARED}
+        return {path: None if a is None or b is None else _rounded(a - b) for path, (a, b) in pairs.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPod:
+    """A pod whose node is not the same in all runs that have the pod."""
+
+    pod: str
+    nodes: list[str | None]
+    """By run; None where the pod has no node in the end, or where the run does not have the pod."""
+
+
+@dataclass(repr=False)
+class Comparison(ClusterAnswer):
+    """Several runs of the same cluster."""
+
+    kind: ClassVar[str] = "Comparison"
+
+    runs: list[ComparedRun]
+    differences: list[MovedPod] = field(default_factory=list)
+    differing: int | None = 0
+    """How many pods differ; more than `differences` has if that was cut. None if only digests are known."""
+    cost_unit: str = NODES
+    """`nodes`; `price an hour`, of the nodes in use; or `price`, of the time that they were in use."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether the placements of two runs with the same load differ."""
+        if self.differing is not None:
+            return self.differing > 0
+        digests = {(run.plan.load, run.placements_digest) for run in self.runs}
+        return len(digests) > len({run.plan.load for run in self.runs})
+
+    def best(self) -> dict[str, dict[str, object]]:
+        """By figure: the best value, and the runs that have it."""
+        return best_runs({run.plan.name: run.figures for run in self.runs})
+
+    # ---- the form of an answer
+
+    def summary(self) -> list[str]:
+        pods = max(run.figures.pods for run in self.runs)
+        told = f"{count(len(self.runs), 'run')} of {count(pods, 'pod')}"
+        if self.differing is None:
+            outcome = "the placements differ" if self.is_different else "the placements are the same"
+        elif self.differing:
+            outcome = f"{count(self.differing, 'pod')} {'has' if self.differing == 1 else 'have'} different nodes"
+        else:
+            outcome = "every pod has the same node in all of them"
+        return [f"{told}: {outcome}.", *self._winners(), *(f"Note: {note}." for note in self.notes)]
+
+    def _winners(self) -> Iterator[str]:
+        """Which run is best by which figures, where one is."""
+        by_run: dict[str, list[str]] = {}
+        for path, best in self.best().items():
+            names = best["runs"]
+            is_shown = path != "cost" or self.cost_unit != NODES
+            if is_shown and isinstance(names, list) and len(names) == 1:
+                shown = _shown(path, best["value"])
+                by_run.setdefault(names[0], []).append(f"{COMPARED[path][0].lower()} ({shown})")
+        if len(by_run) <= RUNS_SHOWN:
+            for name, figures in by_run.items():
+                yield f"Best in {some(figures, 6)}: {name}."
+
+    def tables(self) -> list[AnswerTable]:
+        names = [run.plan.name for run in self.runs]
+        moved = [(each.pod, *(node or "-" for node in each.nodes)) for each in self.differences]
+        return [
+            self._figures("Runs, with the difference to the first", MAIN),
+            AnswerTable("Pods with different nodes", ("pod", *names), moved, is_detail=len(names) > RUNS_SHOWN),
+            self._figures("All figures", tuple(COMPARED), is_detail=True),
+            AnswerTable("Best by figure", ("figure", "value", "runs"), [*self._best_rows()], is_detail=True),
+            AnswerTable("Waiting times by priority", _WAIT_COLUMNS, [*self._wait_rows()], is_detail=True),
+            AnswerTable("Utilisation", ("run", "resource", "mean", "peak"), [*self._use_rows()], is_detail=True),
+        ]
+
+    def content(self) -> dict[str, Any]:
+        names = [run.plan.name for run in self.runs]
+        return {
+            "runs": [run.content(self.runs[0]) for run in self.runs],
+            "placementsDiffer": self.is_different,
+            "differing": self.differing,
+            "differences": [
+                {"pod": each.pod, "nodes": dict(zip(names, each.nodes, strict=True))} for each in self.differences
+            ],
+            "best": self.best(),
+            "costUnit": self.cost_unit,
+            "notes": self.notes,
+        }
+
+    # ---- tables
+
+    def _figures(self, title: str, paths: tuple[str, ...], is_detail: bool = False) -> AnswerTable:
+        """A row for each run; figures that no run has are left out, and so are costs that are only numbers of nodes."""
+        flat = [flat_figures(run.figures) for run in self.runs]
+        shown = [path for path in paths if any(each[path] is not None for each in flat)]
+        shown = [path for path in shown if path != "cost" or self.cost_unit != NODES]
+        rows = [
+            (run.plan.name, *(_cell(path, each[path], flat[0][path], i) for path in shown), self._moved(run))
+            for i, (run, each) in enumerate(zip(self.runs, flat, strict=True))
+        ]
+        return AnswerTable(title, ("run", *(COMPARED[path][0].lower() for path in shown), "moved"), rows, is_detail)
+
+    def _moved(self, run: ComparedRun) -> object:
+        if run.moved is not None:
+            return run.moved
+        return "-" if run.placements_digest == self.runs[0].placements_digest else "some"
+
+    def _best_rows(self) -> Iterator[tuple[object, ...]]:
+        for path, best in self.best().items():
+            names = best["runs"]
+            assert isinstance(names, list)
+            yield COMPARED[path][0].lower(), _shown(path, best["value"]), some(names)
+
+    def _wait_rows(self) -> Iterator[tuple[object, ...]]:
+        for run in self.runs:
+            for each in run.figures.waits_by_priority:
+                waits = each.waits
+                times = (waits.p50_seconds, waits.p95_seconds, waits.p99_seconds, waits.max_seconds)
+                shown = (show_seconds(time_s) for time_s in times)
+                yield run.plan.name, each.priority, each.bound, *shown, each.pending, each.preempted
+
+    def _use_rows(self) -> Iterator[tuple[object, ...]]:
+        for run in self.runs:
+            for name, use in run.figures.utilisation.items():
+                yield run.plan.name, name, _percent(use.mean), _percent(use.peak)
+
+
+_WAIT_COLUMNS = ("run", "priority", "bound", "p50", "p95", "p99", "max", "pending", "preempted")
+
+
+# ---- cells
+
+
+def _rounded(value: float) -> float:
+    """Differences of figures without the noise of the last bits."""
+    return round(value, 9)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+_FORMS: Mapping[str, Callable[[float], str]] = {
+    "waits": show_seconds,
+    "utilisation": _percent,
+    "fragmentation": _percent,
+}
+"""How figures are shown, by the first step of their path."""
+
+
+def _form(path: str) -> Callable[[float], str]:
+    return _FORMS.get(path.partition(".")[0], _number)
+
+
+def _shown(path: str, value: object) -> str:
+    return _form(path)(value) if isinstance(value, int | float) else "-"
+
+
+def _cell(path: str, value: float | None, first: float | None, row: int) -> str:
+    """`12 (+3)`: a figure, and how much more it is than that of the first run; shares in percentage points."""
+    if value is None or first is None or not row or value == first:
+        return _shown(path, value)
+    change = value - first
+    shown = _form(path)(abs(change)).removesuffix("%")
+    return f"{_shown(path, value)} ({'+' if change > 0 else '-'}{shown})"

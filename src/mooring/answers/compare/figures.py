@@ -1,0 +1,123 @@
+"""The figures of a run: what configurations are compared by."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+QUANTILES = {"p50_seconds": 0.5, "p95_seconds": 0.95, "p99_seconds": 0.99, "max_seconds": 1.0}
+
+
+class FigureStruct(msgspec.Struct, frozen=True, rename="camel"):
+    """Figures are plain data: a public interface, and what a results file keeps."""
+
+
+class WaitFigures(FigureStruct, frozen=True):
+    """Time from arrival to binding, over the pods that were bound; None if there are none."""
+
+    p50_seconds: float | None = None
+    p95_seconds: float | None = None
+    p99_seconds: float | None = None
+    max_seconds: float | None = None
+
+
+class PriorityFigures(FigureStruct, frozen=True):
+    """The pods of one priority."""
+
+    priority: int
+    bound: int
+    pending: int
+    preempted: int
+    waits: WaitFigures
+
+
+class UseFigures(FigureStruct, frozen=True):
+    """The requested share of what is allocatable on all nodes: the mean over time, and the highest mean of a sixtieth of the
+    time. Both are the share at the end where all pods arrive at once."""
+
+    mean: float
+    peak: float
+
+
+class RunFigures(FigureStruct, frozen=True):
+    """All figures of a run."""
+
+    pods: int
+    """How many pods arrived, or were pending at the beginning."""
+    placed: int
+    """Of those: how many were bound, and not preempted later."""
+    pending: int
+    """How many have no node in the end."""
+    preempted: int
+    """How many pods were preempted, of these and of those that ran before."""
+    attempts: int
+    simulated_seconds: float
+    waits: WaitFigures
+    waits_by_priority: list[PriorityFigures]
+    utilisation: dict[str, UseFigures]
+    fragmentation: dict[str, float | None]
+    """By resource: the share of what is free that the pods that people run cannot use (fragmentation.py)."""
+    nodes_used: int
+    """How many nodes had, at least once, a pod that does not belong to a DaemonSet."""
+    node_hours: float | None
+    """How long nodes were in use; None where all pods arrive at once."""
+    cost: float
+    """In the unit that the comparison names: of these hours, or of an hour of the nodes in use; without prices the number of
+    nodes used."""
+    notes: list[str] = []
+    """What a reader of the figures should know."""
+
+
+def wait_figures(waited_s: Sequence[float]) -> WaitFigures:
+    if not len(waited_s):
+        return WaitFigures()
+    found = np.quantile(waited_s, [*QUANTILES.values()])
+    return WaitFigures(*(round(float(value), 9) for value in found))
+
+
+# ---- figures side by side
+
+COMPARED: Mapping[str, tuple[str, int]] = {
+    "placed": ("PLACED", 1),
+    "pending": ("PENDING", -1),
+    "preempted": ("PREEMPTED", -1),
+    "attempts": ("ATTEMPTS", -1),
+    "waits.p50Seconds": ("WAIT P50", -1),
+    "waits.p95Seconds": ("WAIT P95", -1),
+    "waits.p99Seconds": ("WAIT P99", -1),
+    "waits.maxSeconds": ("WAIT MAX", -1),
+    "utilisation.cpu.mean": ("CPU MEAN", 1),
+    "utilisation.cpu.peak": ("CPU PEAK", 1),
+    "utilisation.memory.mean": ("MEMORY MEAN", 1),
+    "utilisation.memory.peak": ("MEMORY PEAK", 1),
+    "fragmentation.cpu": ("CPU FRAGMENTED", -1),
+    "fragmentation.memory": ("MEMORY FRAGMENTED", -1),
+    "nodesUsed": ("NODES USED", -1),
+    "nodeHours": ("NODE HOURS", -1),
+    "cost": ("COST", -1),
+}
+"""Path of a figure -> its title, and 1 if more is better or -1 if less is."""
+
+
+def flat_figures(figures: RunFigures) -> dict[str, float | None]:
+    """The figures that runs are compared by, by path."""
+    written = msgspec.to_builtins(figures)
+    return {path: _at(written, path) for path in COMPARED}
+
+
+def _at(written: object, path: str) -> float | None:
+    for step in path.split("."):
+        written = written.get(step) if isinstance(written, dict) else None
+    return written if isinstance(written, int | float) else None
+
+
+def best_runs(figures: Mapping[str, RunFigures]) -> dict[str, dict[str, object]]:
+    """For each figure the best value, and the runs that have it; without figures that no run has."""
+    flat = {name: flat_figures(each) for name, each in figures.items()}
+    best: dict[str, dict[str, object]] = {}
+    for path, (_, sign) in COMPARED.items():
+        values = {name: value for name, each in flat.items() if (value := each[path]) is not None}
+        if values:
+            top = max(values.values(), key=lambda value: sign * value)
+            best[path] = {"value": top, "runs": [name for name, value in values.items() if value == top]}
+    return best

@@ -1,0 +1,221 @@
+"""A file with a row for each run that is done, so that a sweep goes on where it was interrupted.
+
+A row is written with one call as soon as its run is done, and the file is synced. If the process is killed meanwhile, the
+last line may be torn: the next sweep drops it. `run` is a digest of everything that the result depends on: inputs,
+configuration, seed, load and the version of Mooring; a run whose digest is there is not run again. `figures` (JSON) and
+`placements` (packed) have all that an answer needs; the other columns are for readers.
+
+Parquet cannot be written row by row: rows go to FILE.rows.csv first, and become FILE when the sweep is done.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from mooring.answers.compare.figures import COMPARED, RunFigures, flat_figures
+from mooring.answers.compare.placements import unpack
+from mooring.answers.compare.run import RunResult
+from mooring.answers.compare.run_plan import RunPlan
+
+OWN = ("run", "name", "config", "configDigest", "seed", "load", "vary", "version")
+KEPT = ("placementsDigest", "figures", "placements")
+COLUMNS = (*OWN, *COMPARED, *KEPT)
+_PARQUET = ".parquet"
+
+
+class UnusableResults(ValueError):
+    """A results file that cannot be used; the text says why."""
+
+
+class ResultsFile(Protocol):
+    """What is done already, and where rows go. A context: leaving it without an exception means that the sweep is done."""
+
+    done: dict[str, RunResult]
+    """By digest, of the runs that are wanted."""
+
+    def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class NoResults:
+    """Nothing is kept."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, RunResult] = {}
+
+    def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def open_results(path: str | None, wanted: Collection[str]) -> ResultsFile:
+    """The file with this name, which may be there already; `wanted` are digests of runs. Raises UnusableResults."""
+    if path is None:
+        return NoResults()
+    return ParquetResults(path, wanted) if path.lower().endswith(_PARQUET) else CsvResults(path, wanted)
+
+
+class CsvResults:
+    """A CSV file with a header."""
+
+    def __init__(self, path: str, wanted: Collection[str]) -> None:
+        self._path, self._wanted = path, wanted
+        try:
+            self._file = open(path, "a+b", buffering=0)  # noqa: SIM115  # `__exit__` closes it
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UnusableResults(f"{path}: cannot be written: {reason}") from error
+        try:
+            self.done = self._read()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None:
+        self.append(_row(digest, plan, result, version))
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """One call of the system for a row, so that nothing in this process can tear it. Raises UnusableResults."""
+        try:
+            self._file.write(_line(["" if row[name] is None else row[name] for name in COLUMNS]))
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise UnusableResults(f"{self._path}: cannot be written: {error.strerror}") from error
+
+    def rows(self) -> Iterator[dict[str, str]]:
+        """The complete rows. Raises UnusableResults for a file with other columns."""
+        self._file.seek(0)
+        text = self._file.read().decode("utf-8", "replace")
+        limit = csv.field_size_limit(max(len(text), 1))
+        try:
+            yield from csv.DictReader(io.StringIO(text, newline=""))
+        except csv.Error as error:
+            raise UnusableResults(f"{self._path}: is not CSV: {error}; choose another file") from error
+        finally:
+            csv.field_size_limit(limit)
+
+    def _read(self) -> dict[str, RunResult]:
+        """What is done, after a torn last line is dropped; writes the header of a new file."""
+        head = _line(COLUMNS)
+        self._file.seek(0)
+        written = self._file.read()
+        if not head.startswith(written[: len(head)]):
+            raise UnusableResults(f"{self._path}: has other columns than `mooring compare` writes; choose another file")
+        if len(written) < len(head):
+            self._file.truncate(0)
+            self._file.write(head)
+            return {}
+        self._file.truncate(written.rfind(b"\n") + 1)
+        numbered = enumerate(self.rows(), 1)
+        return dict(_kept(row, f"{self._path}: row {i}") for i, row in numbered if row["run"] in self._wanted)
+
+
+class ParquetResults:
+    """A Parquet file, made of a CSV file when all is done. Needs pyarrow."""
+
+    def __init__(self, path: str, wanted: Collection[str]) -> None:
+        self._path, self._wanted = path, wanted
+        try:
+            self._arrow, self._parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        except ImportError as error:
+            advice = "pip install pyarrow, or choose a file that ends in .csv"
+            raise UnusableResults(f"{path}: Parquet needs pyarrow, which is not installed: {advice}") from error
+        self._rows = CsvResults(f"{path}.rows.csv", wanted)
+        self._take_over()
+        self.done = self._rows.done
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self._finish()
+        self._rows.__exit__(*error)
+        if error[0] is None:
+            os.unlink(f"{self._path}.rows.csv")
+
+    def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None:
+        self._rows.write(digest, plan, result, version)
+
+    def _take_over(self) -> None:
+        """The rows of an earlier sweep that is complete."""
+        if not os.path.exists(self._path):
+            return
+        try:
+            rows = self._parquet.read_table(self._path).to_pylist()
+            there = {row["run"] for row in self._rows.rows()}
+            for row in rows:
+                if row["run"] not in there:
+                    self._rows.append(row)
+            self._rows.done.update(_kept(row, self._path) for row in rows if row["run"] in self._wanted)
+        except (OSError, self._arrow.ArrowException, KeyError) as error:
+            self._rows.__exit__()
+            raise UnusableResults(f"{self._path}: is no results file of `mooring compare`: {error}") from error
+
+    def _finish(self) -> None:
+        """Write all rows under another name first, so that the file is always a whole one."""
+        rows = [_typed(row) for row in self._rows.rows()]
+        part = f"{self._path}.part"
+        self._parquet.write_table(self._arrow.Table.from_pylist(rows), part)
+        os.replace(part, self._path)
+
+
+# ---- rows
+
+
+def _row(digest: str, plan: RunPlan, result: RunResult, version: str) -> dict[str, Any]:
+    figures = msgspec.json.encode(result.figures).decode()
+    own = (digest, plan.name, plan.config_name, plan.config_digest, plan.seed, plan.load)
+    kept = (result.placements_digest, figures, result.placements)
+    return {
+        **dict(zip(OWN, (*own, json.dumps(dict(plan.vary), default=str), version), strict=True)),
+        **flat_figures(result.figures),
+        **dict(zip(KEPT, kept, strict=True)),
+    }
+
+
+def _line(cells: Any) -> bytes:
+    """A line of CSV. A line break in a cell would make two lines of it, of which a crash could leave one."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow([str(cell).replace("\n", " ").replace("\r", " ") for cell in cells])
+    return out.getvalue().encode("utf-8", "replace")
+
+
+def _kept(row: Mapping[str, Any], where: str) -> tuple[str, RunResult]:
+    """The digest and the result of a row. Raises UnusableResults."""
+    try:
+        figures = msgspec.json.decode(row["figures"], type=RunFigures)
+        unpack(row["placements"])  # or else it fails when everything else is done
+        return row["run"], RunResult(figures, row["placements"], row["placementsDigest"])
+    except (ValueError, TypeError) as error:
+        raise UnusableResults(f"{where}: cannot be read: {error}; remove the row, or choose another file") from error
+
+
+def _typed(row: Mapping[str, str]) -> dict[str, Any]:
+    """A row with numbers, for Parquet."""
+    numbers: dict[str, type[float] | type[int]] = {**dict.fromkeys(COMPARED, float), "load": float, "seed": int}
+    return {name: _number(cell, numbers[name]) if name in numbers else cell for name, cell in row.items()}
+
+
+def _number(cell: str, kind: type[float] | type[int]) -> float | int | None:
+    return kind(cell) if cell else None

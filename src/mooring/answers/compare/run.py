@@ -1,0 +1,265 @@
+"""One run of a comparison: a simulation under one configuration, its figures and where each pod went."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, wait_figures
+from mooring.answers.compare.fragmentation import (
+    FragmentationGauge,
+    WeighedShape,
+    cut_shapes,
+    fragmentation_of,
+    weighed_shapes,
+)
+from mooring.answers.compare.node_use import NodesInUse, node_prices
+from mooring.answers.compare.placements import PLACEMENTS, pack, placements_digest
+from mooring.answers.compare.run_plan import RunPlan, digest_of
+from mooring.answers.compare.scaled_load import scaled_arrivals, scaled_plan
+from mooring.framework.registry import Registry, load_file
+from mooring.kit.clock import NS_PER_S
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.scheduler.assembly import all_plugins
+from mooring.sim.day import Day, DayReport, Waits
+from mooring.sim.generated_load import GeneratedLoad
+from mooring.sim.reading.arrivals import Arrival
+from mooring.sim.reading.load_plan import LoadPlan
+from mooring.sim.results import Fate, NodeUse, Report, SimulatedEviction
+from mooring.sim.simulation import UNTIL_NS, Simulation
+
+HOUR_NS = 3600 * NS_PER_S
+Progress = Callable[[int, int], None]
+"""Called with how much of a run is done, and of how much."""
+
+
+@dataclass
+class RunInputs:
+    """What all runs have in common. It is sent to each worker process once; the registry is built there again."""
+
+    objects: Sequence[KubeObject]
+    arrivals: Sequence[Arrival] | None = None
+    load_plan: LoadPlan | None = None
+    gates: Mapping[str, bool] | None = None
+    plugin_files: tuple[str, ...] = ()
+    until_ns: int | None = None
+    prices: Mapping[str, float] | None = None
+    """By instance type or name of a node."""
+    registry: Registry | None = field(default=None, repr=False)
+    """The registry of the process that asks; worker processes build theirs from `plugin_files`."""
+
+    @property
+    def is_day(self) -> bool:
+        return self.arrivals is not None or self.load_plan is not None
+
+    @cached_property
+    def own_registry(self) -> Registry:
+        if self.registry is not None:
+            return self.registry
+        registry = all_plugins()
+        for file in self.plugin_files:
+            load_file(registry, file)
+        return registry
+
+    @cached_property
+    def shapes(self) -> tuple[list[WeighedShape], list[str]]:
+        """The measure of fragmentation, the same for all runs, whatever their load; and a note about it."""
+        return cut_shapes(weighed_shapes(self._counted_pods()))
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        given = [item for item in self.objects if isinstance(item, Node)]
+        return [*given, *self._as_planned.nodes] if self.load_plan is not None else given
+
+    @cached_property
+    def node_prices(self) -> dict[str, float]:
+        """What nodes cost an hour, by name; empty if no price is known. Raises InputError."""
+        return node_prices(self.nodes, self.prices)
+
+    def generated(self, load: float) -> GeneratedLoad:
+        """The load of the plan, scaled. Raises LoadPlanError."""
+        assert self.load_plan is not None
+        return self._as_planned if load == 1 else GeneratedLoad(scaled_plan(self.load_plan, load), self.objects)
+
+    @cached_property
+    def _as_planned(self) -> GeneratedLoad:
+        assert self.load_plan is not None
+        return GeneratedLoad(self.load_plan, self.objects)
+
+    def pods_per_run(self) -> int:
+        coming = len(self.arrivals or ()) + ((self.load_plan.pods or 0) if self.load_plan is not None else 0)
+        return coming + sum(isinstance(item, Pod) and not item.spec.node_name for item in self.objects)
+
+    def digest(self, version: str) -> str:
+        """Changes with everything that a run depends on, apart from its plan."""
+        files = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in self.plugin_files]
+        plan, is_listed = msgspec.to_builtins(self.load_plan), self.arrivals is not None
+        rest = [plan, is_listed, self.gates, files, self.until_ns, self.prices, version]
+        total = hashlib.sha256(digest_of(rest).encode())
+        for item in self.objects:
+            total.update(type(item).__name__.encode() + msgspec.json.encode(item))
+        for arrival in self.arrivals or ():
+            total.update(msgspec.json.encode((arrival.at_ns, arrival.run_ns, arrival.pod)))
+        return total.hexdigest()[:16]
+
+    def _counted_pods(self) -> Iterator[tuple[Pod, int]]:
+        yield from ((item, 1) for item in self.objects if isinstance(item, Pod) and not item.is_finished)
+        yield from ((arrival.pod, 1) for arrival in self.arrivals or ())
+        if self.load_plan is not None:
+            load = self._as_planned
+            yield from ((pod, count) for pod, count in zip(load.pods(), load.counts(), strict=True) if count)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what each process makes for itself."""
+        own = {"registry": None}
+        return {name: own.get(name, getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run ends with."""
+
+    figures: RunFigures
+    placements: str = field(repr=False)
+    """Packed (placements.py); empty if the run has so many pods that only their digest is kept."""
+    placements_digest: str
+
+
+def run_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None = None) -> RunResult:
+    """Run a plan. Raises ConfigError, InputError."""
+    if inputs.is_day:
+        return _run_day(inputs, plan, on_progress)
+    return _run_at_once(inputs, plan, on_progress)
+
+
+# ---- all pods at once
+
+
+def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> RunResult:
+    simulation = Simulation(inputs.objects, plan.config, inputs.own_registry, inputs.gates, plan.seed)
+    until_ns = UNTIL_NS if inputs.until_ns is None else inputs.until_ns
+    report = simulation.run(None, on_progress, None, until_ns)
+    simulated = simulation.simulated
+    now_ns = simulated.clock.now_ns()
+    used = NodesInUse(simulated.cluster.nodes, now_ns).used_ns(now_ns)
+    prices, (shapes, notes) = inputs.node_prices, inputs.shapes
+    figures = RunFigures(
+        len(report.pods),
+        len(report.placed),
+        len(report.pending),
+        len(report.preempted),
+        simulated.scheduler.attempts,
+        report.simulated_s,
+        wait_figures([result.waited_s for result in report.pods if result.waited_s is not None]),
+        [_priority_figures(waits) for waits in _waits_of(report)],
+        _use_at_end(report.nodes),
+        fragmentation_of(simulated, shapes),
+        len(used),
+        None,
+        float(sum(prices[name] for name in used) if prices else len(used)),
+        [*report.notes, *notes],
+    )
+    placements = {result.pod.key: result.node or None for result in report.pods}
+    return _result(figures, placements, report.preempted)
+
+
+def _waits_of(report: Report) -> list[Waits]:
+    """By priority, the highest first, as the report of a day has them."""
+    found: dict[int, Waits] = {}
+    for result in report.pods:
+        waits = found.setdefault(result.pod.priority, Waits(result.pod.priority))
+        if result.waited_s is not None:
+            waits.waited_s.append(result.waited_s)
+        waits.preempted += result.fate is Fate.PREEMPTED
+        waits.pending += result.fate not in (Fate.SCHEDULED, Fate.PREEMPTED)
+    return [found[priority] for priority in sorted(found, reverse=True)]
+
+
+def _use_at_end(nodes: Sequence[NodeUse]) -> dict[str, UseFigures]:
+    totals: dict[str, list[int]] = {}
+    for node in nodes:
+        for name, (used, room) in node.amounts.items():
+            total = totals.setdefault(name, [0, 0])
+            total[0] += used
+            total[1] += room
+    shares = {name: used / room for name, (used, room) in totals.items() if room}
+    return {name: UseFigures(share, share) for name, share in shares.items()}
+
+
+# ---- pods over time
+
+
+def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> RunResult:
+    day, over_ns, horizon_ns = _day(inputs, plan)
+    simulated = day.simulated
+    clock = simulated.clock
+    in_use = NodesInUse(simulated.cluster.nodes, clock.now_ns())
+    shapes, notes = inputs.shapes
+    gauge = FragmentationGauge(simulated, shapes, horizon_ns)
+
+    def read() -> None:
+        in_use.read(clock.now_ns())
+        gauge.read()
+
+    day.on_reading = read
+    report = day.run(over_ns, on_progress)
+    used_ns, prices = in_use.used_ns(clock.now_ns()), inputs.node_prices
+    cost = sum(prices[name] * ns / HOUR_NS for name, ns in sorted(used_ns.items())) if prices else len(used_ns)
+    figures = RunFigures(
+        report.arrived,
+        report.placed - sum(waits.preempted for waits in report.waits),
+        report.pending,
+        len(report.preempted),
+        report.attempts,
+        report.simulated_s,
+        wait_figures([waited_s for waits in report.waits for waited_s in waits.waited_s]),
+        [_priority_figures(waits) for waits in report.waits],
+        _use_over_time(report),
+        gauge.mean(),
+        len(used_ns),
+        sum(used_ns.values()) / HOUR_NS,
+        float(cost),
+        [*report.notes, *notes],
+    )
+    return _result(figures, {**report.placements, **dict.fromkeys(day.pending_keys())}, report.preempted)
+
+
+def _day(inputs: RunInputs, plan: RunPlan) -> tuple[Day, int | None, int]:
+    """A day, when it is to end, and how long it is likely to be."""
+    objects, until_ns = inputs.objects, inputs.until_ns
+    settings = (plan.config, inputs.own_registry, inputs.gates)
+    if inputs.load_plan is not None:
+        load = inputs.generated(plan.load)
+        over_ns = load.over_ns if until_ns is None else until_ns
+        return Day([*objects, *load.nodes], load, *settings, seed=plan.seed), over_ns, over_ns
+    arrivals = scaled_arrivals(inputs.arrivals or (), plan.load, objects)
+    last_ns = max((arrival.at_ns + (arrival.run_ns or 0) for arrival in arrivals), default=0)
+    return Day(objects, arrivals, *settings, seed=plan.seed), until_ns, last_ns if until_ns is None else until_ns
+
+
+def _use_over_time(report: DayReport) -> dict[str, UseFigures]:
+    peaks = {name: max(span.used.get(name, 0.0) for span in report.spans) for name in report.mean_used}
+    return {name: UseFigures(mean, peaks[name]) for name, mean in report.mean_used.items()}
+
+
+# ---- both
+
+
+def _priority_figures(waits: Waits) -> PriorityFigures:
+    bound = len(waits.waited_s)
+    return PriorityFigures(waits.priority, bound, waits.pending, waits.preempted, wait_figures(waits.waited_s))
+
+
+def _result(
+    figures: RunFigures, placements: dict[str, str | None], evictions: Sequence[SimulatedEviction]
+) -> RunResult:
+    """The result, with no node for the pods that were preempted."""
+    placements.update(dict.fromkeys(eviction.pod.key for eviction in evictions))
+    kept = pack(placements) if len(placements) <= PLACEMENTS else ""
+    return RunResult(figures, kept, placements_digest(placements))

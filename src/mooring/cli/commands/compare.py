@@ -1,0 +1,180 @@
+"""`mooring compare`: the same cluster and arrivals under several configurations, seeds and loads."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import yaml
+
+from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
+from mooring.answers.compare.comparing import compare as compare_runs
+from mooring.answers.compare.comparison import Comparison
+from mooring.answers.compare.results_file import UnusableResults
+from mooring.answers.compare.run_plan import UnusablePlan
+from mooring.answers.compare.workers import RunFault
+from mooring.answers.loaded_cluster import LoadedCluster, from_manifests
+from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.options import chosen_gates, configured, enable_loaded, registry_with
+from mooring.cli.progress import LateBar
+from mooring.cli.refusal import refusals, refuse
+from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
+from mooring.sim.input_errors import UnusableInput
+from mooring.sim.reading.arrivals import Arrival, read_arrivals
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.reading.manifests import Manifests
+
+PLACEMENTS_DIFFER = 1
+"""The exit status with --exit-code."""
+PARTS_OF_A_RUN = 1000
+"""Progress counts whole numbers, and runs are few."""
+
+EPILOG = """
+\b
+Examples:
+  mooring compare --from dump.json default packed.yaml          which pods go elsewhere, how many nodes stay empty?
+  mooring compare --from dump.json packed.yaml --vary seed=1,2,3,4
+                                                                how much is chance? a seed decides among equal nodes
+  mooring compare --from cluster.yaml --arrivals day.yaml default packed.yaml --prices prices.yaml
+                                                                waiting times, node hours and cost over a day
+  mooring compare --generate examples/day.yaml --vary percentageOfNodesToScore=5,20,100 --vary load=0.5,1,1.5 \\
+      --results sweep.csv                                       nine days on all cores; goes on where it was stopped
+  mooring compare --from dump.json --vary \\
+      profiles.0.pluginConfig.NodeResourcesFit.scoringStrategy.type=LeastAllocated,MostAllocated -o json
+
+\b
+A CONFIG is a KubeSchedulerConfiguration; `default` is the built-in one, and `cluster` the one of --config or of the
+snapshot. Fragmentation is the share of the free CPU or memory that the pods of the cluster and of the arrivals cannot use,
+as a mean over their shapes: it is on nodes that do not fit them. A node is in use while it has a pod that does not belong
+to a DaemonSet. Prices are numbers an hour by instance type or node name (YAML), or labels or annotations
+mooring.dev/price of the nodes.
+
+\b
+Exit status:
+  0  the comparison ran
+  1  with --exit-code: the placements differ
+  2  the input is invalid
+"""
+
+
+@click.command(epilog=EPILOG, short_help="The same cluster under several configurations, seeds and loads.")
+@click.argument("configs", nargs=-1, metavar="[CONFIG...]")
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="PATH=VALUE,...",
+    help="Values for a field of the configuration, for `seed` or for `load`. Can be given several times: every combination "
+    "is a run.",
+)
+@click.option("--arrivals", metavar="FILE", help="Pods that arrive over time (YAML or CSV, see docs/simulation.md).")
+@click.option("--generate", metavar="FILE", help="Generate nodes, and pods that arrive over time (docs/simulation.md).")
+@click.option("--until", metavar="DURATION", help="Stop each run after this much simulated time: 90s, 24h.")
+@click.option("--prices", metavar="FILE", help="What nodes cost an hour, by instance type or name (YAML).")
+@click.option("--processes", type=click.IntRange(1), help="How many processes to use.  [default: one for each core]")
+@click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster (tcp://...). Needs mooring[dask].")
+@click.option(
+    "--results", metavar="FILE", help="Write a row for each run (.csv or .parquet); runs it has are not repeated."
+)
+@click.option("--exit-code", is_flag=True, help="Exit with 1 when the placements differ.")
+@asks_cluster
+@output_form
+def compare(
+    source: ClusterSource,
+    configs: tuple[str, ...],
+    vary: tuple[str, ...],
+    arrivals: str | None,
+    generate: str | None,
+    until: str | None,
+    prices: str | None,
+    processes: int | None,
+    dask: str | None,
+    results: str | None,
+    exit_code: bool,
+    output: str,
+) -> None:
+    """Run the same cluster under several configurations and show them side by side: waiting times, attempts, preemptions,
+    pending pods, utilisation, fragmentation, nodes in use and their cost, and the pods that go to other nodes.
+
+    Without --arrivals or --generate all pending pods arrive at once, as in `mooring simulate`.
+    """
+    if arrivals is not None and generate is not None:
+        refuse("--generate cannot be used with --arrivals; choose one of the two")
+    varied = _varied(vary)
+    loaded = source.load() if source.sources or generate is None else _without_objects(source)
+    named = [(config_name(each), _configuration(each, loaded, source)) for each in configs or (CLUSTER,)]
+    with own_output(), LateBar("comparing") as bar:
+        try:
+            answer = compare_runs(
+                loaded,
+                named,
+                vary=varied,
+                arrivals=None if arrivals is None else _arrivals(arrivals, loaded, source),
+                generate=generate,
+                until=until,
+                prices=prices,
+                processes=processes,
+                dask=dask,
+                results=results,
+                on_progress=lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
+            )
+        except ConfigError as error:
+            refuse(*(f"{error.source}: {problem}" for problem in error.problems))
+        except UnusableInput as error:
+            refuse(*error.problems)
+        except RunFault as error:
+            refuse(*str(error).splitlines())
+        except (UnusablePlan, UnusableResults) as error:
+            refuse(error)
+    print_answer(answer, output)
+    _leave(answer, exit_code)
+
+
+def _leave(answer: Comparison, exit_code: bool) -> None:
+    if exit_code and answer.is_different:
+        sys.exit(PLACEMENTS_DIFFER)
+
+
+def _varied(options: Sequence[str]) -> dict[str, list[Any]]:
+    """`path=1,2` -> the values of each path, which are YAML: numbers, texts, and lists or objects in brackets."""
+    varied: dict[str, list[Any]] = {}
+    for option in options:
+        path, equals, text = option.partition("=")
+        if not equals:
+            refuse(f"--vary {option}: no values; write PATH=VALUE,...")
+        try:
+            values = yaml.safe_load(f"[{text}]")
+        except (yaml.YAMLError, ValueError, RecursionError):
+            values = None
+        if not isinstance(values, list):
+            refuse(
+                f"--vary {option}: the values are no YAML; write them as 1,2 or as [{{name: cpu}}],[{{name: memory}}]"
+            )
+        if path in varied:
+            refuse(f"--vary {path}: given twice; write all values at once: {path}=1,2,3")
+        varied[path] = values
+    return varied
+
+
+def _without_objects(source: ClusterSource) -> LoadedCluster:
+    """A cluster of which all nodes are generated."""
+    gates = chosen_gates(source.feature_gates)
+    config, registry = configured(source.config, gates), registry_with(source.plugins)
+    enable_loaded(config, registry)
+    return from_manifests(Manifests(), config, registry, gates)
+
+
+def _configuration(name: str, loaded: LoadedCluster, source: ClusterSource) -> KubeSchedulerConfiguration:
+    """The configuration with this name or in this file, with the plugins of --plugin enabled."""
+    if name == CLUSTER:
+        return loaded.config
+    with refusals(name, source.plugins):
+        config = configured(None if name == DEFAULT else name, loaded.gates)
+    enable_loaded(config, loaded.registry)
+    return config
+
+
+def _arrivals(path: str, loaded: LoadedCluster, source: ClusterSource) -> list[Arrival]:
+    def warn(problem: object) -> None:
+        click.echo(f"warning: {problem}", err=True)
+
+    return read_arrivals(path, loaded.objects, Validation(source.validate), warn)

@@ -1,0 +1,149 @@
+"""Fragmentation: the share of what is free that the pods of a cluster cannot use, against plain loops."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_clusters import clusters
+
+from build import a_node, a_pod
+from mooring.answers.compare.fragmentation import cut_shapes, fragmentation_of, fragmented_share, weighed_shapes
+from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.framework import config as configuration
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decision import DecisionDetails, NoFit, Placement
+from mooring.sim.simulated_cluster import SimulatedCluster
+
+WHO: dict[str, Any] = {"schedulerName": "default-scheduler"}
+
+
+# ---- the kernel
+
+TABLE = {
+    "all of it is usable": ([6, 2], [[1, 1]], [1], 0.0),
+    "a quarter of the pods cannot use the first node": ([6, 2], [[1, 1], [0, 1]], [3, 1], 0.1875),
+    "nothing fits anywhere": ([6, 2], [[0, 0]], [1], 1.0),
+    "nothing is free": ([0, 0], [[1, 1]], [1], None),
+    "no pod says what people run": ([6, 2], [], [], None),
+}
+
+
+@pytest.mark.parametrize(("free", "fits", "counts", "expected"), TABLE.values(), ids=TABLE.keys())
+def test_the_share(free: list[int], fits: list[list[int]], counts: list[int], expected: float | None) -> None:
+    matrix = np.array(fits, np.bool_).reshape(len(counts), len(free))
+    assert fragmented_share(np.array(free, float), matrix, np.array(counts, float)) == expected
+
+
+@given(st.data())
+def test_the_kernel_and_its_twin(data: st.DataObject) -> None:
+    free = data.draw(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=6))
+    counts = data.draw(st.lists(st.integers(1, 1000), max_size=4))
+    row = st.lists(st.booleans(), min_size=len(free), max_size=len(free))
+    fits = data.draw(st.lists(row, min_size=len(counts), max_size=len(counts)))
+    found = fragmented_share(
+        np.array(free, float), np.array(fits, np.bool_).reshape(len(counts), len(free)), np.array(counts, float)
+    )
+    assert found == pytest.approx(_plain_share(free, fits, counts))
+
+
+def _plain_share(free: list[int], fits: list[list[bool]], counts: list[int]) -> float | None:
+    if not sum(free) or not counts:
+        return None
+    unusable = 0.0
+    for shape, count in enumerate(counts):
+        for node, amount in enumerate(free):
+            if not fits[shape][node]:
+                unusable += amount * count
+    return unusable / sum(free) / sum(counts)
+
+
+# ---- on clusters
+
+
+def fragmentation(*items: KubeObject) -> dict[str, float | None]:
+    simulated = SimulatedCluster(items, configuration.default())
+    return fragmentation_of(simulated, weighed_shapes((pod, 1) for pod in items if isinstance(pod, Pod)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters())
+def test_it_is_what_decisions_say_about_each_pod_and_node(cluster: LoadedCluster) -> None:
+    simulated = SimulatedCluster(cluster.objects, cluster.config)
+    found = fragmentation_of(simulated, weighed_shapes((pod, 1) for pod in cluster.pods()))
+    for place, resource in enumerate(("cpu", "memory")):
+        expected = _plain_fragmentation(simulated, cluster.pods(), place)
+        assert found[resource] == (None if expected is None else pytest.approx(expected))
+
+
+def _plain_fragmentation(simulated: SimulatedCluster, pods: list[Pod], place: int) -> float | None:
+    """One decision for each pod, with all its details; one node after the other."""
+    nodes = simulated.cluster.nodes
+    names = list(nodes.row_book)
+    amounts = nodes.amounts
+    free = {
+        name: amounts.allocatable[place, row] - amounts.requested[place, row] for name, row in nodes.row_book.items()
+    }
+    total = sum(max(int(amount), 0) for amount in free.values())
+    if not total or not pods:
+        return None
+    unusable = 0.0
+    for pod in pods:
+        feasible = _feasible(simulated, pod.with_name("another", "another").with_node(""))
+        unusable += sum(max(int(free[name]), 0) for name in names if name not in feasible) / total
+    return unusable / len(pods)
+
+
+def _feasible(simulated: SimulatedCluster, pod: Pod) -> set[str]:
+    runner = simulated.runner(pod)
+    assert runner is not None
+    decision = decide(runner, pod, simulated.cluster, DecideOptions(explain=True))
+    if isinstance(decision, NoFit):
+        return set()
+    assert isinstance(decision, Placement)
+    details = decision.details
+    assert isinstance(details, DecisionDetails)
+    return set(details.feasible)
+
+
+def test_memory_on_a_node_without_cpu_is_fragmented() -> None:
+    full = a_pod("full", cpu="4", memory="1Gi", nodeName="n-0", **WHO)
+    nodes = [a_node("n-0", cpu="4", memory="8Gi"), a_node("n-1", cpu="4", memory="8Gi")]
+    small = [a_pod(f"small-{i}", cpu="1", memory="1Gi", **WHO) for i in range(3)]
+    found = fragmentation(*nodes, full, *small)
+    assert found["cpu"] == 0, "all free cpu is on n-1, where both fit"
+    assert found["memory"] == pytest.approx(7 / 15), "of 15 Gi, 7 are on n-0"
+
+
+def test_what_is_behind_a_taint_is_fragmented_for_those_who_do_not_tolerate_it() -> None:
+    nodes = [a_node("n-0", cpu="4"), a_node("db", cpu="4", taints=["dedicated=db:NoSchedule"])]
+    tolerant = a_pod("t", cpu="1", tolerations=[{"key": "dedicated", "operator": "Exists"}], **WHO)
+    assert fragmentation(*nodes, tolerant)["cpu"] == 0
+    assert fragmentation(*nodes, tolerant, a_pod("p", cpu="1", **WHO))["cpu"] == pytest.approx(0.25)
+
+
+def test_pods_of_daemon_sets_and_pods_with_claims_say_nothing_about_others() -> None:
+    owner = [{"kind": "DaemonSet", "name": "d", "apiVersion": "apps/v1", "controller": True, "uid": "1"}]
+    agent = a_pod("agent", cpu="8", metadata={"ownerReferences": owner}, **WHO)
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    device = {"name": "gpu", "resourceClaimTemplateName": "t"}
+    others = [agent, a_pod("db", volumes=[claim], **WHO), a_pod("gpu", resourceClaims=[device], **WHO)]
+    assert weighed_shapes((pod, 1) for pod in others) == []
+    assert fragmentation(a_node(), *others) == {"cpu": None, "memory": None}
+
+
+def test_pods_of_another_scheduler_can_use_nothing_here() -> None:
+    pods = [a_pod("a", cpu="1", schedulerName="other")]
+    assert fragmentation(a_node(), *pods)["cpu"] == 1
+
+
+def test_only_the_most_frequent_shapes_count_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.answers.compare.fragmentation.SHAPES", 2)
+    pods = [(a_pod(f"p-{i}", cpu=f"{i + 1}", **WHO), 10 - i) for i in range(3)]
+    kept, notes = cut_shapes(weighed_shapes(pods))
+    assert [(shape.pod.name, shape.count) for shape in kept] == [("p-0-another", 10), ("p-1-another", 9)]
+    assert notes == ["fragmentation goes by the 2 most frequent of 3 shapes, 70% of the pods"]
+    assert cut_shapes(kept) == (kept, [])

@@ -1,0 +1,135 @@
+"""The file of results: rows that are written survive, torn ones are dropped, and other files are refused."""
+
+import csv
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures
+from mooring.answers.compare.placements import pack
+from mooring.answers.compare.results_file import COLUMNS, UnusableResults, open_results
+from mooring.answers.compare.run import RunResult
+from mooring.answers.compare.run_plan import RunPlan
+from mooring.framework import config as configuration
+
+PLAN = RunPlan("a,b\nc", "a", configuration.default(), (("seed", 2**62),), seed=2**62)
+
+
+def a_result(pending: int) -> RunResult:
+    waits = WaitFigures(0.1 + 0.2, 1 / 3, None, 1e300)
+    figures = RunFigures(
+        *(3, 2, pending, 0, 5, 0.005, waits, [PriorityFigures(7, 2, 1, 0, waits)], {"cpu": UseFigures(1 / 3, 0.5)}),
+        *({"cpu": None, "memory": 0.1}, 1, None, 2.5, ['a "note", with é']),
+    )
+    return RunResult(figures, pack({"ns/p": "n", "ns/q": None}), "digest")
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, which is not installed")
+    return str(tmp_path / f"r.{request.param}")
+
+
+def test_what_is_written_is_there_again(path: str) -> None:
+    with open_results(path, {"x", "y"}) as file:
+        assert file.done == {}
+        file.write("x", PLAN, a_result(1), "1")
+        file.write("y", PLAN, a_result(2), "1")
+    for _ in range(2):
+        with open_results(path, {"x", "y", "z"}) as file:
+            assert file.done == {"x": a_result(1), "y": a_result(2)}
+    with open_results(path, {"y"}) as file:
+        assert file.done == {"y": a_result(2)}, "rows of other sweeps stay in the file and out of memory"
+
+
+def test_a_row_has_columns_for_readers(tmp_path: Path) -> None:
+    with open_results(str(tmp_path / "r.csv"), ()) as file:
+        file.write("x", PLAN, a_result(1), "1.2")
+    with (tmp_path / "r.csv").open() as text:
+        [row] = csv.DictReader(text)
+    assert [*row] == [*COLUMNS]
+    shown = (
+        "run",
+        "name",
+        "config",
+        "seed",
+        "load",
+        "vary",
+        "version",
+        "pending",
+        "waits.p95Seconds",
+        "waits.p99Seconds",
+    )
+    assert [row[name] for name in shown] == [
+        *("x", "a,b c", "a", "4611686018427387904", "1.0", '{"seed": 4611686018427387904}', "1.2", "1"),
+        *("0.3333333333333333", ""),
+    ]
+
+
+def test_a_file_that_is_torn_anywhere_has_the_rows_before(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.csv"
+    with open_results(str(whole), ()) as file:
+        file.write("x", PLAN, a_result(1), "1")
+        end_of_first = whole.stat().st_size
+        file.write("y", PLAN, a_result(2), "1")
+    text = whole.read_bytes()
+    for size in range(0, len(text) + 1, 7):
+        torn = tmp_path / "torn.csv"
+        torn.write_bytes(text[:size])
+        with open_results(str(torn), {"x", "y"}) as file:
+            assert [*file.done] == ["x", "y"][: (size >= end_of_first) + (size == len(text))]
+            for digest, pending in (("x", 1), ("y", 2)):
+                if digest not in file.done:
+                    file.write(digest, PLAN, a_result(pending), "1")
+        assert torn.read_bytes() == text, "the sweep that goes on leaves the same file"
+
+
+def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("pod,node\na,b\n")
+    with pytest.raises(UnusableResults) as caught:
+        open_results(str(path), ())
+    assert str(caught.value) == f"{path}: has other columns than `mooring compare` writes; choose another file"
+    assert path.read_text() == "pod,node\na,b\n"
+    with pytest.raises(UnusableResults, match="^/nowhere/r.csv: cannot be written: No such file or directory$"):
+        open_results("/nowhere/r.csv", ())
+
+
+def test_a_row_that_somebody_changed_is_refused_with_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    with open_results(str(path), ()) as file:
+        file.write("x", PLAN, a_result(1), "1")
+        file.write("y", PLAN, a_result(1), "1")
+    path.write_text(path.read_text().replace('""placed"":2', '""placed"":true'))
+    with pytest.raises(
+        UnusableResults, match=r"r\.csv: row 2: cannot be read: Expected `int`, got `bool`.* remove the row"
+    ):
+        open_results(str(path), {"y"})
+
+
+def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UnusableResults) as caught:
+        open_results(str(tmp_path / "r.parquet"), ())
+    assert str(caught.value) == (
+        f"{tmp_path}/r.parquet: Parquet needs pyarrow, which is not installed: pip install pyarrow, "
+        "or choose a file that ends in .csv"
+    )
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_parquet_sweep_that_is_interrupted_keeps_its_rows(tmp_path: Path) -> None:
+    parquet: ModuleType = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow, which is not installed")
+    path = str(tmp_path / "r.parquet")
+    with pytest.raises(KeyboardInterrupt), open_results(path, ()) as file:
+        file.write("x", PLAN, a_result(1), "1")
+        raise KeyboardInterrupt
+    assert [each.name for each in tmp_path.iterdir()] == ["r.parquet.rows.csv"]
+    with open_results(path, {"x"}) as file:
+        assert file.done == {"x": a_result(1)}
+    assert [each.name for each in tmp_path.iterdir()] == ["r.parquet"]
+    [row] = parquet.read_table(path).to_pylist()
+    assert (row["seed"], row["load"], row["pending"], row["waits.p99Seconds"]) == (2**62, 1.0, 1.0, None)
