@@ -15,8 +15,9 @@ from mooring.model.validation.validate import validate
 from mooring.model.workloads import Ordinals, Workload
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.admission import Admission
+from mooring.sim.reading.created_objects import Manifest
 from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.manifests import Manifest, Manifests
+from mooring.sim.reading.manifests import Manifests
 from mooring.sim.reading.workload_pods import claims_for, expand
 
 Warn = Callable[[Problem], None]
