@@ -212,7 +212,11 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "type": keep,
         **_same(("default", "default_request", "min", "max"), _resources),
     },
-    workloads.DisruptionBudgetSpec: {"min_available": keep, "max_unavailable": keep},
+    workloads.DisruptionBudgetSpec: {
+        "min_available": keep,
+        "max_unavailable": keep,
+        "unhealthy_pod_eviction_policy": keep,
+    },
     workloads.DisruptionBudgetStatus: {"disrupted_pods": _named},
     workloads.WorkloadSpec: {"completion_mode": keep},
     workloads.Workload: {"kind": keep},
