@@ -134,6 +134,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["--vary", "seed=[1"],
         "--vary seed=[1: the values are no YAML; write them as 1,2 or as [{name: cpu}],[{name: memory}]",
     ),
+    "values that refer to themselves": (
+        ["--vary", "seed=&a [*a]"],
+        "--vary seed=&a [*a]: the values are no YAML; write them as 1,2 or as [{name: cpu}],[{name: memory}]",
+    ),
     "a path twice": (
         ["--vary", "seed=1", "--vary", "seed=2"],
         "--vary seed: given twice; write all values at once: seed=1,2,3",

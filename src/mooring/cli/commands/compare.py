@@ -1,5 +1,6 @@
 """`mooring compare`: the same cluster and arrivals under several configurations, seeds and loads."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -143,6 +144,7 @@ def _varied(options: Sequence[str]) -> dict[str, list[Any]]:
             refuse(f"--vary {option}: no values; write PATH=VALUE,...")
         try:
             values = yaml.safe_load(f"[{text}]")
+            json.dumps(values, default=str)  # YAML may refer to itself, JSON not
         except (yaml.YAMLError, ValueError, RecursionError):
             values = None
         if not isinstance(values, list):
