@@ -117,6 +117,7 @@ def compare(
                 dask=dask,
                 results=results,
                 on_progress=lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
+                on_note=lambda note: click.echo(f"note: {note}", err=True),
             )
         except ConfigError as error:
             refuse(*(f"{error.source}: {problem}" for problem in error.problems))
