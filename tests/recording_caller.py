@@ -11,6 +11,8 @@ NOW_NS = 5
 class RecordingCaller(PluginCaller):
     """Notes points that end and single calls. `samples` says which attempts are noted call by call; `plugins` of whom."""
 
+    measures = True
+
     def __init__(self, samples: Callable[[int], bool] = lambda seed: True, plugins: Collection[str] = ()) -> None:
         self.seen: list[Any] = []
         self._samples = samples

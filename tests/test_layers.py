@@ -165,6 +165,15 @@ def test_the_root_loads_nothing_when_it_is_imported() -> None:
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_the_plugins_load_without_cel() -> None:
+    """It takes 30 ms, and most clusters have no selectors of devices."""
+    loaded = (
+        "import sys; from mooring.plugins.builtin import in_tree; in_tree(); "
+        "print([name for name in sys.modules if name.startswith('mooring.cel')])"
+    )
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 # ---- the checker itself
 
 

@@ -18,6 +18,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import CertificateFiles
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.lean_connection import LeanConnection
+from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.transport import OutgoingRequest
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault
@@ -130,12 +131,13 @@ def test_a_request_is_on_the_socket_when_the_call_that_sends_it_returns(
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
             loop = asyncio.get_running_loop()
-            connection = LeanConnection()
             accepting = asyncio.create_task(loop.sock_accept(listener))
-            await loop.create_connection(lambda: connection, "127.0.0.1", listener.getsockname()[1])
+            opened = await LeanSocket.connect("127.0.0.1", listener.getsockname()[1])
             peer, _ = await accepting
             if is_tls:
-                await _handshake(connection, peer, tmp_path)
+                await _handshake(opened, peer, tmp_path)
+            connection = LeanConnection(opened)
+            opened.start(connection)
             peer.setblocking(False)
             asking = connection.ask(b"x" * 1000)
             asking.send(None)  # one step, without the loop
@@ -146,13 +148,13 @@ def test_a_request_is_on_the_socket_when_the_call_that_sends_it_returns(
     run(make_loop, main())
 
 
-async def _handshake(connection: LeanConnection, peer: socket.socket, tmp_path: Path) -> None:
+async def _handshake(opened: LeanSocket, peer: socket.socket, tmp_path: Path) -> None:
     context, authority_pem = _trusted(tmp_path)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context.wrap_bio(incoming, outgoing, server_side=True)
     loop = asyncio.get_running_loop()
     trust = ssl.create_default_context(cadata=authority_pem.decode())
-    securing = asyncio.create_task(connection.secure(trust, "localhost"))
+    securing = asyncio.create_task(opened.secure(trust, "localhost"))
     while True:
         try:
             server.do_handshake()

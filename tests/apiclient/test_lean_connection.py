@@ -151,9 +151,6 @@ class Wire(asyncio.Transport):
     def write(self, data: Any) -> None:
         self.written.append(bytes(data))
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        assert high == 0
-
     def get_write_buffer_size(self) -> int:
         return self.kept_back
 
@@ -172,9 +169,8 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 
 def a_connection() -> tuple[LeanConnection, Wire]:
-    connection, wire = LeanConnection(), Wire()
-    connection.connection_made(wire)
-    return connection, wire
+    wire = Wire()
+    return LeanConnection(wire), wire
 
 
 async def asked(connection: LeanConnection, request: bytes = b"request") -> "asyncio.Task[Reply]":

@@ -28,7 +28,7 @@ PAIRS = st.lists(st.tuples(AMOUNT.filter(bool), AMOUNT), min_size=1, max_size=30
 @example([(amount, free) for amount in range(1, 120) for free in range(amount + 1)])
 def test_least_allocated_is_the_same(pairs: list[tuple[int, int]]) -> None:
     allocatable, wanted = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
-    free = (allocatable - wanted).astype(np.float64)
+    free = (allocatable - wanted).astype(np.float64) * 100
     found = least_allocated_of_floats(free, allocatable.astype(np.float64))
     assert found.tolist() == least_allocated(allocatable, wanted).tolist()
 
@@ -54,9 +54,9 @@ def test_the_mean_is_the_same_where_all_count(scores: list[list[int]], weights: 
 def state(floats: FloatColumns) -> list[object]:
     both = slice(0, 2)
     return [
-        *(matrix.tolist() for matrix in (floats.divisor, floats.held, floats.free_for_scores)),
+        *(matrix.tolist() for matrix in (floats.divisor, floats.held, floats.free, floats.free_percent)),
         floats.is_exact,
-        floats.balance(both).tolist(),
+        floats.imbalance(both).tolist(),
     ]
 
 
@@ -66,7 +66,7 @@ def test_columns_follow_the_table(seed: int) -> None:
     random, cluster = Random(seed), Cluster()
     for number in range(12):
         cluster.put(a_node(f"n{number}"))
-    cluster.float_columns().balance(slice(0, 2))
+    cluster.float_columns().imbalance(slice(0, 2))
     for step in range(20):
         name = f"n{random.randrange(14)}"
         choice = random.random()

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.nodes.labels import ABSENT, LabelColumns
+from mooring.cluster.nodes.labels import ABSENT, HOSTNAME, LabelColumns
 
-ROWS, KEYS, VALUES = range(4), ("a", "b", "c"), ("", "x", "y")
+ROWS, KEYS, VALUES = range(4), ("a", "b", HOSTNAME), ("", "x", "y")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
 STEPS = st.lists(
     st.one_of(
@@ -76,3 +76,10 @@ def test_values_of_the_past_are_forgotten() -> None:
         assert labels.column("host").width < 200
     column = labels.column("host")
     assert column.values[column.codes[0]] == "h999"
+
+
+def test_the_column_of_host_names_does_not_wait_for_a_pod_that_asks() -> None:
+    labels = columns()
+    labels.put(1, {HOSTNAME: "h1", "zone": "a"})
+    assert set(labels._columns) == {HOSTNAME}
+    assert labels._columns[HOSTNAME].codes.tolist() == [ABSENT, 1, ABSENT, ABSENT]

@@ -1,12 +1,14 @@
 """Pods in the order of their importance: columns against a plain sort, through random changes."""
 
 from functools import cmp_to_key
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
+from mooring.cluster.nodes import ranks as ranks_module
 from mooring.cluster.nodes.ranks import NO_POD, NOT_STARTED_NS, PodRanks, by_importance, parse_time_ns, start_ns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.pod import Pod
@@ -94,8 +96,13 @@ STEP = st.one_of(
 )
 
 
-@given(st.lists(STEP, max_size=30))
-def test_the_columns_follow_the_table(steps: list[tuple[object, ...]]) -> None:
+@given(st.lists(STEP, max_size=30), st.sampled_from([1, 2, ranks_module.MANY_ROWS]))
+def test_the_columns_follow_the_table(steps: list[tuple[object, ...]], many_rows: int) -> None:
+    with mock.patch.object(ranks_module, "MANY_ROWS", many_rows):
+        follow_the_table(steps)
+
+
+def follow_the_table(steps: list[tuple[object, ...]]) -> None:
     nodes = NodeTable()
     for name in NODES:
         nodes.put_node(a_node(name))

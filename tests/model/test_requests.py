@@ -3,10 +3,21 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from build import a_pod
 from mooring.model.pod import Pod
-from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
+from mooring.model.pod_spec import Container, PodSpec, ResourceRequirements
+from mooring.model.requests import (
+    FILTER,
+    FIT_SCORE,
+    effective_requests,
+    held_non_zero,
+    held_requests,
+    to_units,
+    units_of,
+)
 
 Units = tuple[int, int]
 """(cpu milli, memory bytes)."""
@@ -179,3 +190,21 @@ def test_only_counted_resources_become_units() -> None:
         "hugepages-2Mi": 4 * MI,
         "ephemeral-storage": GI,
     }
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["cpu", "memory", "ephemeral-storage", "example.com/gpu", "hugepages-2Mi", "storage", "pods"]),
+        st.one_of(
+            st.from_regex(r"[0-9]{1,20}(\.[0-9]{1,4})?(m|k|Ki|Mi|Gi|E|Ei|e3)?", fullmatch=True),
+            st.sampled_from(["", "-1", "-5m", "a lot", "1e999", "0" * 70 + "5", "9" * 80]),
+            st.integers(-5, 1 << 70),
+            st.floats(0, 1e20),
+            st.booleans(),
+        ),
+    )
+)
+def test_units_of_one_container_are_those_of_a_sum_over_one(written: dict[str, Any]) -> None:
+    pod = Pod(spec=PodSpec(containers=[Container(resources=ResourceRequirements(requests=written))]))
+    assert units_of(written) == to_units(effective_requests(pod, FILTER))
+    assert pod.shape.request == units_of(written)

@@ -1,13 +1,15 @@
 """Shapes and label set: shared by pods of one template, and what a shape works out."""
 
+from copy import copy
 from typing import Any
 
 import msgspec
 import pytest
 
 from build import a_pod
+from mooring.model import shape
 from mooring.model.label_set import label_set_of
-from mooring.model.shape import tagged
+from mooring.model.shape import PodPart, tagged
 
 MI = 1 << 20
 
@@ -133,3 +135,67 @@ def test_terms_depend_on_the_namespace() -> None:
     assert shape.terms("a").affinity[0].namespaces == {"a"}
     assert shape.terms("b").affinity[0].namespaces == {"b"}
     assert shape.terms("a") is shape.terms("a")
+
+
+# ---- parts
+
+
+PART_DIFFERENCES: list[Any] = [
+    pytest.param(PodPart.TOLERATIONS, {"tolerations": [{"operator": "Exists"}]}, id="tolerations"),
+    pytest.param(PodPart.NODE_SELECTION, {"nodeSelector": {"disk": "ssd"}}, id="node selector"),
+    pytest.param(PodPart.NODE_SELECTION, {"nodeSelector": {}}, id="a node selector that is there but empty"),
+    pytest.param(PodPart.NODE_SELECTION, {"affinity": {"nodeAffinity": {}}}, id="node affinity"),
+    pytest.param(PodPart.IMAGES, {"containers": [{"name": "c", "image": "nginx"}]}, id="images"),
+    pytest.param(PodPart.PORTS, {"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]}, id="host ports"),
+    pytest.param(PodPart.REQUESTS, {"cpu": "2"}, id="requests"),
+    pytest.param(PodPart.REQUESTS, {"cpu": "2", "memory": "1Gi"}, id="requests of all that scoring counts"),
+    pytest.param(PodPart.REQUESTS, {"overhead": {"cpu": "1"}}, id="overhead"),
+    pytest.param(PodPart.SPREAD, {"topologySpreadConstraints": [{"maxSkew": 1}]}, id="spread constraints"),
+    pytest.param(PodPart.POD_TERMS, {"affinity": {"podAffinity": {}}}, id="pod affinity"),
+    pytest.param(PodPart.STORAGE, {"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, id="storage"),
+    pytest.param(PodPart.FEATURES, {"hostNetwork": True}, id="host network"),
+    pytest.param(PodPart.FEATURES, {"hostUsers": False}, id="host users"),
+    pytest.param(
+        PodPart.FEATURES,
+        {"containers": [{"name": "c", "restartPolicyRules": [{"action": "Restart"}]}]},
+        id="restart rules",
+    ),
+]
+
+
+@pytest.mark.parametrize("is_worked_out", [True, False], ids=["on arrival", "when asked for"])
+@pytest.mark.parametrize(("part", "difference"), PART_DIFFERENCES)
+def test_a_part_is_shared_by_the_shapes_that_agree_in_it(
+    part: PodPart, difference: dict[str, Any], is_worked_out: bool
+) -> None:
+    plain, one, other = a_pod(), a_pod(**difference), a_pod(**difference, status={"resources": {}})
+    for pod in (plain, one, other) if is_worked_out else ():
+        pod.shape.work_out()
+    assert one.shape is not other.shape
+    assert one.shape.part(part) is other.shape.part(part)
+    assert one.shape.part(part) is not plain.shape.part(part)
+
+
+def test_parts_in_which_pods_say_nothing_are_the_same() -> None:
+    one, other = a_pod("one", cpu="1"), a_pod("other", cpu="2", tolerations=[])
+    said = {part for part in PodPart if one.shape.part(part) is not other.shape.part(part)}
+    assert said == {PodPart.WHOLE, PodPart.REQUESTS}
+
+
+def test_shapes_and_parts_go_with_the_last_pod_that_has_them() -> None:
+    before = len(shape._shapes), len(shape._parts)
+    one, other = (a_pod(name, cpu="7321m", nodeSelector={"only": "here"}) for name in ("one", "other"))
+    one.shape.work_out()
+    assert other.shape is one.shape and (len(shape._shapes), len(shape._parts)) > before
+    del one
+    assert len(shape._shapes) > before[0]
+    del other
+    assert (len(shape._shapes), len(shape._parts)) == before
+
+
+def test_a_shape_that_came_back_under_its_key_stays_when_the_old_one_goes() -> None:
+    """A shape in a cycle may be finalised after another one took its place."""
+    pod = a_pod("one", cpu="7322m")
+    old = copy(pod.shape)
+    del old
+    assert a_pod("other", cpu="7322m").shape is pod.shape

@@ -1,18 +1,23 @@
 """InterPodAffinity: who must be near whom, who must not, and what preferences are worth."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from alone import build, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods import tallies
 from mooring.framework.config.args import InterPodAffinityArgs
+from mooring.framework.context import SchedulingContext
 from mooring.framework.status import SKIP, curable, final
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
+from mooring.plugins.affinity import inter_pod_affinity
 from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
 
 WHEN = "DuringSchedulingIgnoredDuringExecution"
@@ -291,3 +296,12 @@ def test_preferences_of_existing_pods_can_be_ignored() -> None:
     cluster = a_small_cluster(("b1", existing("db", rather_near((7, term("web"))))))
     assert scores(ignoring, new(), cluster, "a1", "b1") is SKIP
     assert scores(ignoring, new(rather_near((1, term("db", "host")))), cluster, "a1", "b1") == {"a1": 0, "b1": 100}
+
+
+@given(st.lists(st.one_of(st.integers(-300, 300), st.integers(-(1 << 60), 1 << 60)), min_size=1, max_size=20))
+def test_few_scores_are_normalised_as_many_are(scores: list[int]) -> None:
+    """Many go through arrays: the same scores so often that they are many."""
+    plugin, context = build(InterPodAffinity), cast("SchedulingContext", None)
+    many = np.array(scores * (inter_pod_affinity._FEW + 1), np.int64)
+    few = plugin.normalize(context, np.array(scores, np.int64), slice(0, 1)).tolist()
+    assert plugin.normalize(context, many, slice(0, 1))[: len(scores)].tolist() == few

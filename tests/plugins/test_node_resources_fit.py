@@ -1,6 +1,7 @@
 """NodeResourcesFit: what is short and whether that is final; and the three ways of scoring."""
 
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -280,3 +281,29 @@ def test_many_resources_are_judged_as_few_are(wanted: Any, nodes: Any, used: Any
         patch.setattr(node_resources_fit, "_BITS", 0)
         patch.setattr(shortage_book, "_CELLS", 8)
         assert verdicts(fit(), pod, cluster) == few
+
+
+AMOUNTS = st.tuples(st.sampled_from((0, 1000, 2000, 4000)), st.sampled_from((0, 1 << 30, 4 << 30)))
+
+
+@given(st.lists(st.tuples(AMOUNTS, st.integers(1, 2)), min_size=1, max_size=4), AMOUNTS, st.lists(AMOUNTS, max_size=4))
+def test_one_comparison_says_whether_a_pod_fits_everywhere(nodes: Any, wanted: Any, used: Any) -> None:
+    """What fits by the comparison of floats has no code by that of integers."""
+
+    def asking(cpu: int, memory: int) -> dict[str, Any]:
+        return {"cpu": f"{cpu}m", "memory": str(memory)}
+
+    cluster = a_cluster(*(a_node(f"n{i}", **asking(*have), pods=pods) for i, (have, pods) in enumerate(nodes)))
+    for i, taken in enumerate(used[: len(nodes)]):
+        cluster.nodes.place(a_pod(f"p{i}", **asking(*taken)), f"n{i}")
+    found = verdicts(fit(), a_pod(**asking(*wanted)), cluster)
+    with mock.patch.object(node_resources_fit, "_all_fit", lambda *_: False):
+        assert verdicts(fit(), a_pod(**asking(*wanted)), cluster) == found
+
+
+def test_sums_that_a_what_if_supposes_count() -> None:
+    """They are written into the table itself, and columns that follow it do not see them."""
+    cluster, pod = one_node(cpu="4"), a_pod(cpu="2")
+    assert verdicts(fit(), pod, cluster) == {}
+    cluster.nodes.amounts.requested[0, 0], cluster.nodes.are_sums_supposed = 3000, True
+    assert [rejection.code for rejection in verdicts(fit(), pod, cluster).values()] == [CURABLE]

@@ -1,21 +1,26 @@
 """PodTopologySpread: skew, domains and policies; soft constraints and the default ones."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from alone import build, fault, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods import tallies
 from mooring.framework.config.args import PodTopologySpreadArgs
+from mooring.framework.context import SchedulingContext
 from mooring.framework.status import SKIP, curable, final
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from mooring.plugins.affinity import spread_counts
+from mooring.plugins.affinity import pod_topology_spread, spread_counts
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -308,3 +313,13 @@ def test_listed_soft_defaults_want_all_labels() -> None:
     cluster = with_pods(A, a_node("bare"))
     cluster.put(an_object(Service, selector={"app": "web"}))
     assert scores(plugin(**soft), PLAIN, cluster) == {"a0": 100, "bare": 0}
+
+
+@given(st.lists(st.integers(-300, 300), min_size=1, max_size=20))
+def test_few_scores_are_normalised_as_many_are(scores: list[int]) -> None:
+    """Many go through arrays: the same scores so often that they are many."""
+    plugin, state = build(PodTopologySpread), SimpleNamespace(read=lambda key: None)
+    context = cast("SchedulingContext", SimpleNamespace(state=state))
+    many = np.array(scores * (pod_topology_spread._FEW + 1), np.int64)
+    few = plugin.normalize(context, np.array(scores, np.int64), slice(0, 1)).tolist()
+    assert plugin.normalize(context, many, slice(0, 1))[: len(scores)].tolist() == few

@@ -126,7 +126,7 @@ TestFlightMachine.settings = settings(stateful_step_count=60, deadline=None)
 
 
 def disorder(flights: InFlight) -> None:
-    flights._starts.move_to_end("uid-a")
+    flights.starts.move_to_end("uid-a")
 
 
 def forget_too_little(flights: InFlight) -> None:
@@ -140,7 +140,7 @@ def lose_an_entry(flights: InFlight) -> None:
 
 def keep_for_nobody(flights: InFlight) -> None:
     for uid in flights.uids():
-        del flights._starts[uid], flights._entries[uid]
+        del flights.starts[uid], flights._entries[uid]
     flights._forgotten = flights._base + 1
     flights._counts.clear()
 

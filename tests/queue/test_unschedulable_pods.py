@@ -38,7 +38,7 @@ def test_a_pod_of_an_unknown_profile_is_found_by_every_event() -> None:
     assert names(unschedulable.rejected_by(["B"])) == ["stray"]
 
 
-def test_a_pod_that_changed_is_filed_anew_and_keeps_its_turn() -> None:
+def test_a_pod_that_changed_isfiled_anew_and_keeps_its_turn() -> None:
     unschedulable = a_yard(entry := an_entry("a", "A"), an_entry("b", "A", "B"))
     entry.unschedulable_plugins = ("A", "B")
     entry.gating_plugin = "B"
@@ -67,7 +67,7 @@ def test_the_check_finds_a_pod_without_rejectors() -> None:
 
 
 def misfile(unschedulable: UnschedulablePods) -> None:
-    unschedulable._filed["default/other"] = unschedulable._filed.pop("default/a")
+    unschedulable.filed["default/other"] = unschedulable.filed.pop("default/a")
 
 
 def lose(unschedulable: UnschedulablePods) -> None:

@@ -15,6 +15,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings, client_con
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.lean_connection import LeanConnection, Reply
+from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import ConnectionRefused, TimedOut, Unanswered, refusal, unanswered
 from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.transport import OutgoingRequest
@@ -95,7 +96,8 @@ class LeanClient:
             )
         retries, is_renewed = 0, False
         while True:
-            await self._throttle.take()
+            if self._throttle.is_limited:
+                await self._throttle.take()
             grant = await self._access.credentials.grant()
             began_s = self._timing.monotonic_s() if self._observe is not None else 0.0
             code = NO_ANSWER
@@ -118,16 +120,7 @@ class LeanClient:
             await self._timing.sleep(reply.retry_after_s or 0)
 
     async def _attempt(self, method: str, path: str, body: bytes, content_type: str, grant: Grant) -> Reply:
-        what = f"{method} {path}"
-        head = self._common_head(grant)
-        request = (
-            (
-                f"{method} {self._prefix}{path} HTTP/1.1\r\nContent-Type: {content_type}\r\n"
-                f"Content-Length: {len(body)}\r\n"
-            ).encode()
-            + head
-            + body
-        )
+        request = self._request(method, path, body, content_type, grant)
         fence = NO_FENCE if method == "GET" else self._fence
         await self._take_place()
         connection = None
@@ -140,14 +133,20 @@ class LeanClient:
                 connection = await self._connection(grant)
                 return await connection.ask(request, fence)
         except TimeoutError:
-            raise TimedOut(f"{what}: no answer within {self._time_limit_s:g} s") from None
+            raise TimedOut(f"{method} {path}: no answer within {self._time_limit_s:g} s") from None
         except Unanswered as fault:
-            raise type(fault)(f"{what}: {fault}") from None
+            raise type(fault)(f"{method} {path}: {fault}") from None
         finally:
             if connection is not None:
                 self._deadlines.pop(connection, None)
                 self._put_back(connection, grant)
             self._give_place()
+
+    def _request(self, method: str, path: str, body: bytes, content_type: str, grant: Grant) -> bytes:
+        line = (
+            f"{method} {self._prefix}{path} HTTP/1.1\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        )
+        return line.encode() + self._common_head(grant) + body
 
     # ---- time limits
 
@@ -180,7 +179,7 @@ class LeanClient:
 
         A new client certificate makes idle connections useless: TLS has authenticated them as the old one.
         """
-        if grant != self._grant:
+        if grant is not self._grant and grant != self._grant:
             lines = [f"Host: {self._netloc}", f"User-Agent: {self._user_agent}", "Accept: application/json"]
             if grant.authorization:
                 lines.append(f"Authorization: {grant.authorization}")
@@ -193,7 +192,8 @@ class LeanClient:
 
     def _put_back(self, connection: LeanConnection, grant: Grant) -> None:
         """Keep a connection for the next request, unless it was authenticated with another certificate."""
-        if connection.is_usable and self._grant is not None and self._grant.pair == grant.pair:
+        is_current = grant is self._grant or (self._grant is not None and self._grant.pair == grant.pair)
+        if is_current and connection.is_usable:
             self._idle.append(connection)
         else:
             connection.close()
@@ -207,17 +207,22 @@ class LeanClient:
 
     async def _connection(self, grant: Grant) -> LeanConnection:
         """A new connection."""
-        connection = LeanConnection()
+        opened = None
         try:
             async with asyncio.timeout(_CONNECT_S):
-                await asyncio.get_running_loop().create_connection(lambda: connection, self._host, self._port)
+                opened = await LeanSocket.connect(self._host, self._port)
                 if self._is_tls:
-                    await connection.secure(self._context(grant.pair), self._access.server_name or self._host)
-        except (OSError, TimeoutError) as error:
-            connection.abort()
+                    await opened.secure(self._context(grant.pair), self._access.server_name or self._host)
+        except BaseException as error:
+            if opened is not None:
+                opened.abort()
+            if not isinstance(error, OSError | TimeoutError):
+                raise
             if _is_refused(error):
                 raise ConnectionRefused(f"cannot connect to {self._netloc}: connection refused") from None
             raise unanswered(error, f"cannot connect to {self._netloc}") from None
+        connection = LeanConnection(opened)
+        opened.start(connection)
         return connection
 
     def _context(self, pair: KeyPair | None) -> ssl.SSLContext:

@@ -5,9 +5,8 @@ missing: answers to writes do not need them.
 """
 
 import asyncio
-import ssl
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol
 
 import httptools
 
@@ -120,27 +119,30 @@ _DRAIN_POLL_S = 0.005
 """How often to look whether the socket has sent a large request; asyncio has no call that waits for an empty buffer."""
 
 
-class LeanConnection(asyncio.Protocol):
+class ByteStream(Protocol):
+    """What a connection sends by: a LeanSocket, or what a test passes."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def get_write_buffer_size(self) -> int: ...
+
+    def is_closing(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class LeanConnection:
     """A connection with one request at a time. If the connection is lost, the caller that waits gets ConnectionLost.
 
     After any fault the connection is not used again: a late answer must not be taken for the answer to a later request.
     """
 
-    def __init__(self) -> None:
-        self._socket: asyncio.Transport | None = None
-        """The lowest transport, below TLS if there is TLS: its buffer shows whether bytes have left."""
-        self._transport: asyncio.Transport | None = None
+    def __init__(self, transport: ByteStream) -> None:
+        self._transport: ByteStream | None = transport
         self._waiting: asyncio.Future[Reply] | None = None
         self._reader = AnswerReader()
-
-    async def secure(self, context: ssl.SSLContext, server_name: str) -> None:
-        """Do the TLS handshake; raises OSError. `create_connection` could do it, but hides the lower transport."""
-        assert self._socket is not None
-        loop = asyncio.get_running_loop()
-        secured = await loop.start_tls(self._socket, self, context, server_hostname=server_name)
-        if secured is None:
-            raise ConnectionResetError("the server closed the connection")
-        self._transport = secured
 
     @property
     def is_usable(self) -> bool:
@@ -170,7 +172,7 @@ class LeanConnection(asyncio.Protocol):
         """
         assert self._transport is not None
         self._transport.write(request[:-1])
-        while self._unsent() and not waiting.done():
+        while not waiting.done() and self._transport is not None and self._transport.get_write_buffer_size():
             await asyncio.sleep(_DRAIN_POLL_S)
         if waiting.done():
             self.abort()  # the server answered before it had the whole request, and reads no more of it
@@ -182,13 +184,9 @@ class LeanConnection(asyncio.Protocol):
             raise ConnectionLost("the connection was lost")
         fence.check()
         self._transport.write(end)
-        if self._unsent():
+        if self._transport.get_write_buffer_size():
             self.abort()
             raise ConnectionLost("the socket accepts no more bytes")
-
-    def _unsent(self) -> int:
-        layers = {self._transport, self._socket}
-        return sum(layer.get_write_buffer_size() for layer in layers if layer is not None)
 
     def give_up(self, fault: Exception) -> None:
         """The caller that waits gets this fault, and the connection is not used again."""
@@ -204,14 +202,10 @@ class LeanConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # ---- asyncio calls these
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._socket = self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
-        self._socket.set_write_buffer_limits(high=0)  # makes every version of uvloop write at once
+    # ---- the transport calls these
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = self._socket = None
+        self._transport = None
         reply = self._reader.end() if error is None else None
         if reply is not None and self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(reply)

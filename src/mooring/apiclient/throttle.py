@@ -35,9 +35,13 @@ class Throttle:
         self._tokens = float(self._burst)
         self._filled_at_s = timing.monotonic_s()
 
+    @property
+    def is_limited(self) -> bool:
+        return self._qps >= 0
+
     async def take(self) -> float:
         """Take a token and wait until the request may be sent. Returns the seconds waited."""
-        if self._qps < 0:
+        if not self.is_limited:
             return 0.0
         self._fill()
         self._tokens -= 1

@@ -37,6 +37,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.pre_points import PrePoints
 from mooring.framework.prepared import PreparedProfile
+from mooring.framework.score_by_value import ValueScores, ask_score_by_value
 from mooring.framework.status import SKIP_SHAPE, SKIPS, Code, Rejection, describe, final
 
 C = TypeVar("C")
@@ -215,14 +216,17 @@ class Attempt:
         asked = int(np.count_nonzero(still_in))
         if not asked:
             return
-        rows: Rows = slice(0, height) if asked == height else np.flatnonzero(still_in)
+        is_for_all = asked == height or (not plugin.needs_feasible and 2 * asked >= height)
+        rows: Rows = slice(0, height) if is_for_all else np.flatnonzero(still_in)
         codes = ask_filter(plugin, self.context, rows)
         if codes is None:
             return
         everywhere = codes
-        if not isinstance(rows, slice):
+        if not is_for_all:
             everywhere = np.zeros(height, codes.dtype)
             everywhere[rows] = codes
+        elif asked < height:
+            everywhere[np.flatnonzero(~still_in)] = 0
         rejected = everywhere != 0
         if np.count_nonzero(rejected):
             verdicts.codes[index] = everywhere
@@ -274,14 +278,17 @@ class Attempt:
     def _find_best(self, feasible: FeasibleRows) -> ScoreCard | MaskedTotals:
         """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart."""
         context = self.context
-        kept_sum, added, parts = self._memo.score_sum(context), 0, []
+        kept_sum, added, parts = self._memo.score_sum(context)[: context.nodes.height], 0, []
+        by_value = self._scores_by_value(feasible)
         for index, plugin in self.runner.asked_scores:
-            if plugin.name not in self._no_score:
+            if plugin.name not in self._no_score and index not in by_value:
                 weighted = self._weighted(index, plugin, feasible)
                 if isinstance(weighted, int):
                     added += weighted
                 else:
                     parts.append(weighted)
+        for scores in by_value.values():
+            kept_sum, added = scores.add_to(kept_sum, self.runner.total_type), added + scores.base
         if parts:
             rows = feasible.rows
             totals: Scores = (kept_sum[rows] if isinstance(rows, slice) else kept_sum.take(rows)) + parts[0]
@@ -289,6 +296,16 @@ class Attempt:
                 totals = totals + part
             return ScoreCard(rows, totals, added=added)
         return MaskedTotals(feasible.mask(kept_sum), added, feasible.count)
+
+    def _scores_by_value(self, feasible: FeasibleRows) -> dict[int, ValueScores]:
+        """By index of a plugin: its scores, where they follow from a label and most nodes are feasible."""
+        found: dict[int, ValueScores] = {}
+        for index, plugin in self.runner.scores_by_value if feasible.are_most else ():
+            if plugin.name not in self._no_score and concerns(plugin, self.context, scoring):
+                scores = ask_score_by_value(plugin, self.context, feasible, self.runner.weights[index])
+                if scores is not None:
+                    found[index] = scores
+        return found
 
     def _weighted(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
         """What a plugin adds to the totals; one number where it is the same for all nodes."""

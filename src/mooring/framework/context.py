@@ -1,7 +1,7 @@
 """The context of one attempt to place one pod: what the framework hands to every plugin that takes part."""
 
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,15 +107,17 @@ class SchedulingContext:
         other.nodes, other.state = nodes, state
         return other
 
-    def float_columns(self, resources: slice | NDArray[np.intp]) -> FloatColumns | None:
-        """The amounts of these resources as floats, where every node has them.
-
-        None in a what-if: there other pods are on the nodes than the columns count.
-        """
-        if not isinstance(resources, slice) or self.nodes is not self.cluster.nodes:
+    def float_columns(self) -> FloatColumns | None:
+        """The amounts as floats, where these are exact. None in a what-if: there other pods are on the nodes."""
+        if self.nodes is not self.cluster.nodes or self.nodes.are_sums_supposed:
             return None
         floats = self.cluster.float_columns()
-        return floats if floats.is_exact and floats.has_all(resources) else None
+        return floats if floats.is_exact else None
+
+    def floats_of(self, resources: slice | NDArray[np.intp]) -> FloatColumns | None:
+        """The same, where every node has something of each of these resources."""
+        floats = self.float_columns() if isinstance(resources, slice) else None
+        return floats if floats is not None and floats.has_all(cast("slice", resources)) else None
 
     def of_shape(self, key: Hashable, build: Callable[[], T], part: PodPart = PodPart.WHOLE) -> T:
         """A value that follows from a part of the pod's shape (and the key) alone: built once, then kept."""

@@ -25,6 +25,8 @@ First = NDArray[np.int8]
 
 N = TypeVar("N", bound=np.signedinteger[Any])
 
+_NO_ROWS: NDArray[np.intp] = np.zeros(0, np.intp)
+
 _SPARSE = 8
 """If one row in so many is meant, or fewer, writing to a list of them is faster than going over all of them."""
 _CHUNK = 8192
@@ -44,19 +46,20 @@ def with_value(column: NDArray[N], meant: Mask, value: int) -> NDArray[N]:
 class FeasibleRows:
     """The rows that passed every filter: how many is known at once, and which of them when a plugin asks."""
 
-    __slots__ = ("_passed", "_rows", "count")
+    __slots__ = ("_others", "_passed", "_rows", "count")
 
     def __init__(self, first: First) -> None:
         """`first` has PASSED for these rows, and something else for the others."""
         self._passed: Mask | None = first == PASSED
         self.count = int(np.count_nonzero(self._passed))
         self._rows: Rows | None = slice(0, len(first)) if self.count == len(first) else None
+        self._others: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, rows: Rows, count: int) -> "FeasibleRows":
         """These rows, of which there are so many."""
         self = object.__new__(cls)
-        self._passed, self._rows, self.count = None, rows, count
+        self._passed, self._rows, self._others, self.count = None, rows, None, count
         return self
 
     @property
@@ -65,6 +68,27 @@ class FeasibleRows:
             assert self._passed is not None
             self._rows = self._passed.nonzero()[0]
         return self._rows
+
+    @property
+    def are_most(self) -> bool:
+        """Whether at least half of all rows passed: then columns of all rows are cheaper than a list of these."""
+        return self._passed is not None and 2 * self.count >= len(self._passed)
+
+    @property
+    def others(self) -> NDArray[np.intp]:
+        """The rows that did not pass."""
+        if self._others is None:
+            assert self._passed is not None
+            self._others = (~self._passed).nonzero()[0] if self.count < len(self._passed) else _NO_ROWS
+        return self._others
+
+    def among(self, rows: NDArray[np.intp], numbers: Integers) -> tuple[NDArray[np.intp], Integers]:
+        """Of these rows those that passed, with their numbers."""
+        assert self._passed is not None
+        if self.count == len(self._passed):
+            return rows, numbers
+        passed = self._passed.take(rows)
+        return rows[passed], numbers[passed]
 
     def mask(self, totals: Integers) -> Integers:
         """The totals of all rows, with the lowest number where a row did not pass. Do not write to it."""

@@ -317,7 +317,7 @@ class PartMemo:
             column.put(rows, column.question.ask(context, rows), capacity)
 
     def _make_sum(self, capacity: int) -> None:
-        self.sum = np.zeros(capacity, integers_for(self._summed))
+        self.sum = np.zeros(capacity, integers_for([question.weight for question in self._summed]))
         self.byte_count.bytes += self.sum.nbytes
 
     def _refresh(
@@ -357,7 +357,7 @@ class PartMemo:
         self.forget()
 
 
-def integers_for(summed: Sequence[KeptQuestion]) -> type[np.signedinteger[Any]]:
-    """The smallest type for sums of these scores."""
-    most = sum(abs(question.weight) for question in summed) * MAX_SCORE
+def integers_for(weights: Sequence[int]) -> type[np.signedinteger[Any]]:
+    """The smallest type for sums of scores with these weights."""
+    most = sum(map(abs, weights)) * MAX_SCORE
     return np.int16 if most <= _MAX_INT16 else np.int32 if most <= _MAX_INT32 else np.int64

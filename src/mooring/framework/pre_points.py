@@ -51,12 +51,17 @@ class PrePoints:
         version = plugin.version(self._context.cluster)
         if kept.skips_for_now.get(key) == version:
             return SKIP
-        outcome = self._call(point, plugin, feasible.rows if feasible is not None else None)
+        outcome = self._call(point, plugin, None if feasible is None else self._rows_for(plugin, feasible))
         if outcome is SKIP_SHAPE:
             kept.keep_skip(point, plugin.name)
         elif outcome is SKIP_FOR_NOW:
             kept.keep_skip_for_now(key, version)
         return outcome
+
+    def _rows_for(self, plugin: Any, feasible: FeasibleRows) -> Rows:
+        if not plugin.needs_feasible and feasible.are_most:
+            return slice(0, self._context.nodes.height)
+        return feasible.rows
 
     def _fixed_outcomes(self, point: str, plugins: tuple[tuple[int, Any], ...]) -> PartOutcomes:
         """What the plugins say that go by one part alone. A fault is an answer too: an earlier plugin may end the attempt

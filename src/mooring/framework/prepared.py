@@ -9,10 +9,11 @@ from mooring.framework.config.problems import show
 from mooring.framework.crowded_columns import CrowdedBook
 from mooring.framework.feasible import PASSED
 from mooring.framework.memo import PlanBook, ShapeMemo
-from mooring.framework.part_memo import ByteCount, KeptQuestion, PartMemo, PartQuestions
+from mooring.framework.part_memo import ByteCount, KeptQuestion, PartMemo, PartQuestions, integers_for
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin, Reads
 from mooring.framework.profiles import Profile
+from mooring.framework.score_by_value import ScoreByValue
 from mooring.model.shape import PodPart
 
 
@@ -64,6 +65,12 @@ class PreparedProfile:
         """The score plugins whose kept answers need nothing but adding up."""
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
+        self.scores_by_value = [
+            (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
+        ]
+        """Those of them whose scores may follow from the value of a label."""
+        self.total_type = integers_for(self.weights)
+        """The integers that totals fit into."""
         self.levels: dict[int, int] = {}
         """By index of a kept score plugin: what normalising makes of 0, where it tells no nodes apart."""
 

@@ -72,23 +72,24 @@ class WaitingPod:
 class WaitingPods:
     """All waiting pods, of all profiles, by id."""
 
-    _pods: dict[str, WaitingPod] = field(default_factory=dict)
+    by_id: dict[str, WaitingPod] = field(default_factory=dict)
+    """Hot: the loop looks three times a pod whether any pod waits, and `len` is a call more."""
 
     def hold(self, pod: Pod, node_name: str, timeouts_s: dict[str, float], now_ns: int) -> WaitingPod:
         """Let a pod wait for plugins, for each at most MAX_WAIT_S."""
         timeouts = {plugin: round(min(limit, MAX_WAIT_S) * NS_PER_S) for plugin, limit in timeouts_s.items()}
         deadlines = {plugin: now_ns + limit for plugin, limit in timeouts.items()}
-        waiting = self._pods[pod.id] = WaitingPod(pod, node_name, deadlines, timeouts)
+        waiting = self.by_id[pod.id] = WaitingPod(pod, node_name, deadlines, timeouts)
         return waiting
 
     def get(self, pod_id: str) -> WaitingPod | None:
-        return self._pods.get(pod_id)
+        return self.by_id.get(pod_id)
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        return iter(list(self._pods.values()))
+        return iter(list(self.by_id.values()))
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.by_id)
 
     def expire(self, now_ns: int) -> None:
         for waiting in self:
@@ -96,13 +97,13 @@ class WaitingPods:
 
     def next_deadline_ns(self) -> int | None:
         """When the next wait will be over."""
-        return min((min(w.deadlines_ns.values()) for w in self._pods.values() if w.deadlines_ns), default=None)
+        return min((min(w.deadlines_ns.values()) for w in self.by_id.values() if w.deadlines_ns), default=None)
 
     def take_released(self) -> list[WaitingPod]:
         """The pods whose wait has ended; they are no longer among the waiting."""
-        if not self._pods:
+        if not self.by_id:
             return []
-        released = [waiting for waiting in self._pods.values() if waiting.release is not None]
+        released = [waiting for waiting in self.by_id.values() if waiting.release is not None]
         for waiting in released:
-            del self._pods[waiting.pod.id]
+            del self.by_id[waiting.pod.id]
         return released

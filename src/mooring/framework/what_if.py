@@ -201,9 +201,11 @@ def _with_one(attempt: Attempt, crowd: Crowd) -> Verdicts:
     for index, amount in amounts:
         requested[index, row] += amount
     nodes.pod_count[row] += pods
+    were_supposed, nodes.are_sums_supposed = nodes.are_sums_supposed, True
     try:
         return ask_row(attempt, attempt.context, row)
     finally:
+        nodes.are_sums_supposed = were_supposed
         for index, amount in amounts:
             nodes.amounts.requested[index, row] -= amount
         nodes.pod_count[row] -= pods
@@ -348,6 +350,8 @@ class Batch:
         self._requested = self._nodes.amounts.requested[:, rows]
         """What `close` restores, with the next one."""
         self._pod_count = self._nodes.pod_count[rows]
+        self._were_supposed = self._nodes.are_sums_supposed
+        self._nodes.are_sums_supposed = True
         self._load = load
         self._is_crowded = load.pod_count > 0 if load is not None else np.zeros(0, np.bool_)
         """Rows with nominated pods that the pod must leave room for: they are asked twice."""
@@ -362,6 +366,7 @@ class Batch:
         """Undo everything."""
         self._nodes.amounts.requested[: len(self._requested), self._rows] = self._requested
         self._nodes.pod_count[self._rows] = self._pod_count
+        self._nodes.are_sums_supposed = self._were_supposed
 
     def shift(self, rows: RowArray, requested: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
         """Add to what is requested on some of the rows (resources x rows), and to the number of pods there."""

@@ -29,7 +29,7 @@ class KeyedHeap(Generic[T]):
     the next one is popped in 0.2 µs instead of 1.0.
     """
 
-    __slots__ = ("_heap", "_live", "_name", "_order", "_run", "_versions")
+    __slots__ = ("_heap", "_name", "_order", "_run", "_versions", "live")
 
     SLACK = 32
     """How many dead records the heap always tolerates: below this, cleaning up costs more than it saves."""
@@ -40,39 +40,40 @@ class KeyedHeap(Generic[T]):
         self._heap: list[_Record[T]] = []
         self._run: deque[_Record[T]] = deque()
         """Ascending. Records that are to come before its last one are in the heap."""
-        self._live: dict[str, _Record[T]] = {}
+        self.live: dict[str, _Record[T]] = {}
+        """Records by name. Hot: owners look whether there are any; `len` of the heap is two calls more."""
         self._versions = 0
 
     def __len__(self) -> int:
-        return len(self._live)
+        return len(self.live)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._live
+        return name in self.live
 
     def __iter__(self) -> Iterator[T]:
         """All items, in the order in which their names were first pushed."""
-        return (record[4] for record in self._live.values())
+        return (record[4] for record in self.live.values())
 
     def sorted(self) -> list[T]:
         """All items in the order in which they would be popped."""
-        return [record[4] for record in sorted(self._live.values())]
+        return [record[4] for record in sorted(self.live.values())]
 
     def get(self, name: str) -> T | None:
-        record = self._live.get(name)
+        record = self.live.get(name)
         return record[4] if record is not None else None
 
     def push(self, item: T) -> None:
         """Add an item, or replace the item of the same name, which keeps its place among items with an equal sort key."""
         name = self._name(item)
         self._versions = version = self._versions + 1
-        old = self._live.get(name)
+        old = self.live.get(name)
         record = (self._order(item), version if old is None else old[1], version, name, item)
         run = self._run
         if record > run[-1] if run else not self._heap:
             run.append(record)
         else:
             self._push_out_of_order(record)
-        self._live[name] = record
+        self.live[name] = record
         if old is not None:
             self._tidy()
 
@@ -85,7 +86,7 @@ class KeyedHeap(Generic[T]):
 
     def peek(self) -> T | None:
         """The first item, left where it is."""
-        heap, run, live = self._heap, self._run, self._live
+        heap, run, live = self._heap, self._run, self.live
         while heap or run:
             in_run = bool(run) and (not heap or run[0] < heap[0])
             record = run[0] if in_run else heap[0]
@@ -99,7 +100,7 @@ class KeyedHeap(Generic[T]):
 
     def pop(self) -> T | None:
         """Take the first item, or None if there is none."""
-        heap, run, live = self._heap, self._run, self._live
+        heap, run, live = self._heap, self._run, self.live
         while heap or run:
             record = run.popleft() if run and (not heap or run[0] < heap[0]) else heappop(heap)
             if live.get(record[3]) is record:
@@ -109,7 +110,7 @@ class KeyedHeap(Generic[T]):
 
     def remove(self, name: str) -> T | None:
         """Take the item of this name, or None if there is none."""
-        record = self._live.pop(name, None)
+        record = self.live.pop(name, None)
         if record is None:
             return None
         self._tidy()
@@ -117,24 +118,24 @@ class KeyedHeap(Generic[T]):
 
     def _tidy(self) -> None:
         """Drop dead records once they outnumber the items: that many pushes have paid for the O(n) rebuild."""
-        if len(self._heap) + len(self._run) > 2 * len(self._live) + self.SLACK:
+        if len(self._heap) + len(self._run) > 2 * len(self.live) + self.SLACK:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        self._heap, self._run = [], deque(sorted(self._live.values()))
+        self._heap, self._run = [], deque(sorted(self.live.values()))
 
     def check(self) -> list[str]:
         """The invariants that do not hold, as text; empty if all is well. Tests and simulations call it after each step."""
         heap, run = self._heap, list(self._run)
         problems = [
-            f"heap: {name} is filed under {record[3]}" for name, record in self._live.items() if record[3] != name
+            f"heap: {name} is filed under {record[3]}" for name, record in self.live.items() if record[3] != name
         ]
         there = {id(record) for record in (*heap, *run)}
-        problems += [f"heap: {name} is not in it" for name, record in self._live.items() if id(record) not in there]
+        problems += [f"heap: {name} is not in it" for name, record in self.live.items() if id(record) not in there]
         if any(heap[index] < heap[(index - 1) // 2] for index in range(1, len(heap))):
             problems.append("heap: an item stands before one that it should follow")
         if any(second < first for first, second in pairwise(run)):
             problems.append("heap: the items that came in order are not in order")
-        if len(heap) + len(run) > 2 * len(self._live) + self.SLACK + 1:
-            problems.append(f"heap: {len(heap) + len(run) - len(self._live)} leftovers for {len(self._live)} items")
+        if len(heap) + len(run) > 2 * len(self.live) + self.SLACK + 1:
+            problems.append(f"heap: {len(heap) + len(run) - len(self.live)} leftovers for {len(self.live)} items")
         return problems

@@ -64,8 +64,9 @@ class Pod(KubeObject, dict=True):
 
     def with_node(self, node_name: str) -> "Pod":
         """The pod as it looks on a node. Neither shape nor label set depends on the node."""
-        spec = msgspec.structs.replace(self.spec, node_name=node_name)
-        return self._next(Pod(metadata=self.metadata, spec=spec, status=self.status))
+        pod = Pod(self.metadata, msgspec.structs.replace(self.spec, node_name=node_name), self.status)
+        pod.__dict__.update(self.__dict__)
+        return pod
 
     def with_status(self, status: PodStatus) -> "Pod":
         """The pod with another status. Its resources must be the same: the shape depends on them, and on nothing else in

@@ -122,6 +122,30 @@ def parse_or(text: QuantityText, otherwise: int) -> int:
         return otherwise
 
 
+def amount_of(text: QuantityText, otherwise: int) -> int:
+    """A quantity as a column holds it (`to_amount`); `otherwise`, in nano-units, is that of a text that is not a quantity."""
+    if isinstance(text, str) and len(text) <= _MAX_TEXT:
+        return _amount_cached(text, otherwise)
+    return to_amount(parse_or(text, otherwise))
+
+
+def milli_amount_of(text: QuantityText, otherwise: int) -> int:
+    """A quantity as a column holds cpu (`to_milli_amount`)."""
+    if isinstance(text, str) and len(text) <= _MAX_TEXT:
+        return _milli_amount_cached(text, otherwise)
+    return to_milli_amount(parse_or(text, otherwise))
+
+
+@lru_cache(maxsize=16384)
+def _amount_cached(text: str, otherwise: int) -> int:
+    return to_amount(parse_or(text, otherwise))
+
+
+@lru_cache(maxsize=16384)
+def _milli_amount_cached(text: str, otherwise: int) -> int:
+    return to_milli_amount(parse_or(text, otherwise))
+
+
 def to_int(nano: int) -> int:
     """Whole units, rounded away from zero: what upstream calls Value()."""
     return _away_from_zero(nano, NANO)

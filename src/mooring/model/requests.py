@@ -5,12 +5,21 @@ integers of the node table happens once, at the end, so that a pod has the same 
 however large its requests are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from mooring.model.names import is_scalar_resource
 from mooring.model.pod_spec import ALWAYS, Container, ContainerStatus, PodSpec, ResourceList, SpecAndStatus
-from mooring.model.quantity import MAX_AMOUNT, NANO, QuantityText, parse_or, to_amount, to_milli_amount
+from mooring.model.quantity import (
+    MAX_AMOUNT,
+    NANO,
+    QuantityText,
+    amount_of,
+    milli_amount_of,
+    parse_or,
+    to_amount,
+    to_milli_amount,
+)
 
 Amounts = dict[str, int]
 """Resource name to nano-units."""
@@ -85,6 +94,17 @@ def to_units(amounts: Amounts) -> dict[str, int]:
     return units
 
 
+def units_of(written: ResourceList) -> dict[str, int]:
+    """As `to_units`, of the requests of one container as they are written."""
+    units = {}
+    for name, text in written.items():
+        if name == "cpu":
+            units[name] = milli_amount_of(text, _UNREADABLE)
+        elif name == "memory" or name == "ephemeral-storage" or is_scalar_resource(name):
+            units[name] = amount_of(text, _UNREADABLE)
+    return units
+
+
 def are_readable(spec: PodSpec) -> bool:
     """Whether all requests of the containers are quantities."""
     held = (c.resources.requests or {} for c in (*spec.containers, *(spec.init_containers or ())) if c.resources)
@@ -138,10 +158,14 @@ def _asked(container: Container, accounting: Accounting) -> Amounts:
     return asked
 
 
-def names_all(containers: Iterable[Container], resources: Iterable[str]) -> bool:
+def names_all(containers: Iterable[Container], resources: Collection[str]) -> bool:
     """Whether every container requests each of these resources."""
-    wanted = set(resources)
-    return all(c.resources is not None and wanted <= (c.resources.requests or {}).keys() for c in containers)
+    for container in containers:
+        requests = container.resources.requests if container.resources is not None else None
+        for name in resources:
+            if not requests or name not in requests:
+                return False
+    return True
 
 
 def _pod_level_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:

@@ -69,5 +69,8 @@ def _discovered() -> Iterator[type[Plugin] | type[PlainPlugin]]:
     """The classes that modules list in `PLUGINS`: a new plugin is one file in a family, and no line here."""
     for family in pkgutil.iter_modules(plugins.__path__, f"{plugins.__name__}."):
         if family.ispkg:
-            for module in pkgutil.iter_modules(import_module(family.name).__path__, f"{family.name}."):
-                yield from getattr(import_module(module.name), "PLUGINS", ())
+            package = import_module(family.name)
+            later = getattr(package, "IMPORTED_LATER", ())
+            for module in pkgutil.iter_modules(package.__path__):
+                if module.name not in later:
+                    yield from getattr(import_module(f"{family.name}.{module.name}"), "PLUGINS", ())

@@ -20,5 +20,7 @@ class SchedulingGates(PreEnqueuePlugin):
         return (Registration(opened, is_itself),)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
-        gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
-        return final(f"waiting for scheduling gates: [{' '.join(gates)}]") if gates else None
+        if not pod.spec.scheduling_gates:
+            return None
+        gates = [gate.name for gate in pod.spec.scheduling_gates]
+        return final(f"waiting for scheduling gates: [{' '.join(gates)}]")

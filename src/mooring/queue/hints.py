@@ -139,13 +139,18 @@ class Hints:
         self._counters = counters
         self._report = report
         self._interested: dict[ClusterEvent, tuple[str, ...]] = {}
+        self._last: tuple[ClusterEvent | None, tuple[str, ...]] = None, ()
+        """Hot: one event follows another of its kind, and to hash one takes 1.5 µs."""
 
     def interested(self, event: ClusterEvent) -> tuple[str, ...]:
         """The plugins, of whichever profile, that registered for an event. (A wildcard concerns everyone.)"""
+        if self._last[0] is event:
+            return self._last[1]
         plugins = self._interested.get(event)
         if plugins is None:
             names = {name: None for hint_map in self._maps.values() for name in hint_map.listeners(event)}
             plugins = self._interested[event] = tuple(names)
+        self._last = event, plugins
         return plugins
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
@@ -214,9 +219,12 @@ def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
 
     Parity: to lose one of several gates, or to begin to terminate, is an unspecific update.
     """
-    resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
-    actions = [action for action, happened in _CHANGES if happened(old, new)]
-    return [ClusterEvent(resource, action) for action in actions or (Action.UPDATE,)]
+    is_assigned = bool(new.spec.node_name)
+    # Hot: the usual change is one of the status: it cannot be one of labels, requests, gates or tolerations.
+    is_of_status = old.spec is new.spec and old.metadata is new.metadata and old.shape is new.shape
+    changes = (_CLAIMS_CHANGE,) if is_of_status else _CHANGES
+    actions = [action for action, happened in changes if happened(old, new)]
+    return [_EVENTS[is_assigned, action] for action in actions or (Action.UPDATE,)]
 
 
 def _labels_changed(old: Pod, new: Pod) -> bool:
@@ -257,11 +265,18 @@ def _claims_changed(old: Pod, new: Pod) -> bool:
     )
 
 
+_CLAIMS_CHANGE = (Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _claims_changed)
 _CHANGES = (
     (Action.UPDATE_POD_LABEL, _labels_changed),
     (Action.UPDATE_POD_SCALE_DOWN, _shrank),
     (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_vanished),
     (Action.UPDATE_POD_TOLERATION, _tolerations_changed),
-    (Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _claims_changed),
+    _CLAIMS_CHANGE,
 )
 """In upstream's order (podChangeExtracters)."""
+
+_EVENTS = {
+    (is_assigned, action): ClusterEvent(ASSIGNED_POD if is_assigned else UNSCHEDULABLE_POD, action)
+    for is_assigned in (True, False)
+    for action in (Action.UPDATE, *(action for action, _ in _CHANGES))
+}

@@ -23,7 +23,8 @@ class InFlight:
     def __init__(self, counters: QueueCounters) -> None:
         self._counts = counters.in_flight_events
         # Hot: the oldest start is asked for at each end. In a plain dict that search walks over all that were deleted.
-        self._starts: OrderedDict[str, int] = OrderedDict()
+        self.starts: OrderedDict[str, int] = OrderedDict()
+        """Uid -> the position at which the attempt started, oldest first."""
         self._entries: dict[str, QueuedPod] = {}
         self._events: list[ObservedEvent] = []
         self._base = 0
@@ -32,14 +33,14 @@ class InFlight:
         """The position of the first event that still counts; those before it wait to be cut off."""
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.starts)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._starts
+        return uid in self.starts
 
     def uids(self) -> list[str]:
         """The pods in flight, oldest start first."""
-        return list(self._starts)
+        return list(self.starts)
 
     def entry(self, uid: str) -> QueuedPod | None:
         """The entry of a pod in flight."""
@@ -47,22 +48,22 @@ class InFlight:
 
     def start(self, entry: QueuedPod) -> bool:
         """An attempt begins. False: one is under way already, and nothing changed."""
-        if entry.uid in self._starts:
+        if entry.uid in self.starts:
             return False
-        self._starts[entry.uid] = self._base + len(self._events)
+        self.starts[entry.uid] = self._base + len(self._events)
         self._entries[entry.uid] = entry
         self._counts[POD_POPPED] += 1
         return True
 
     def record(self, observed: ObservedEvent) -> None:
         """Keep an event for all pods in flight; without any, the event is not needed."""
-        if self._starts:
+        if self.starts:
             self._events.append(observed)
             self._counts[observed.label] += 1
 
     def since_start(self, uid: str) -> list[ObservedEvent] | None:
         """What happened since the pod's attempt began; None: no attempt of it is under way."""
-        start = self._starts.get(uid)
+        start = self.starts.get(uid)
         return None if start is None else self._events[start - self._base :]
 
     def finish(self, uid: str) -> QueuedPod | None:
@@ -70,11 +71,11 @@ class InFlight:
         entry = self._entries.pop(uid, None)
         if entry is None:
             return None
-        del self._starts[uid]
+        del self.starts[uid]
         self._counts[POD_POPPED] -= 1
         if self._events:  # Hot: as a rule nothing happened meanwhile, and there is nothing to forget
             end = self._base + len(self._events)
-            self._forget(next(iter(self._starts.values()), end))
+            self._forget(next(iter(self.starts.values()), end))
         return entry
 
     def _forget(self, position: int) -> None:
@@ -90,13 +91,13 @@ class InFlight:
     def check(self) -> list[str]:
         """Invariants that do not hold."""
         problems = []
-        starts = list(self._starts.values())
+        starts = list(self.starts.values())
         end = self._base + len(self._events)
         if starts != sorted(starts):
             problems.append("in flight: the pods are not in the order of their starts")
         if self._forgotten != (starts[0] if starts else end):
             problems.append("in flight: events before the oldest start are kept, or later ones forgotten")
-        if self._starts.keys() != self._entries.keys():
+        if self.starts.keys() != self._entries.keys():
             problems.append("in flight: starts and entries are not of the same pods")
         if not starts and self._events:
             problems.append(f"in flight: {len(self._events)} events are kept, but no pod is in flight")

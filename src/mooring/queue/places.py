@@ -11,7 +11,7 @@ from mooring.framework.events import (
     UNSCHEDULABLE_POD_UPDATE,
     ClusterEvent,
 )
-from mooring.framework.plugin_caller import SUCCESS, PluginCaller, Wrap
+from mooring.framework.plugin_caller import SUCCESS, PluginCaller, Wrap, unwrapped
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.profiles import Profile
 from mooring.framework.status import describe
@@ -55,30 +55,34 @@ class Gates:
 
     def admit(self, entry: QueuedPod) -> bool:
         """Whether the pod may be queued. The first plugin that objects is noted, and the others are not asked."""
-        caller = self._callers.get(entry.profile)
+        profile = entry.pod.spec.scheduler_name
+        caller = self._callers.get(profile)
         if caller is None:
             return True  # no profile is named so: there is no plugin that could object
         self._admissions += 1
-        began_ns = caller.began()
-        objection = self._objection(entry, caller.wrap_for(self._admissions))
+        began_ns, wrap = 0, unwrapped
+        if caller.measures:
+            began_ns, wrap = caller.began(), caller.wrap_for(self._admissions)
+        objection = self._objection(entry, self._plugins.get(profile, ()), wrap)
         if objection is not None:
             self._gate(entry, *objection)
         elif entry.gating_plugin:
             entry.gating_plugin = entry.gating_message = ""
             entry.gating_events = ()
-        caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
+        if caller.measures:
+            caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
         return objection is None
 
-    def _objection(self, entry: QueuedPod, wrap: Wrap) -> tuple[str, str] | None:
+    def _objection(self, entry: QueuedPod, plugins: Iterable[PreEnqueuePlugin], wrap: Wrap) -> tuple[str, str] | None:
         """The plugin that holds the pod back, and why. One that fails holds it back too: it may know a reason."""
-        plugins: Iterable[PreEnqueuePlugin] = self._plugins.get(entry.profile, ())
         if entry.gating_plugin:  # it most likely still objects
             plugins = sorted(plugins, key=lambda plugin: plugin.name != entry.gating_plugin)
         pod, name = entry.pod, ""
         try:
             for plugin in plugins:
                 name = plugin.name
-                rejection = wrap("PreEnqueue", name, plugin.pre_enqueue)(pod)
+                ask = plugin.pre_enqueue if wrap is unwrapped else wrap("PreEnqueue", name, plugin.pre_enqueue)
+                rejection = ask(pod)
                 if rejection is not None:
                     return name, rejection.message
         except Exception as error:  # a plugin may raise anything, or answer with anything
@@ -157,9 +161,9 @@ class Places:
         if entry.initial_attempt_ns is None:
             entry.initial_attempt_ns = self.clock.now_ns()
         self.active.push(entry)  # first: should it fail, the pod stays where it is
-        if self.unschedulable:
+        if self.unschedulable.filed:
             self.unschedulable.remove(entry.key)
-        if self.backoff:
+        if self.backoff.rejected.live or self.backoff.errors.live:
             self.backoff.remove(entry.key)
         self.counters.incoming["active", label] += 1
         if label in _NOMINATING:

@@ -42,6 +42,8 @@ from mooring.queue.unschedulable_pods import UnschedulablePods
 UNSCHEDULABLE_FLUSH_PERIOD_S = 30
 """How often `flush_unschedulable` is to be called, as upstream; `flush_backoff` every second (backoff.next_tick_ns)."""
 
+_ADDED = UNSCHEDULABLE_POD_ADD.label
+
 # Upstream's words in the error for a pod that is queued twice.
 _ALREADY_THERE: dict[Place, str] = {
     "active": "the active queue",
@@ -115,7 +117,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> Place:
         """A new pod without a node."""
-        return self._places.to_active(QueuedPod(pod, self._clock.now_ns()), UNSCHEDULABLE_POD_ADD.label)
+        return self._places.to_active(QueuedPod(pod, self._clock.now_ns()), _ADDED)
 
     def update(self, old: Pod | None, new: Pod) -> Place | None:
         """A pod without a node was changed. Returns where it is now; None: in flight."""
@@ -271,7 +273,7 @@ class SchedulingQueue:
 
         For pods in flight the event is recorded, whatever `admits` says: it counts when they come back.
         """
-        if not self._places.unschedulable and not self._in_flight:
+        if not self._places.unschedulable.filed and not self._in_flight.starts:
             return  # Hot: the usual case; 0.2 µs
         interested = self._hints.interested(event)
         if not interested and not event.is_wildcard:
@@ -365,7 +367,8 @@ class SchedulingQueue:
 
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
-        return bool(self._places.active) or (self._places.pops_early and bool(self._places.backoff.rejected))
+        places = self._places
+        return bool(places.active.live or (places.pops_early and places.backoff.rejected.live))
 
     def next_release_ns(self) -> int | None:
         """When `flush_backoff` will next have something to do; None: nothing backs off."""

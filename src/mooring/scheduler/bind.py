@@ -14,7 +14,7 @@ from mooring.framework.config.types import Extender
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import ASSIGNED_POD_DELETE
 from mooring.framework.intents import Bind, CallReply, PatchStatus, Record
-from mooring.framework.plugin_caller import ERROR, SUCCESS
+from mooring.framework.plugin_caller import ERROR, SUCCESS, unwrapped
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Code, Rejection, describe
@@ -52,9 +52,11 @@ def hold(
         return error(str(fault))
     core.queue.nominations.delete(entry.uid)
     binding = Binding(entry, pod, runner, context, node_name)
-    began_ns = runner.caller.began()
+    caller = runner.caller
+    began_ns = caller.began() if caller.measures else 0
     failure = _reserve(binding)
-    runner.caller.ended("Reserve", SUCCESS if failure is None else failure.code.name, began_ns)
+    if caller.measures:
+        caller.ended("Reserve", SUCCESS if failure is None else failure.code.name, began_ns)
     if failure is None:
         return binding
     back_out(core, binding)
@@ -68,7 +70,8 @@ def run_permit(core: Core, binding: Binding) -> None:
     schedulers see where it is going.
     """
     entry, pod, node_name = binding.entry, binding.pod, binding.node_name
-    waits = ask_permits(binding)
+    is_asked = binding.runner.profile.permits or binding.runner.caller.measures
+    waits = ask_permits(binding) if is_asked else {}
     if isinstance(waits, AttemptFailure):
         back_out(core, binding)
         fail(core, entry, waits)
@@ -104,16 +107,19 @@ def run_pre_bind(core: Core, binding: Binding) -> None:
     because its place is decided."""
     runner = binding.runner
     core.queue.done(binding.entry.uid)
-    binding.step_began_ns = runner.caller.began()
+    if runner.caller.measures:
+        binding.step_began_ns = runner.caller.began()
     prepare(core, binding, iter(runner.profile.pre_binds), _prepared)
 
 
 def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
     """PreBind is over: bind the pod if it succeeded. An extender that binds takes precedence over the Bind plugins."""
-    _step_ended(binding, "PreBind", SUCCESS if failed is None else _status(failed))
-    if failed is None and core.options.extenders and call_binder(core, binding):
-        return
-    _end_unless_bound(core, binding, failed or _begin_to_bind(core, binding))
+    if binding.runner.caller.measures:
+        _step_ended(binding, "PreBind", SUCCESS if failed is None else _status(failed))
+    if failed is not None:
+        give_up(core, binding, *failed)
+    elif not core.options.extenders or not call_binder(core, binding):
+        _bind(core, binding)
 
 
 def binder_replied(core: Core, binding: Binding, extender: Extender, reply: CallReply) -> None:
@@ -125,31 +131,26 @@ def binder_replied(core: Core, binding: Binding, extender: Extender, reply: Call
     if fault is None:
         finish(core, binding)
     elif skip(core, extender, fault):
-        _end_unless_bound(core, binding, _begin_to_bind(core, binding))
+        _bind(core, binding)
     else:
         _step_ended(binding, "Bind", ERROR)
         give_up(core, binding, error(fault), is_rejected=False)
-
-
-def _end_unless_bound(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
-    """Give up on a binding that failed. Without a failure the pod is bound, or an answer is awaited."""
-    if failed is not None:
-        failure, is_rejected = failed
-        give_up(core, binding, failure, is_rejected)
 
 
 def finish(core: Core, binding: Binding) -> None:
     """The pod is bound: tell observers and users, then run PostBind."""
     entry, pod, node_name, caller = binding.entry, binding.pod, binding.node_name, binding.runner.caller
     core.bindings.pop(entry.uid, None)
-    began_ns = caller.ended("Bind", SUCCESS, binding.step_began_ns)
+    began_ns = caller.ended("Bind", SUCCESS, binding.step_began_ns) if caller.measures else 0
     core.observer.pod_bound(entry)
     if core.tell is not None:
         core.tell(pod, f"is bound to {node_name}")
     note = f"Successfully assigned {entry.key} to {node_name}"
     core.outbox.intents.append(Record(pod, "Normal", "Scheduled", "Binding", note))
-    _post_bind(core, binding)
-    caller.ended("PostBind", SUCCESS, began_ns)
+    if binding.runner.profile.post_binds:
+        _post_bind(core, binding)
+    if caller.measures:
+        caller.ended("PostBind", SUCCESS, began_ns)
 
 
 def bind_failed(core: Core, binding: Binding, fault: str, elsewhere: str) -> None:
@@ -253,10 +254,12 @@ def _reserve(binding: Binding) -> AttemptFailure | None:
     """Run Reserve until a plugin refuses. `back_out` then unreserves all plugins, also those that were not asked:
     upstream requires Unreserve to be idempotent."""
     context, node_name, name = binding.context, binding.node_name, ""
+    wrap = context.wrap
     try:
         for plugin in binding.runner.profile.reserves:
             name = plugin.name
-            answer = context.wrap("Reserve", name, plugin.reserve)(context, node_name)
+            ask = plugin.reserve if wrap is unwrapped else wrap("Reserve", name, plugin.reserve)
+            answer = ask(context, node_name)
             if answer is not None:
                 is_rejected = isinstance(answer, Rejection)
                 return refused(answer.by(name)) if is_rejected else _nonsense("Reserve", plugin, answer)
@@ -292,34 +295,29 @@ def _permit(binding: Binding) -> AttemptFailure | dict[str, float]:
     return waits
 
 
-def _begin_to_bind(core: Core, binding: Binding) -> BindingFailure | None:
-    """Run Bind. A failure ends the step at once; otherwise it ends when the answer is known (`finish`,
-    `bind_failed`)."""
-    failed = _bind(core, binding)
-    if failed is not None:
-        _step_ended(binding, "Bind", _status(failed))
-    return failed
-
-
-def _bind(core: Core, binding: Binding) -> BindingFailure | None:
-    """Why the pod was not bound; None: it is bound, or a Bind intent is under way. The first plugin that does not
-    skip decides."""
-    context, node_name = binding.context, binding.node_name
+def _bind(core: Core, binding: Binding) -> None:
+    """Run Bind: the first plugin that does not skip decides. A failure ends the step at once; otherwise it ends when the
+    answer is known (`finish`, `bind_failed`)."""
+    context, node_name, wrap = binding.context, binding.node_name, binding.context.wrap
     for plugin in binding.runner.profile.binds:
         try:
-            answer = context.wrap("Bind", plugin.name, plugin.bind)(context, node_name)
+            ask = plugin.bind if wrap is unwrapped else wrap("Bind", plugin.name, plugin.bind)
+            answer = ask(context, node_name)
         except Exception as fault:  # a plugin may raise anything
-            return _raised("Bind", plugin.name, fault), False
-        if answer is SKIP:
-            continue
-        if isinstance(answer, Rejection):
-            return AttemptFailure(answer.message, code=answer.code), True
+            return _not_bound(core, binding, _raised("Bind", plugin.name, fault))
         if isinstance(answer, Bind):
-            core.outbox.intents.append(answer)
-        elif answer is None:
-            finish(core, binding)
-        else:
-            return _nonsense("Bind", plugin, answer), False
-        return None
+            return core.outbox.intents.append(answer)
+        if answer is None:
+            return finish(core, binding)
+        if isinstance(answer, Rejection):
+            return _not_bound(core, binding, AttemptFailure(answer.message, code=answer.code), is_rejected=True)
+        if answer is not SKIP:
+            return _not_bound(core, binding, _nonsense("Bind", plugin, answer))
     # Parity: all Bind plugins skipped the pod. It backs off as after an error, but no event and no condition says so.
-    return error(""), False
+    return _not_bound(core, binding, error(""))
+
+
+def _not_bound(core: Core, binding: Binding, failure: AttemptFailure, is_rejected: bool = False) -> None:
+    """No Bind plugin took the pod on: the step is over."""
+    _step_ended(binding, "Bind", _status(failure))
+    give_up(core, binding, failure, is_rejected)

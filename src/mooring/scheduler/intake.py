@@ -112,14 +112,15 @@ def _pod_added(core: Core, pod: Pod) -> None:
     if pod.is_finished:
         return
     core.pods[pod.key] = pod
+    groups = core.cluster.groups
     if pod.spec.node_name:
         _assigned(core, pod)
-    elif _is_ours(core, pod):
+    elif pod.spec.scheduler_name in core.runners:
         pod.shape.work_out()
-        if core.cluster.groups is not None:
-            core.cluster.groups.add(pod)
+        if groups is not None:
+            groups.add(pod)
         core.queue.add(pod)
-        if core.cluster.groups is not None and pod.group_key is not None:
+        if groups is not None and pod.group_key is not None:
             core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # members of its group may have waited for one more
         core.observer.change_handled(UNSCHEDULABLE_POD_ADD)
 
@@ -140,7 +141,10 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
     if new.is_terminating:
         leaves(core, new)
     if old.spec.node_name:
-        _guard(core, partial(core.cache.update, old, new))
+        try:
+            core.cache.update(old, new)
+        except ClusterError as fault:
+            _contradicted(core, fault)
         _wake_for_each(core, pod_events(old, new), old, new)
     elif new.spec.node_name:
         _assigned(core, new)
@@ -157,10 +161,14 @@ def _pod_removed(core: Core, pod: Pod) -> None:
     core.pods.pop(pod.key, None)
     if core.cluster.groups is not None:
         core.cluster.groups.remove(pod)
-    leaves(core, pod)
+    if core.evictions.by_preemptor:
+        leaves(core, pod)
     held, queued = core.cache.get(pod.id), core.queue.get(pod.key)
     if pod.spec.node_name or (held is not None and not core.cache.is_assumed(pod.id)):
-        _guard(core, partial(core.cache.remove, pod))
+        try:
+            core.cache.remove(pod)
+        except ClusterError as fault:
+            _contradicted(core, fault)
         core.queue.wake(ASSIGNED_POD_DELETE, held or pod, None)
         core.observer.change_handled(ASSIGNED_POD_DELETE)
     if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):

@@ -4,10 +4,10 @@ from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import begin_binding
-from mooring.scheduler.core import Core
+from mooring.scheduler.core import Core, Tell
 from mooring.scheduler.decision import Decision, NoFit, Placement
 from mooring.scheduler.extenders.attempt import extenders_for, take
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extenders.steps import Steps, at_once
 from mooring.scheduler.failure import fail
 from mooring.scheduler.groups.attempt import attempt_group
 from mooring.scheduler.post_filter import PostFilterResult
@@ -23,13 +23,23 @@ def attempt(core: Core) -> Pod | None:
     if core.cluster.groups is not None and pod.group_key is not None:
         attempt_group(core, entry)
         return pod
-    runner = core.runners.get(entry.profile)
+    runner = core.runners.get(pod.spec.scheduler_name)
     if runner is None or is_pointless(core, pod):
         core.queue.done(entry.uid, placed=False)
         return pod
     core.observer.attempt_began(entry)
-    take(core, _steps(core, entry, runner))
+    if core.options.extenders:
+        take(core, _steps(core, entry, runner))
+    else:
+        _attempt_at_once(core, entry, runner)
     return pod
+
+
+def _attempt_at_once(core: Core, entry: QueuedPod, runner: Runner) -> None:
+    """As `_steps`, where there are no extenders. Hot: a generator around another one takes 0.5 µs more."""
+    decision = at_once(core.deciding(runner, entry.pod, core.cluster, core.options, core.queue.attempts, None))
+    room = at_once(post_filter(runner, decision, None)) if isinstance(decision, NoFit) else None
+    _conclude(core, entry, runner, decision, room)
 
 
 def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
@@ -45,7 +55,8 @@ def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, 
     it back must be closed by then."""
     if isinstance(decision, Placement):
         core.observer.decided(entry)
-        _tell_of(core, entry.pod, decision)
+        if core.tell is not None:
+            _tell_of(core.tell, entry.pod, decision)
         assert decision.context is not None, "a placement comes with its context"
         begin_binding(core, entry, runner, decision.context, decision.node)
         return
@@ -55,7 +66,6 @@ def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, 
     fail(core, entry, failure)
 
 
-def _tell_of(core: Core, pod: Pod, placement: Placement) -> None:
-    if core.tell is not None:
-        best = f"the best of {placement.feasible_count} feasible nodes (score {placement.score})"
-        core.tell(pod, f"goes to {placement.node}, {best if placement.feasible_count > 1 else 'the only choice'}")
+def _tell_of(tell: Tell, pod: Pod, placement: Placement) -> None:
+    best = f"the best of {placement.feasible_count} feasible nodes (score {placement.score})"
+    tell(pod, f"goes to {placement.node}, {best if placement.feasible_count > 1 else 'the only choice'}")

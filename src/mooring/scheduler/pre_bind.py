@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from mooring.framework.intents import PatchStatus, Write, WriteFault
+from mooring.framework.plugin_caller import unwrapped
 from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin
 from mooring.framework.status import Rejection, describe
 from mooring.model.meta import KubeObject
@@ -32,10 +33,11 @@ def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin], then:
 
     `others` is an iterator, so that after the work of one plugin the loop goes on with the next.
     """
-    context, node_name = binding.context, binding.node_name
+    context, node_name, wrap = binding.context, binding.node_name, binding.context.wrap
     for plugin in others:
         try:
-            answer = context.wrap("PreBind", plugin.name, plugin.pre_bind)(context, node_name)
+            ask = plugin.pre_bind if wrap is unwrapped else wrap("PreBind", plugin.name, plugin.pre_bind)
+            answer = ask(context, node_name)
         except Exception as fault:  # a plugin may raise anything
             return then(core, binding, _fault(plugin, fault))
         if answer is None:

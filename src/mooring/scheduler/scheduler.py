@@ -112,12 +112,13 @@ class Scheduler:
         While an attempt waits for extenders it must see the cluster as it was when it began. So until it is over, all inputs
         but the replies to its own calls wait, in order.
         """
-        suspension = self.core.extender_calls.suspension
+        core = self.core
+        suspension = core.extender_calls.suspension
         if suspension is None:
-            _HANDLERS[type(input)](self.core, input)
-            if self.core.outbox.activations:
+            _HANDLERS[type(input)](core, input)
+            if core.outbox.activations:
                 self._activate()
-        elif isinstance(input, CallAnswered) and input.token not in self.core.extender_calls.binders:
+        elif isinstance(input, CallAnswered) and input.token not in core.extender_calls.binders:
             self._continue(suspension, input)
         else:
             suspension.held.append(input)
@@ -144,12 +145,14 @@ class Scheduler:
 
     def attempt(self) -> Pod | None:
         """Try the next pod; None if no pod is ready, or an attempt is suspended: there is one at a time."""
-        if self.core.extender_calls.suspension is not None:
+        core = self.core
+        if core.extender_calls.suspension is not None:
             return None
-        pod = attempt(self.core)
-        if self.core.outbox.activations:
+        pod = attempt(core)
+        if core.outbox.activations:
             self._activate()
-        self.release_waiting()
+        if core.services.waiting.by_id:
+            self.release_waiting()
         return pod
 
     def _activate(self) -> None:
@@ -161,8 +164,6 @@ class Scheduler:
         """Continue the bindings whose wait on Permit has ended. Releasing one may release others (a gang), hence the
         loop."""
         waiting_pods = self.core.services.waiting
-        if not waiting_pods:
-            return  # Hot: the usual case, several times a pod
         while self.core.extender_calls.suspension is None and (released := waiting_pods.take_released()):
             for waiting in released:
                 assert waiting.release is not None
@@ -174,10 +175,13 @@ class Scheduler:
 
     def carry_out(self, do: Callable[[Intent], None]) -> None:
         """Do every intent, and those that follow from doing one. For drivers whose intents are done at once."""
-        while intents := self.take_intents():
+        outbox, waiting_pods = self.core.outbox, self.core.services.waiting
+        while intents := outbox.intents:
+            outbox.intents = []
             for intent in intents:
                 do(intent)
-            self.release_waiting()
+            if waiting_pods.by_id:
+                self.release_waiting()
 
     def take_intents(self) -> list[Intent]:
         """What is to be done in the world, in order. They are handed out once."""

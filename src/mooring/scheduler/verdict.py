@@ -17,7 +17,7 @@ from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plug
 def is_pointless(core: Core, pod: Pod) -> bool:
     """Whether the pod needs no attempt: it is being deleted, or already assumed. The event is upstream's
     skipPodSchedule."""
-    if pod.is_terminating:
+    if pod.metadata.deletion_timestamp is not None:
         note = f"skip schedule deleting pod: {pod.key}"
         core.outbox.append(Record(pod, "Warning", "FailedScheduling", "Scheduling", note))
         return True

@@ -87,8 +87,9 @@ class Driver:
     # ---- the cluster changes
 
     def create(self, item: KubeObject) -> None:
-        item = self._versioned(item)
-        self.objects[_name(item)] = item
+        if self._version is not None:
+            item = self._versioned(item)
+        self.objects[type(item).__name__, item.key] = item
         self.scheduler.handle(ObjectAdded(item))
         if self.on_changed is not None:
             self.on_changed(item)
@@ -187,6 +188,8 @@ class Driver:
         match intent:
             case Bind():
                 self._bind(intent)
+            case Record():
+                self.events.append(intent)
             case PatchStatus():
                 self._patch(intent.pod, intent.condition, intent.nominated_node_name)
             case Evict():
@@ -195,8 +198,6 @@ class Driver:
                 self.scheduler.handle(EvictionAnswered(intent.victim, intent.preemptor))
                 if self.on_evicted is not None:
                     self.on_evicted(intent.victim, intent.preemptor)
-            case Record():
-                self.events.append(intent)
             case Write():
                 self._write(intent)
             case Call():

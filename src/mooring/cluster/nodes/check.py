@@ -131,8 +131,10 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
     if kept != dict(carried):
         faults.append("carried terms differ from a recount")
     for tally in (*tallies._predicates.values(), *(carriers.tally for carriers in tallies._carried.values())):
-        for column, (version, sums) in tally._sums.items():
-            fresh = np.bincount(column.codes, tally.counts, column.width)
-            if version == column.version and not np.array_equal(sums[1:], fresh[1 : len(sums)]):
+        for column, sums in tally._sums.items():
+            if sums.version != column.version:
+                continue
+            fresh = np.bincount(column.codes, tally.counts, column.width)[1 : len(sums.counts)]
+            if not np.array_equal(sums.counts[1:], fresh) or sums.total != fresh.sum():
                 faults.append(f"sums over {column.key} differ from a recount")
     return faults

@@ -8,11 +8,16 @@ without rounding. A quotient of two of them that is no whole number is at least 
 more than rounding can carry a number below 128 (half a unit in its last place is 2^-47).
 """
 
+from operator import sub
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.kernels import Floats, Mask, SmallInts, balance_of_floats, balance_of_two
 from mooring.cluster.nodes.table import NodeTable
+
+PODS, FIRST_RESOURCE = 0, 1
+"""Lines of `free`: the number of pods, and from there on the resources in the order of the other matrices."""
 
 EXACT = 1 << 46
 """The amounts below which floats are as good as integers: 64 TiB of memory, or 70 billion cores, on one node."""
@@ -38,12 +43,17 @@ class FloatColumns:
         """What is allocatable, at least 1: where a node has nothing of a resource, nothing is divided by zero."""
         self.held: Floats = self.divisor
         """What is requested."""
-        self.free_for_scores: Floats = self.divisor
-        """What is allocatable less what scoring takes for requested."""
+        self.free: Floats = self.divisor
+        """How many more pods the node takes (`PODS`), and what is allocatable less what is requested: one line more than the
+        others, so that one comparison tells whether a pod fits."""
+        self.free_percent: Floats = self.divisor
+        """What is allocatable less what scoring takes for requested, times 100."""
         self.lacks: Mask = np.zeros(0, np.bool_)
         """By resource: whether some node has nothing of it."""
-        self._balances: dict[tuple[int, int], SmallInts] = {}
-        """By (first, last) resource: how balanced each row is without another pod."""
+        self._imbalances: dict[tuple[int, int], SmallInts] = {}
+        """By (first, last) resource: what `imbalance` says."""
+        self._has_all: dict[tuple[int, int], bool] = {}
+        """What `has_all` has answered."""
         self.is_exact = False
         """Whether all amounts are below EXACT. False: callers must use integers."""
 
@@ -52,7 +62,7 @@ class FloatColumns:
         nodes, amounts = self.nodes, self.nodes.amounts
         if self._layout and self._position == nodes.touches.end and self._version == amounts.resources_version:
             return  # Hot: two plugins ask in a decision
-        rows, changed = nodes.touches.since(self._position), nodes.node_touches.since(self._node_position)
+        rows, changed = nodes.touches.since(self._position), self._changed_nodes()
         self._position, self._node_position = nodes.touches.end, nodes.node_touches.end
         self._version = amounts.resources_version
         places = amounts.resources_version, len(amounts.allocatable)
@@ -66,16 +76,28 @@ class FloatColumns:
         for row in rows:
             self._put_sums(row)
 
+    def _changed_nodes(self) -> list[int] | None:
+        touches = self.nodes.node_touches
+        return [] if self._node_position == touches.end else touches.since(self._node_position)
+
     def has_all(self, resources: slice) -> bool:
         """Whether every node has something of each of these resources."""
-        return not self.lacks[resources].any()
-
-    def balance(self, resources: slice) -> SmallInts:
-        """How balanced the use of two resources is on each row, without any other pod."""
         key = resources.start, resources.stop
-        found = self._balances.get(key)
+        found = self._has_all.get(key)
         if found is None:
-            found = self._balances[key] = balance_of_floats(self.held[resources] / self.divisor[resources])
+            found = self._has_all[key] = not self.lacks[resources].any()
+        return found
+
+    def imbalance(self, resources: slice) -> SmallInts:
+        """150 less how balanced the use of two resources is on each row, without any other pod.
+
+        How balanced it is with the pod, plus this, halved, is what the score of NodeResourcesBalancedAllocation is.
+        """
+        key = resources.start, resources.stop
+        found = self._imbalances.get(key)
+        if found is None:
+            found = 150 - balance_of_floats(self.held[resources] / self.divisor[resources])
+            self._imbalances[key] = found
         return found
 
     def _work_out_all(self) -> None:
@@ -84,9 +106,14 @@ class FloatColumns:
         requested, scored = amounts.requested[:, :height], amounts.scored[:, :height]
         self.divisor = np.maximum(allocatable, 1).astype(np.float64)
         self.held = requested.astype(np.float64)
-        self.free_for_scores = (allocatable - scored).astype(np.float64)
+        self.free = np.zeros((len(allocatable) + FIRST_RESOURCE, height))
+        self.free[PODS] = nodes.allowed_pods[:height] - nodes.pod_count[:height]
+        self.free[FIRST_RESOURCE:] = allocatable - requested
+        self.free_percent = (allocatable - scored).astype(np.float64)
+        self.free_percent *= 100
         self.lacks = ((allocatable == 0) & nodes.alive[:height]).any(1)
-        self._balances.clear()
+        self._imbalances.clear()
+        self._has_all.clear()
         self.is_exact = all(np.abs(column).max(initial=0) < EXACT for column in (allocatable, requested, scored))
 
     def _put_divisor(self, row: int) -> None:
@@ -95,16 +122,20 @@ class FloatColumns:
         self.divisor[:, row] = np.maximum(allocatable, 1)
         if self.nodes.alive[row]:
             self.lacks |= allocatable == 0
+            self._has_all.clear()
         self.is_exact = self.is_exact and max(allocatable.tolist()) < EXACT
 
     def _put_sums(self, row: int) -> None:
-        """Pods came to a row, or left it. Hot: one row after each pod that is placed."""
-        amounts = self.nodes.amounts
-        allocatable, requested = amounts.allocatable[:, row], amounts.requested[:, row]
-        scored = amounts.scored[:, row]
-        self.held[:, row] = requested
-        self.free_for_scores[:, row] = allocatable - scored
-        there, taken = self.divisor[:, row].tolist(), requested.tolist()
-        for (start, stop), column in self._balances.items():
-            column[row] = balance_of_two(taken[start:stop], there[start:stop])
-        self.is_exact = self.is_exact and max(*taken, *scored.tolist()) < EXACT
+        """Pods came to a row, or left it. Hot: one row after each pod that is placed; for a handful of numbers lists are
+        faster than arrays."""
+        nodes, amounts = self.nodes, self.nodes.amounts
+        there, taken = amounts.allocatable[:, row].tolist(), amounts.requested[:, row].tolist()
+        scored = amounts.scored[:, row].tolist()
+        room = nodes.allowed_pods.item(row) - nodes.pod_count.item(row)
+        self.held[:, row] = taken
+        self.free[:, row] = [room, *map(sub, there, taken)]
+        self.free_percent[:, row] = [(all_ - some) * 100 for all_, some in zip(there, scored, strict=True)]
+        for (start, stop), column in self._imbalances.items():
+            divisor = [max(amount, 1) for amount in there[start:stop]]
+            column[row] = 150 - balance_of_two(taken[start:stop], divisor)
+        self.is_exact = self.is_exact and max(*taken, *scored) < EXACT

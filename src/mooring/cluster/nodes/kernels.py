@@ -141,33 +141,32 @@ def _filled(value: float, length: int) -> Floats:
     return column
 
 
-def least_allocated_of_floats(free: Floats, allocatable: Floats) -> SmallInts:
-    """`least_allocated` of what stays free, where floats are as good as integers (float_columns.py).
+def least_allocated_of_floats(free_percent: Floats, allocatable: Floats) -> SmallInts:
+    """`least_allocated` of what stays free, times 100, where floats are as good as integers (float_columns.py).
 
-    Writes to `free`.
+    Writes to `free_percent`.
 
-    | free  | allocatable | score |
-    | 2500  | 4000        | 62    |
-    | -1000 | 4000        | 0     |
+    | free times 100 | allocatable | score |
+    | 250000         | 4000        | 62    |
+    | -100000        | 4000        | 0     |
     """
-    free *= MAX_SCORE
-    free /= allocatable
-    np.maximum(free, _level(0.0, free.shape[-1]), out=free)
-    return free.astype(np.int32)
+    free_percent /= allocatable
+    np.maximum(free_percent, _level(0.0, free_percent.shape[-1]), out=free_percent)
+    return free_percent.astype(np.int32)
 
 
 def balance_of_floats(shares: Floats) -> SmallInts:
     """`balance` of two shares that both count. Writes to `shares`.
 
-    The steps are upstream's, one by one: the last bit depends on their order.
+    The steps are upstream's, one by one: the last bit depends on their order. Only halves are left out and made up for in the
+    end: (1 - x / 2) * 100 is (2 - x) * 50 to the last bit, because halving rounds nothing.
     """
     np.minimum(shares, _level(1.0, shares.shape[-1]), out=shares)
     apart: Floats = shares[0]
     apart -= shares[1]
-    apart /= 2
     np.abs(apart, out=apart)
-    np.subtract(1, apart, out=apart)
-    apart *= MAX_SCORE
+    np.subtract(2, apart, out=apart)
+    apart *= MAX_SCORE / 2
     return apart.astype(np.int32)
 
 

@@ -48,7 +48,9 @@ class NodeOrder:
         if self._rank is None or len(self._rank) != capacity:
             self._rank = np.full(capacity, capacity, np.int64)
             names = sorted(self._zone_of)
-            self._rank[np.fromiter(map(row_book.__getitem__, names), np.intp, len(names))] = np.arange(len(names))
+            # Hot: as a rule rows were given in the order of names; to look 100,000 names up takes 20 ms.
+            rows = row_book.values() if list(row_book) == names else map(row_book.__getitem__, names)
+            self._rank[np.fromiter(rows, np.intp, len(names))] = np.arange(len(names))
             self.is_by_row = bool((np.diff(self._rank[self._rank < capacity]) > 0).all())
         return self._rank
 

@@ -27,6 +27,10 @@ NO_POD = (1 << 31) - 1
 _HALF = 1 << 63
 
 
+MANY_ROWS = 12
+"""From so many rows on it is quicker to rank them together: a row alone takes some 20 µs, all together begin with 150."""
+
+
 class PodRanks:
     """By slot and row: priority, start time and requests of the pods on nodes."""
 
@@ -66,36 +70,42 @@ class PodRanks:
             self._is_first = True
         if touched is None or self._is_first:
             self._is_first = False
-            self._rank_all()
-            return
-        for row in touched:
-            self._ranked[row] = by_importance(nodes.pods_on[row])
-        if touched:
-            self._fit(max(len(self._ranked[row]) for row in touched))
-        for row in touched:
+            self._rank_together(np.arange(nodes.height))
+        elif len(touched) >= MANY_ROWS:
+            self._rank_together(np.unique(touched))
+        else:
+            self._rank_each(touched)
+
+    def _rank_each(self, rows: list[int]) -> None:
+        """Rank the pods of a few rows."""
+        for row in rows:
+            self._ranked[row] = by_importance(self.nodes.pods_on[row])
+        if rows:
+            self._fit(max(len(self._ranked[row]) for row in rows))
+        for row in rows:
             self._put(row, self._ranked[row])
 
-    def _rank_all(self) -> None:
-        """Rank the pods of all rows at once. Hot: a third of the time that it takes row by row."""
-        pods_on, height = self.nodes.pods_on, self.nodes.height
-        counts = np.array([len(pods) for pods in pods_on], np.int64)
+    def _rank_together(self, rows: NDArray[np.intp]) -> None:
+        """Rank the pods of these rows, in ascending order, at once. Hot: a third of the time that it takes row by row."""
+        here = [self.nodes.pods_on[row] for row in rows.tolist()]
+        counts = np.array([len(pods) for pods in here], np.int64)
         self._fit(int(counts.max(initial=0)))
-        pods = [pod for there in pods_on for pod in there]
-        row = np.repeat(np.arange(height), counts)
+        pods = [pod for there in here for pod in there]
+        row = np.repeat(rows, counts)
         slot = np.arange(len(pods)) - np.repeat(counts.cumsum() - counts, counts)
         priority = np.array([pod.priority for pod in pods], np.int64)
         started = np.array([start_ns(pod) for pod in pods], np.int64)
         order = np.lexsort((np.where(started == NOT_STARTED_NS, -slot, slot), started, -priority, row))
-        self._ranked = {row: [] for row in range(height)}
+        self._ranked.update((row, []) for row in rows.tolist())
         for place, its_row in zip(order.tolist(), row.tolist(), strict=True):
             self._ranked[its_row].append(pods[place])
-        self.priority[:], self.start_ns[:], self.held[:] = NO_POD, 0, 0
-        self.count[:height] = counts
+        self.priority[:, rows], self.start_ns[:, rows], self.held[:, :, rows] = NO_POD, 0, 0
+        self.count[rows] = counts
         # `row` and `slot` are sorted by row, and within a row the places are 0, 1, 2, ... for its pods by importance.
         self.priority[slot, row], self.start_ns[slot, row] = priority[order], started[order]
         for index, amounts in self._requests_of(pods).items():
             self.held[index][slot, row] = amounts[order]
-            np.cumsum(self.held[index], axis=0, out=self.held[index])
+            self.held[index][:, rows] = self.held[index][:, rows].cumsum(axis=0)
 
     def _requests_of(self, pods: list[Pod]) -> dict[int, NDArray[np.int64]]:
         """By resource that pods request: what each requests. Pods of one shape request the same."""

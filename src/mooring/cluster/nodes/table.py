@@ -89,6 +89,8 @@ class NodeTable:
         self.labels_touch = True
         """Whether a pod whose labels change touches its row. Without plugins that keep answers about the pods themselves
         (Reads.ROW) it need not: what is counted by labels, tallies, is asked for in every attempt."""
+        self.are_sums_supposed = False
+        """Whether a what-if has changed sums in place, and will put them back: columns that follow the table do not know."""
         self.is_fork = False
         """Whether this is a copy for a what-if, which takes no new nodes."""
         self._spread_capacity()

@@ -28,7 +28,8 @@ class Cache:
         if pod.id in self._pods:
             raise ClusterError(f"pod {_shown(pod)} is in the cache, so can't be assumed")
         placed = pod.with_node(node_name)
-        self._put(placed)
+        self._nodes.place(placed, node_name)  # first: it may refuse the pod
+        self._pods[pod.id] = placed
         self._assumed.add(pod.id)
         if self._groups is not None:
             self._groups.assume(placed)

@@ -17,6 +17,21 @@ Counts = NDArray[np.int32]
 """Numbers of pods. There may be a thousand tallies of every node, so they take no more room than they need."""
 
 
+_SPARSE = 8
+"""Hot: with fewer pods than one on so many rows, only rows that have one are summed up: 8 µs for 5,000 rows instead of 40."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The pods of a tally by value of a label."""
+
+    version: int
+    """Of the column: in another one rows have other values."""
+    counts: Counts
+    total: int
+    """How many are on rows with the label."""
+
+
 class Tally:
     """A count for each row, and its sums over the values of the node labels that were asked for.
 
@@ -30,32 +45,48 @@ class Tally:
     def __init__(self, capacity: int) -> None:
         self.counts: Counts = np.zeros(capacity, np.int32)
         self.total = 0
-        self._sums: dict[LabelColumn, tuple[int, Counts]] = {}
+        self._sums: dict[LabelColumn, _Sums] = {}
 
     def add(self, row: int, change: int) -> None:
         """Add a pod to a row, or take one away. Sums of an older version of a column are left alone: `by_value`
         makes them anew."""
         self.counts[row] += change
         self.total += change
-        for column, (version, sums) in self._sums.items():
+        for column, sums in self._sums.items():
             code = column.codes[row]
-            if code != ABSENT and version == column.version and code < len(sums):
-                sums[code] += change
+            if code != ABSENT and sums.version == column.version and code < len(sums.counts):
+                sums.counts[code] += change
+                sums.total += change
 
     def by_value(self, column: LabelColumn) -> Counts:
         """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
         if column.is_nowhere:
             return np.zeros(column.width, np.int32)
-        version, sums = self._sums.get(column, (-1, None))
-        if sums is None or version != column.version:
-            sums = sum_by_code(column.codes, self.counts, column.width).astype(np.int32)
-        elif len(sums) < column.width:
-            sums = grown(sums, column.width)
-        else:
+        return self._sums_over(column).counts
+
+    def is_any_on(self, column: LabelColumn) -> bool:
+        """Whether any pod is on a row with the label."""
+        return not column.is_nowhere and self._sums_over(column).total > 0
+
+    def _sums_over(self, column: LabelColumn) -> "_Sums":
+        sums = self._sums.get(column)
+        if sums is not None and sums.version == column.version:
+            if len(sums.counts) < column.width:
+                sums.counts = grown(sums.counts, column.width)
             return sums
-        if column not in self._sums and len(self._sums) >= self.LIMIT:
+        if sums is None and len(self._sums) >= self.LIMIT:
             self._sums.clear()
-        self._sums[column] = (column.version, sums)
+        counts = self._sum_up(column)
+        sums = self._sums[column] = _Sums(column.version, counts, int(counts.sum()))
+        return sums
+
+    def _sum_up(self, column: LabelColumn) -> Counts:
+        if self.total * _SPARSE > len(self.counts):
+            return sum_by_code(column.codes, self.counts, column.width).astype(np.int32)
+        sums = np.zeros(column.width, np.int32)
+        rows = (self.counts != 0).nonzero()[0]
+        np.add.at(sums, column.codes.take(rows), self.counts.take(rows))
+        sums[ABSENT] = 0
         return sums
 
     def clear(self) -> None:
@@ -73,7 +104,9 @@ class Tally:
         other = Tally(0)
         other.counts = self.counts.copy()
         other.total = self.total
-        other._sums = {column: (version, sums.copy()) for column, (version, sums) in self._sums.items()}
+        other._sums = {
+            column: _Sums(sums.version, sums.counts.copy(), sums.total) for column, sums in self._sums.items()
+        }
         return other
 
 

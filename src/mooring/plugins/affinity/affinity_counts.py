@@ -230,10 +230,10 @@ def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, 
         return
     before = found.get(key)
     column = context.nodes.labels.column(key) if before is None else before.column
-    counts = tally.by_value(column)
-    if counts.any():
+    if tally.is_any_on(column):
+        counts = tally.by_value(column)
         # `counts` belongs to the tally: it is shared and must not be written to, so every sum is a new array.
-        part = counts if weight == 1 else counts.astype(np.int64) * weight
+        part = counts if weight == 1 else np.multiply(counts, weight, dtype=np.int64)
         found[key] = Domains(column, part if before is None else before.counts + part)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import Ints, Mask
+from mooring.cluster.nodes.kernels import Integers, Ints, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework.config.args import InterPodAffinityArgs
@@ -31,10 +31,10 @@ from mooring.framework.points import (
     PreScorePlugin,
     Reads,
     Rows,
-    ScorePlugin,
     Scores,
     reads,
 )
+from mooring.framework.score_by_value import ScoreByValue
 from mooring.framework.status import SKIP, SKIP_FOR_NOW, Rejection, Skip, curable, final
 from mooring.model.affinity import AffinityTerm
 from mooring.model.node import Node
@@ -67,12 +67,17 @@ _REJECTIONS = {
 }
 
 
-class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScorePlugin):
+_FEW = 24
+"""So many scores or fewer are normalised one by one."""
+
+
+class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreByValue):
     """PreFilter counts, Filter and Score look the domain of each node up; AddPod and RemovePod keep the counts of a
     what-if."""
 
     name = "InterPodAffinity"
     is_same_in_all_profiles = True
+    needs_feasible = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle
@@ -122,10 +127,11 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
             codes[closed.nonzero()[0]] = code
         found: NDArray[np.int8] | None = None
         for column, codes in by_value.items():
-            stopped = codes.take(column.codes[rows] if isinstance(rows, slice) else column.codes.take(rows))
-            if found is not None:  # the codes are in the order in which upstream checks, so the lowest is the first
-                stopped = np.where((found == 0) | ((stopped != 0) & (stopped < found)), stopped, found)
-            found = stopped
+            stopped = _by_row(column, codes, rows, context.nodes.height)
+            if found is None or stopped is None:
+                found = stopped if found is None else found
+            else:  # the codes are in the order in which upstream checks, so the lowest is the first
+                found = np.where((found == 0) | ((stopped != 0) & (stopped < found)), stopped, found)
         return found
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
@@ -165,11 +171,18 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
             total = part if total is None else total + part
         return total
 
+    def score_by_value(self, context: SchedulingContext) -> tuple[LabelColumn, Integers] | None:
+        """As a rule all terms name one label."""
+        pulls = context.state.read((self.name, "pull"))
+        return (pulls[0].column, pulls[0].counts) if len(pulls) == 1 else None
+
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         """Scale from the lowest sum (0) to the highest (100). Sums may be negative: anti-affinity has negative weights.
 
         Parity: upstream divides before it multiplies, in floating point, and truncates, so 29 of 100 becomes 28.
         """
+        if len(scores) <= _FEW:
+            return _shares_of_few(scores.tolist())
         lowest = int(scores.min())
         span = int(scores.max()) - lowest
         if span == 0:
@@ -184,6 +197,21 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
         namespaces = context.cluster.versions[Namespace]
         key = (self.name, "own", context.pod.namespace, namespaces)
         return context.of_shape(key, lambda: resolve_terms(context), PodPart.POD_TERMS)
+
+
+def _by_row(column: LabelColumn, codes: NDArray[np.int8], rows: Rows, height: int) -> NDArray[np.int8] | None:
+    """The codes of rows by their value of a label; None: 0 for all."""
+    if not isinstance(rows, slice):
+        return codes.take(column.codes.take(rows))
+    if rows == slice(0, height):
+        return column.places(height).by_row(codes)
+    return codes.take(column.codes[rows])
+
+
+def _shares_of_few(scores: list[int]) -> NDArray[np.int32]:
+    """The same in plain numbers. Hot: by value there are few scores, and for these arrays take three times as long."""
+    lowest, span = min(scores), float(max(scores) - min(scores)) or 1.0
+    return np.array([int(100.0 * ((score - lowest) / span)) for score in scores], np.int32)
 
 
 def _shares(above: Ints, span: int) -> NDArray[np.int32]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import Mask, round_half_away
+from mooring.cluster.nodes.kernels import Integers, Ints, Mask, round_half_away
 from mooring.cluster.nodes.labels import ABSENT, HOSTNAME, LabelColumn
 from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework.config.args import PodTopologySpreadArgs
@@ -32,10 +32,10 @@ from mooring.framework.points import (
     PreScorePlugin,
     Reads,
     Rows,
-    ScorePlugin,
     Scores,
     reads,
 )
+from mooring.framework.score_by_value import ScoreByValue
 from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
@@ -62,11 +62,14 @@ Reals = NDArray[np.floating[Any]]
 
 _NO_VALUES: Reals = np.zeros(0)
 
+_FEW = 24
+"""So many scores or fewer are normalised one by one."""
+
 Keep = Callable[[Hashable, Callable[[], Constraints]], Constraints]
 """Gives what is kept for the pod's shape under a key, and builds it when there is nothing yet."""
 
 
-class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScorePlugin):
+class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreByValue):
     """PreFilter and PreScore count, Filter and Score look the domain of each row up; AddPod and RemovePod serve
     what-ifs."""
 
@@ -147,16 +150,25 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         parts: list[SoftPart] = context.state.read((self.name, "soft"))
         if len(parts) == 1 and parts[0].by_row is None:  # Hot: as a rule; then few values are rounded, and not all rows
-            return round_half_away(parts[0].by_value.astype(np.float64)).take(_codes(parts[0].column, rows))
+            return parts[0].rounded().take(_codes(parts[0].column, rows))
         total = np.zeros(len(context.nodes.alive[rows]))
         for part in parts:
             total += part.score(rows)
         return round_half_away(total)
 
+    def score_by_value(self, context: SchedulingContext) -> tuple[LabelColumn, Integers] | None:
+        """As a rule there is one constraint, not about host names, and all nodes have its label."""
+        parts: list[SoftPart] = context.state.read((self.name, "soft"))
+        if len(parts) != 1 or parts[0].by_row is not None or context.state.read((self.name, "ignored")) is not None:
+            return None
+        return parts[0].column, parts[0].rounded()
+
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         """Turn counts into scores: the fewer pods the better, (highest + lowest - count) * 100 / highest, as upstream;
         nodes without all labels get 0."""
         ignored: Mask | None = context.state.read((self.name, "ignored"))
+        if ignored is None and len(scores) <= _FEW:
+            return _fewer_is_better(scores.tolist())
         counted = scores if ignored is None or not ignored.any() else scores[~ignored]
         if not len(counted):
             return np.zeros(len(scores), np.int64)
@@ -210,6 +222,14 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         return keep(key, lambda: default_constraints(pod, cluster, action, self._defaults))
 
 
+def _fewer_is_better(scores: list[int]) -> Ints:
+    """What `normalize` does, in plain numbers. Hot: by value there are few scores, and for these arrays take longer."""
+    highest, lowest = max(0, *scores), min(scores)
+    if highest == 0:
+        return np.full(len(scores), 100, np.int64)
+    return np.array([(highest + lowest - score) * 100 // highest for score in scores], np.int64)
+
+
 @dataclass(slots=True)
 class SoftPart:
     """What one soft constraint adds to the scores: by value of its label, or row by row where that is the host name
@@ -218,6 +238,10 @@ class SoftPart:
     column: LabelColumn
     by_value: Reals
     by_row: Reals | None
+
+    def rounded(self) -> Ints:
+        """What it adds by value, where it is the only part."""
+        return round_half_away(self.by_value.astype(np.float64))
 
     def score(self, rows: Rows) -> Reals:
         """The part of each row, before rounding. A node without the label gets nothing from this constraint."""

@@ -3,3 +3,6 @@
 Read in this order: demand.py (what claims ask for), pools.py and node_groups.py (which devices a node sees), search.py
 (which devices a claim gets there), offers.py (keeps the results), dynamic_resources.py (the plugin), work.py (PreBind).
 """
+
+IMPORTED_LATER = ("cel",)
+"""Modules that list no plugins and are not imported at the start: see effort.py."""

@@ -319,7 +319,7 @@ class DynamicResources(
         The choice is the one that Filter found, unless claims changed since: then it is searched again for this node.
         """
         state: ClaimState = context.state.read(self.name)
-        if not state:
+        if state is _NO_CLAIMS or not state:
             return None
         row = context.nodes.row_book[node_name]
         ((served, _),) = self._kinds_of_nodes(context, state, np.array([row], np.intp))
@@ -373,7 +373,7 @@ class DynamicResources(
     def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
         """The writes and the waiting, as work that the driver does."""
         state: ClaimState = context.state.read(self.name)
-        if not state:
+        if state is _NO_CLAIMS or not state:
             return None
         timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None
         return ClaimWork(context, state, self._services, timeout_ns, self._metrics).run(node_name)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from mooring.cluster.nodes.float_columns import take
-from mooring.cluster.nodes.kernels import balance, balance_of_floats, balance_of_two
+from mooring.cluster.nodes.kernels import Floats, balance, balance_of_floats, balance_of_two
 from mooring.cluster.nodes.resource_amounts import Column, Resources, cells
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.context import SchedulingContext
@@ -40,14 +40,13 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         Reads.TOTALS is right: it reads allocatable and requested of the node, and the pod's own requests.
         """
         nodes = context.nodes
-        resources, amounts = self._amounts(context)
-        floats = context.float_columns(resources) if len(amounts) == 2 else None
+        resources, amounts, as_floats = self._amounts(context)
+        floats = context.floats_of(resources) if len(amounts) == 2 else None
         if floats is not None and isinstance(resources, slice):
-            shares = take(floats.held[resources], rows) + amounts.astype(np.float64)
+            shares = take(floats.held[resources], rows) + as_floats
             shares /= take(floats.divisor[resources], rows)
-            scores = balance_of_floats(shares)
-            scores -= floats.balance(resources)[rows]  # the gain
-            scores += 150
+            scores, imbalance = balance_of_floats(shares), floats.imbalance(resources)
+            scores += imbalance[rows] if isinstance(rows, slice) else imbalance.take(rows)
             scores >>= 1  # 50 + (50 + gain) // 2
             return scores
         allocatable = cells(nodes.amounts.allocatable, resources, rows)
@@ -57,7 +56,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return 50 + (50 + gain) // 2
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
-        resources, amounts = self._amounts(context)
+        resources, amounts, _ = self._amounts(context)
         if len(amounts) != 2:
             return super().score_row(context, row)
         matrices = context.nodes.amounts
@@ -67,17 +66,18 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         with_it = balance_of_two((one + added[0][0], other + added[1][0]), allocatable)
         return 50 + (50 + with_it - balance_of_two((one, other), allocatable)) // 2
 
-    def _amounts(self, context: SchedulingContext) -> tuple[Resources, Column]:
-        """The resources that count for the pod's shape, and how much of each it requests.
+    def _amounts(self, context: SchedulingContext) -> tuple[Resources, Column, Floats]:
+        """The resources that count for the pod's shape, and how much of each it requests, as integers and as floats.
 
         Extended resources (scalars) count only if the pod requests them. Kept under `resources_version`, because a
         resource may get another place in the matrices.
         """
 
-        def find() -> tuple[Resources, Column]:
+        def find() -> tuple[Resources, Column, Floats]:
             asked = {name: context.shape.held.get(name, (0, 0))[0] for name in self._resources}
             counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
             resources = context.nodes.amounts.resources(counted) if counted else slice(0, 0)
-            return resources, np.array(list(counted.values()), np.int64)[:, None]
+            amounts = np.array(list(counted.values()), np.int64)[:, None]
+            return resources, amounts, amounts.astype(np.float64)
 
         return context.of_shape((self.name, "amounts", context.nodes.amounts.resources_version), find, PodPart.REQUESTS)

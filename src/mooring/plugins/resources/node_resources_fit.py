@@ -15,9 +15,10 @@ import numpy as np
 
 from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.float_columns import take
+from mooring.cluster.nodes.float_columns import FIRST_RESOURCE, take
 from mooring.cluster.nodes.kernels import (
     MAX_SCORE,
+    Floats,
     Ints,
     Mask,
     along_shape,
@@ -82,6 +83,10 @@ class Amounts:
     weights: Ints
     plain: tuple[tuple[int, int], ...]
     """Amount and weight of each, for questions about one row."""
+    percent: Floats
+    """The amounts times 100, as FloatColumns have them."""
+    room: Floats
+    """What `FloatColumns.free` must have: room for one more pod, and the amounts."""
 
 
 _books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionary()
@@ -129,6 +134,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return self._book(context).codes(
                 lambda part: self._judge(context, checked, part), len(checked.names), wanted
             )
+        if _all_fit(context, checked, rows):
+            return None
         full, hopeless, short = self._judge(context, checked, rows)
         if not np.count_nonzero(short) and not np.count_nonzero(full):
             return None
@@ -197,9 +204,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         nodes, scored = context.nodes, self._scored(context)
         if not scored.names:
             return None
-        floats = context.float_columns(scored.resources) if self._is_least_allocated else None
+        floats = context.floats_of(scored.resources) if self._is_least_allocated else None
         if floats is not None and isinstance(scored.resources, slice):
-            free = take(floats.free_for_scores[scored.resources], rows) - scored.amounts.astype(np.float64)
+            free = take(floats.free_percent[scored.resources], rows) - scored.percent
             divisor = take(floats.divisor[scored.resources], rows)
             return even_mean(least_allocated_of_floats(free, divisor), [weight for _, weight in scored.plain])
         allocatable = cells(nodes.amounts.allocatable, scored.resources, rows)
@@ -255,13 +262,27 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 def _amounts(nodes: NodeTable, by_name: dict[str, int], weights: Sequence[int] = ()) -> Amounts:
     """The places of resources in the matrices and the amounts as a column. An empty slice stands for no resource."""
     amounts = list(by_name.values())
+    column = np.array(amounts, np.int64)[:, None]
     return Amounts(
         tuple(by_name),
         nodes.amounts.resources(by_name) if by_name else slice(0, 0),
-        np.array(amounts, np.int64)[:, None],
+        column,
         np.array(weights, np.int64),
         tuple(zip(amounts, weights or [1] * len(amounts), strict=True)),
+        column.astype(np.float64) * MAX_SCORE,
+        np.array([1, *amounts], np.float64)[:, None],
     )
+
+
+def _all_fit(context: SchedulingContext, checked: Amounts, rows: Rows) -> bool:
+    """Whether the pod fits on all these rows; False: perhaps not.
+
+    Hot: as a rule it does, and to compare floats once takes a third of what `_judge` takes: 6 µs for 400 rows.
+    """
+    resources, floats = checked.resources, context.float_columns()
+    if floats is None or not isinstance(resources, slice) or resources.start:
+        return False
+    return not np.count_nonzero(take(floats.free[: FIRST_RESOURCE + resources.stop], rows) < checked.room)
 
 
 def _code_of_one(nodes: NodeTable, checked: Amounts, row: int) -> int:

@@ -168,6 +168,8 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
         All or nothing: a fault in the middle gives back what was assumed so far.
         """
+        if not context.pod.spec.volumes:
+            return None  # Hot: most pods
         state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
@@ -215,6 +217,8 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
         """The writes and the waiting, as work that the driver does; bindTimeoutSeconds counts from here."""
+        if not context.pod.spec.volumes:
+            return None  # Hot: most pods
         state = self._state(context)
         if state is None or not state.reservation:
             return None

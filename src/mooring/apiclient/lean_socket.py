@@ -1,0 +1,217 @@
+"""The socket below a LeanConnection, with TLS or without.
+
+Hot: a write over TLS takes 21 µs of CPU on it, and 37 µs on the transport of uvloop. That decrypts until TLS reports that
+there is nothing left, which is an exception for each answer, and allocates 256 KiB for each read.
+"""
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from typing import Any, Protocol, Self
+
+_READ_BYTES = 64 << 10
+"""More than an answer to a write; a larger one takes several reads."""
+_RECORD_BYTES = 16 << 10
+"""The most that one record of TLS contains, so that one read empties it."""
+
+
+class Receiver(Protocol):
+    """What a LeanSocket calls, as asyncio calls a Protocol."""
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def connection_lost(self, error: Exception | None) -> None: ...
+
+
+async def _addresses(host: str, port: int) -> list[Any]:
+    """The addresses of a host. Hot: a host that is an address needs no thread that resolves it."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+class LeanSocket:
+    """Open it with `connect`, then `secure` it where there is TLS, then `start` it.
+
+    `write` sends at once what the socket accepts; the rest counts as `get_write_buffer_size` and follows when there is
+    room. The receiver hears of the end once, in a later turn of the loop.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = connected
+        self._loop = asyncio.get_running_loop()
+        self._receiver: Receiver | None = None
+        self._tls: ssl.SSLObject | None = None
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._unsent = b""
+        self._is_closing = False
+
+    @classmethod
+    async def connect(cls, host: str, port: int) -> Self:
+        """Try the addresses of the host one after another. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        faults: list[OSError] = []
+        for family, kind, protocol, _, address in await _addresses(host, port):
+            made = socket.socket(family, kind, protocol)
+            try:
+                made.setblocking(False)
+                await loop.sock_connect(made, address)
+                return cls(made)
+            except OSError as fault:
+                made.close()
+                faults.append(fault)
+            except BaseException:
+                made.close()
+                raise
+        if len(faults) == 1:
+            raise faults[0]
+        raise OSError(f"Multiple exceptions: {', '.join(map(str, faults))}")
+
+    async def secure(self, context: ssl.SSLContext, server_name: str) -> None:
+        """Do the TLS handshake. Raises OSError."""
+        tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await self._send_handshake()
+                data = await self._loop.sock_recv(self._socket, _READ_BYTES)
+                if not data:
+                    raise ConnectionResetError("the server closed the connection") from None
+                self._incoming.write(data)
+        await self._send_handshake()
+        self._tls = tls
+
+    async def _send_handshake(self) -> None:
+        if data := self._outgoing.read():
+            await self._loop.sock_sendall(self._socket, data)
+
+    def start(self, receiver: Receiver) -> None:
+        """Hand what arrives to the receiver from now on."""
+        self._receiver = receiver
+        self._loop.add_reader(self._socket, self._read)
+
+    # ---- out
+
+    def write(self, data: bytes) -> None:
+        if self._is_closing:
+            return
+        if self._tls is not None:
+            try:
+                data = self._encrypted(self._tls, data)
+            except ssl.SSLError as error:
+                self._end(error)
+                return
+        if self._unsent:
+            self._unsent += data
+        else:
+            self._send(data)
+
+    def _encrypted(self, tls: ssl.SSLObject, data: bytes) -> bytes:
+        written = tls.write(data)
+        while written < len(data):
+            written += tls.write(data[written:])
+        return self._outgoing.read()
+
+    def _send(self, data: bytes) -> None:
+        """Send what the socket accepts, and keep the rest until there is room."""
+        try:
+            sent = self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._end(error)
+            return
+        if sent == len(data):
+            return
+        self._unsent = data[sent:]
+        self._loop.add_writer(self._socket, self._send_rest)
+
+    def _send_rest(self) -> None:
+        self._loop.remove_writer(self._socket)
+        rest, self._unsent = self._unsent, b""
+        self._send(rest)
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._unsent)
+
+    # ---- in
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._end(error)
+            return
+        assert self._receiver is not None
+        if self._tls is not None:
+            self._decrypt(self._tls, data)
+        elif data:
+            self._receiver.data_received(data)
+        else:
+            self._end(None)
+
+    def _decrypt(self, tls: ssl.SSLObject, data: bytes) -> None:
+        """Hand on all records that are complete. No data is the end of the connection."""
+        assert self._receiver is not None
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+        try:
+            while not self._is_closing:
+                plain = tls.read(_RECORD_BYTES)
+                if not plain:  # the server has said that it closes the connection
+                    self._end(None)
+                    return
+                self._receiver.data_received(plain)
+                if data and not self._incoming.pending:  # Hot: one more read would raise SSLWantReadError
+                    break
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._end(error)
+        if self._outgoing.pending and not self._is_closing:  # TLS itself has something to say, such as new keys
+            self._send_records()
+
+    def _send_records(self) -> None:
+        """Send what TLS has written on its own."""
+        self._unsent += self._outgoing.read()
+        self._send_rest()
+
+    # ---- the end
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        """Tell the server, and close. Bytes that are not sent are dropped."""
+        if self._is_closing:
+            return
+        if self._tls is not None and not self._unsent:
+            with suppress(OSError):  # SSLWantReadError as well: the server's own farewell is not awaited
+                self._tls.unwrap()
+            with suppress(OSError):
+                self._socket.send(self._outgoing.read())
+        self._end(None)
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._unsent = b""
+        if self._receiver is not None:
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+            self._loop.call_soon(self._receiver.connection_lost, error)
+        self._socket.close()
