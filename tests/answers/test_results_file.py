@@ -98,6 +98,17 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
         open_results("/nowhere/r.csv", ())
 
 
+def test_a_file_that_another_sweep_writes_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "r.csv")
+    with (
+        open_results(path, ()),
+        pytest.raises(UnusableResults, match=r"r\.csv: another process writes it; choose another"),
+    ):
+        open_results(path, ())
+    with open_results(path, ()) as file:
+        assert file.done == {}
+
+
 def test_a_row_that_somebody_changed_is_refused_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     with open_results(str(path), ()) as file:

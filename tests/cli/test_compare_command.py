@@ -123,7 +123,8 @@ def test_results_are_kept(cluster: Path, tmp_path: Path) -> None:
     with (tmp_path / "r.csv").open() as file:
         assert [row["seed"] for row in csv.DictReader(file)] == ["1", "2", "3"]
     written = (tmp_path / "r.csv").read_bytes()
-    assert mooring(*command) == first
+    again = mooring(*command)
+    assert (again.out, again.err) == (first.out, f"note: 3 of 3 runs are in {tmp_path / 'r.csv'} already\n")
     assert (tmp_path / "r.csv").read_bytes() == written
 
 
@@ -133,6 +134,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "values that are no YAML": (
         ["--vary", "seed=[1"],
         "--vary seed=[1: the values are no YAML; write them as 1,2 or as [{name: cpu}],[{name: memory}]",
+    ),
+    "values that refer to themselves": (
+        ["--vary", "seed=&a [*a]"],
+        "--vary seed=&a [*a]: the values are no YAML; write them as 1,2 or as [{name: cpu}],[{name: memory}]",
     ),
     "a path twice": (
         ["--vary", "seed=1", "--vary", "seed=2"],

@@ -1,7 +1,7 @@
 """The question of `mooring compare`: how do several configurations do on the same cluster?"""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +24,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_runners
 from mooring.sim.reading.arrivals import Arrival, parse_duration
 from mooring.sim.reading.load_plan import LoadPlan
+from mooring.sim.simulated_cluster import count
 
 DEFAULT, CLUSTER = "default", "cluster"
 """Names of configurations that are no files: the built-in one, and the one that the cluster was loaded with."""
@@ -50,6 +51,7 @@ def compare(
     dask: str | None = None,
     results: Source | None = None,
     on_progress: Progress | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Run the same cluster under several configurations.
 
@@ -61,7 +63,7 @@ def compare(
     `arrivals` and `generate` are as in `mooring.simulate`; without them all pending pods arrive at once. `prices` an hour are
     by instance type or node. `processes` is how many processes make the runs (None: one for each core if that is worth it),
     `dask` the address of a Dask cluster that makes them. `results` is a file, CSV or Parquet, that gets a row for each run;
-    runs that it has are not made again.
+    runs that it has are not made again. `on_note` is called with a text that says how many these are.
 
     Raises UnusablePlan, ConfigError, InputError, ArrivalsError, LoadPlanError, UnusableResults and RunFault, all of which are
     a ValueError.
@@ -81,11 +83,11 @@ def compare(
     named = [*_named_configs(configs, cluster)]
     plans = plan_runs(named, vary or {}, cluster.gates, inputs.is_day)
     _check(plans, inputs)
-    sweep = _Sweep(inputs, plans, processes, dask, on_progress or _be_silent)
+    sweep = _Sweep(inputs, plans, processes, dask, on_progress or _be_silent, on_note or _be_silent)
     return _answer(inputs, plans, sweep.run(None if results is None else os.fspath(results)), sweep.notes)
 
 
-def _be_silent(done: float, total: int) -> None:
+def _be_silent(*told: object) -> None:
     pass
 
 
@@ -167,6 +169,7 @@ class _Sweep:
     processes: int | None
     dask: str | None
     on_progress: Progress
+    on_note: Callable[[str], None]
     notes: tuple[str, ...] = ()
 
     def run(self, results: str | None) -> list[RunResult]:
@@ -177,6 +180,8 @@ class _Sweep:
         with open_results(results, set(digests)) as file:
             left = [i for i, digest in enumerate(digests) if digest not in file.done]
             found = {i: file.done[digest] for i, digest in enumerate(digests) if digest in file.done}
+            if found:
+                self.on_note(f"{len(found)} of {count(len(digests), 'run')} are in {results} already")
             for place, result in self._made([self.plans[i] for i in left], common):
                 i = left[place]
                 file.write(digests[i], self.plans[i], result, version)
@@ -246,8 +251,8 @@ def _differences(
     table = PlacementTable(before)
     for result in results:
         table.add(unpack(result.placements))
-    count, moved = table.differences(most)
-    return table.moved(), count, [MovedPod(pod, nodes) for pod, nodes in moved]
+    differing, moved = table.differences(most)
+    return table.moved(), differing, [MovedPod(pod, nodes) for pod, nodes in moved]
 
 
 def _run_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:

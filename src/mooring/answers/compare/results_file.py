@@ -18,6 +18,11 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 from mooring.answers.compare.figures import COMPARED, RunFigures, flat_figures
 from mooring.answers.compare.placements import unpack
 from mooring.answers.compare.run import RunResult
@@ -80,6 +85,7 @@ class CsvResults:
             reason = getattr(error, "strerror", None) or error
             raise UnusableResults(f"{path}: cannot be written: {reason}") from error
         try:
+            self._lock()
             self.done = self._read()
         except BaseException:
             self._file.close()
@@ -113,6 +119,15 @@ class CsvResults:
             raise UnusableResults(f"{self._path}: is not CSV: {error}; choose another file") from error
         finally:
             csv.field_size_limit(limit)
+
+    def _lock(self) -> None:
+        """Two sweeps at once would take each other's rows for torn ones. Closing the file unlocks it."""
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UnusableResults(f"{self._path}: another process writes it; choose another file, or wait") from error
 
     def _read(self) -> dict[str, RunResult]:
         """What is done, after a torn last line is dropped; writes the header of a new file."""

@@ -1,5 +1,6 @@
 """`mooring compare`: the same cluster and arrivals under several configurations, seeds and loads."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -116,6 +117,7 @@ def compare(
                 dask=dask,
                 results=results,
                 on_progress=lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
+                on_note=lambda note: click.echo(f"note: {note}", err=True),
             )
         except ConfigError as error:
             refuse(*(f"{error.source}: {problem}" for problem in error.problems))
@@ -143,6 +145,7 @@ def _varied(options: Sequence[str]) -> dict[str, list[Any]]:
             refuse(f"--vary {option}: no values; write PATH=VALUE,...")
         try:
             values = yaml.safe_load(f"[{text}]")
+            json.dumps(values, default=str)  # YAML may refer to itself, JSON not
         except (yaml.YAMLError, ValueError, RecursionError):
             values = None
         if not isinstance(values, list):
