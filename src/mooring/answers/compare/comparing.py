@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from mooring.answers.compare.comparison import NODES, ComparedRun, Comparison, MovedPod
+from mooring.answers.compare.comparison import NODES, ComparedRun, Comparison, PlacementDifference
 from mooring.answers.compare.dask_workers import run_on_dask
 from mooring.answers.compare.node_use import prices_of, read_prices
 from mooring.answers.compare.placements import PlacementTable, unpack
@@ -241,7 +241,7 @@ def _answer(
 
 def _differences(
     inputs: RunInputs, results: Sequence[RunResult], most: int
-) -> tuple[list[int] | None, int, list[MovedPod]]:
+) -> tuple[list[int] | None, int, list[PlacementDifference]]:
     """For each run how many pods it places otherwise than the first, or None if only digests are known; how many pods
     differ; and so many of them."""
     cells = sum(result.figures.pods for result in results)
@@ -252,7 +252,7 @@ def _differences(
     for result in results:
         table.add(unpack(result.placements))
     differing, moved = table.differences(most)
-    return table.moved(), differing, [MovedPod(pod, nodes) for pod, nodes in moved]
+    return table.moved(), differing, [PlacementDifference(pod, nodes) for pod, nodes in moved]
 
 
 def _run_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:

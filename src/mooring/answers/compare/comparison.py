@@ -68,7 +68,7 @@ class ComparedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class MovedPod:
+class PlacementDifference:
     """A pod whose node is not the same in all runs that have the pod."""
 
     pod: str
@@ -83,7 +83,7 @@ class Comparison(ClusterAnswer):
     kind: ClassVar[str] = "Comparison"
 
     runs: list[ComparedRun]
-    differences: list[MovedPod] = field(default_factory=list)
+    differences: list[PlacementDifference] = field(default_factory=list)
     differing: int | None = 0
     """How many pods differ; more than `differences` has if that was cut. None if only digests are known."""
     cost_unit: str = NODES
