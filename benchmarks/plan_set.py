@@ -10,10 +10,7 @@ request accelerators. Offers are the machine types of a cloud: sizes from 4 to 9
 each cpu, a price about proportional to the size, some with a limit, some with accelerators and a taint.
 """
 
-import argparse
-import json
 import random
-import time
 from typing import Any
 
 ZONE = "topology.kubernetes.io/zone"

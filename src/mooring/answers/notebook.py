@@ -4,18 +4,24 @@ They read the same input as the commands, but raise all problems at once instead
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
+from mooring.answers.capacity.capacity import Capacity, PodFile, capacity
 from mooring.answers.compare.comparing import Configs, compare
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.cures.search import DECISIONS
 from mooring.answers.explain.explain import explain, explain_workload
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
 from mooring.answers.given_loads import arrivals_from, plan_from
-from mooring.answers.loaded_cluster import Config, LoadedCluster, Objects, Plugins, Source, Written
+from mooring.answers.loaded_cluster import Config, LoadedCluster, Objects, Plugins, Source, Written, loaded_from
 from mooring.answers.loaded_cluster import load as load_cluster
 from mooring.answers.owners import pods_of_workload, workload_kind
+from mooring.answers.plan.offers import Offered
+from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.settled import settled
+from mooring.answers.what_if.difference import WhatIf
+from mooring.answers.what_if.question import Change, what_if
 from mooring.model.node import Node
 from mooring.sim.day import Day, DayReport
 from mooring.sim.generated_load import GeneratedLoad
@@ -55,6 +61,50 @@ class QuestionedCluster:
         pods = pods_of_workload(self.loaded, workload, own, namespace)
         return explain_workload(self.loaded, pods, f"{workload} {name}", cures=cures, decisions=decisions)
 
+    def what_if(self, *changes: Change) -> WhatIf:
+        """The difference that changes make, in their order: `what_if(("drain", "node-1"), ("scale", "deployment/web=9"))`.
+
+        A change is (name, value) as the options of `mooring what-if` have them: drain, cordon, uncordon, remove-nodes,
+        add-nodes, scale, apply, delete, config, taint, label. Manifests may be files or dictionaries. Raises InputError.
+        """
+        return what_if(self.loaded, changes)
+
+    def capacity(
+        self,
+        pod: PodFile | tuple[PodFile, int],
+        *,
+        mix: Sequence[PodFile | tuple[PodFile, int]] = (),
+        most: int | None = None,
+    ) -> Capacity:
+        """How many more of a pod fit, where, and what stops the next one. Raises InputError.
+
+        `pod` is a manifest, as a file or a dictionary; with `mix` several are taken in turn, in proportion.
+        """
+        return capacity(self.loaded, pod, mix=mix, most=most)
+
+    def plan(
+        self,
+        offers: Offered | None = None,
+        *,
+        apply: Sequence[Objects] = (),
+        arrivals: Source | Sequence[Written] | None = None,
+        shrink: bool = False,
+    ) -> Plan:
+        """Which nodes to add at least cost so that everything fits; with `shrink`, which nodes can go. Raises InputError."""
+        return plan(self.loaded, offers, apply=apply, arrivals=arrivals, shrink=shrink)
+
+    def simulate(
+        self,
+        explain: str | Sequence[str] | None = None,
+        *,
+        story: str | None = None,
+        arrivals: Source | Sequence[Written] | None = None,
+        generate: Source | Written | None = None,
+        until: float | str | None = None,
+    ) -> Report | DayReport:
+        """Place all pending pods, or let pods arrive over time; `mooring.simulate` says what the arguments mean."""
+        return _simulated(self.loaded, explain, story, arrivals, generate, until)
+
     def compare(
         self,
         configs: Configs = (),
@@ -84,16 +134,30 @@ class QuestionedCluster:
         )
 
 
-def load(objects: Objects, config: Config | None = None, plugins: Plugins = ()) -> QuestionedCluster:
+def load(
+    objects: Objects | None = None,
+    config: Config | None = None,
+    plugins: Plugins = (),
+    *,
+    kubeconfig: str | None = None,
+    context: str = "",
+) -> QuestionedCluster:
     """A cluster to ask questions about.
 
-    `objects` is a file or folder of manifests or dumps, several of them, or Kubernetes objects as dictionaries; `config` a
-    KubeSchedulerConfiguration, as a file or as a dictionary (a snapshot has its own). `plugins` are registered beside those
-    of Mooring, for a `config` that enables them.
+    `objects` is a file or folder of manifests or dumps, several of them, or Kubernetes objects as dictionaries. Without it,
+    the live cluster of `kubeconfig` and `context`, or the one that kubectl would use; nothing is written to it. `config` is
+    a KubeSchedulerConfiguration, as a file or as a dictionary (a snapshot has its own). `plugins` are registered beside
+    those of Mooring, for a `config` that enables them.
 
-    Raises InputError with every problem of the objects, ConfigError for the configuration.
+    Raises InputError with every problem of the objects, LiveSourceError, ConfigError for the configuration.
     """
-    return QuestionedCluster(load_cluster(objects, config, plugins))
+    if objects is not None:
+        return QuestionedCluster(load_cluster(objects, config, plugins))
+    from mooring.answers.live_source import read_live  # Hot: the client of the API takes 0.1 s to import
+
+    manifests, notes = read_live(kubeconfig, context)
+    loaded = loaded_from(manifests, config, plugins)
+    return QuestionedCluster(replace(loaded, notes=[*loaded.notes, *notes]))
 
 
 @overload
@@ -162,9 +226,19 @@ def simulate(
     Raises InputError with every problem of the objects, ArrivalsError with those of the arrivals, LoadPlanError with those
     of the plan, ConfigError for the configuration, NoSuchPod for a pod that is not there.
     """
+    return _simulated(load_cluster(objects, config, plugins), explain, story, arrivals, generate, until)
+
+
+def _simulated(
+    cluster: LoadedCluster,
+    explain: str | Sequence[str] | None,
+    story: str | None,
+    arrivals: Source | Sequence[Written] | None,
+    generate: Source | Written | None,
+    until: float | str | None,
+) -> Report | DayReport:
     until_ns = _until(until)
     _check_use(explain, arrivals, generate)
-    cluster = load_cluster(objects, config, plugins)
     items, settings = cluster.objects, (cluster.config, cluster.registry, cluster.gates)
     if generate is not None:
         made = GeneratedLoad(plan_from(generate), items)
