@@ -75,6 +75,10 @@ def test_every_example_can_be_used(path: Path) -> None:
         assert mooring.simulate(CLUSTER, arrivals=path).arrived
     elif path.suffix == ".yaml" and "\npods:" in text:
         assert read_load_plan(str(path)).nodes
+    elif path.suffix == ".yaml" and "\noffers:\n" in text:
+        assert mooring.load("examples/crowded.yaml").plan(path).cost
+    elif path.suffix == ".yaml" and "`mooring capacity`" in text:
+        assert mooring.load("examples/crowded.yaml").capacity(path).fits
     elif path.suffix == ".yaml" and path.parent == EXAMPLES:
         assert mooring.simulate(path).nodes
     elif path.suffix == ".yaml":
@@ -322,7 +326,7 @@ def test_devices_that_nodes_name_are_given_to_pods_that_claim_them() -> None:
 
 
 def test_the_dump_command_has_all_kinds_that_decisions_read() -> None:
-    assert indented("\n".join(DUMP_COMMAND)) in README
+    assert indented("\n".join(DUMP_COMMAND)) in SIMULATION
     named = {kind for line in DUMP_COMMAND[:-1] for kind in line.partition("=")[2].removeprefix("$kinds,").split(",")}
     plurals = {resource.kind: resource.plural for resource in RESOURCES.values()}
     assert named == {plurals[kind] for kind in KINDS if kind != "PodGroup"}

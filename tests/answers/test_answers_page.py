@@ -34,3 +34,13 @@ def test_sessions_are_found() -> None:
     page = "Text\n\n    $ mooring a b\n    one\n\n    two\n\nText\n\n    $ mooring c\n    x\n    ...\n"
     assert sessions(page) == [("mooring a b", "one\n\ntwo"), ("mooring c", "x\n...")]
     assert re.fullmatch(as_pattern("x\n..."), "x\ny\nz") and not re.fullmatch(as_pattern("x\n..."), "w\ny")
+
+
+def test_the_python_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(code, names)
+    cluster = names["cluster"]
+    assert repr(cluster) == "<mooring cluster: 7 nodes, 13 pods, 2 of them pending>"
+    assert eval('cluster.explain("shop/report-0").cures[0].change', names) == "uncordon node c-2"

@@ -14,7 +14,9 @@ EPILOG = """
 \b
 Examples:
   mooring simulate examples/cluster.yaml                where do the pending pods go?
-  mooring simulate examples/cluster.yaml --explain giant
+  mooring explain -n shop cart-7d9f                     why is it pending, and what would place it?
+  mooring what-if --drain topology.kubernetes.io/zone=b what happens if this zone is drained?
+  mooring plan --offer offers.yaml                      which nodes should I buy?
   mooring up                                            a cluster on this machine, for kubectl
   mooring run --config scheduler.yaml                   instead of kube-scheduler
   mooring COMMAND --help                                examples of each command
