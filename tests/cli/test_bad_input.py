@@ -190,3 +190,28 @@ def test_a_name_that_does_not_exist_comes_with_the_nearest(command: str, name: s
     ran = mooring(command, name, "--from", cluster)
     assert (ran.code, ran.out, len(ran.complaints)) == (2, "", 1)
     assert "did you mean" in ran.err and meant in ran.err
+
+
+# ---- commands that start a cluster from manifests
+
+
+def test_up_refuses_unknown_fields_with_file_and_line(folder: Path) -> None:
+    (folder / "bad.yaml").write_text(BAD)
+    ran = mooring("up", "--cluster", folder / "bad.yaml")
+    assert (ran.code, ran.complaints) == (
+        2,
+        [
+            f"{folder}/bad.yaml:5: Node n: spec.taintz: unknown field; did you mean taints?",
+            f"{folder}/bad.yaml:12: Pod default/web: spec.nodeSelectr: unknown field; did you mean nodeSelector?",
+        ],
+    )
+
+
+@pytest.mark.parametrize("command", [("up",), ("nodes", "add")], ids=["up", "nodes add"])
+def test_a_node_template_with_an_unknown_field_is_refused(command: tuple[str, ...], folder: Path) -> None:
+    (folder / "node.yaml").write_text("kind: Node\nspec:\n  taintz: []\n")
+    ran = mooring(*command, "--node-template", folder / "node.yaml")
+    assert (ran.code, ran.err) == (
+        2,
+        f"{folder}/node.yaml:3: Node in document 1: spec.taintz: unknown field; did you mean taints?\n",
+    )
