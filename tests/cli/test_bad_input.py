@@ -172,22 +172,29 @@ def test_a_server_that_is_not_there_is_refused_in_one_line(command: str, folder:
 
 # ---- names that do not exist
 
-UNKNOWN_NAMES: dict[str, list[tuple[str, str]]] = {
-    "explain": [("wep", "web"), ("deployment/stor", "store")],
+UNKNOWN_NAMES: dict[str, list[tuple[tuple[str, ...], str]]] = {
+    "explain": [(("wep",), "web"), (("deployment/stor",), "store")],
+    "what-if": [
+        (("--cordon", "node1"), "node-1"),
+        (("--drain", "node1"), "node-1"),
+        (("--scale", "Deployment/stor=2"), "store"),
+        (("--delete", "Deployment/stor"), "store"),
+    ],
 }
-"""By command: a name that does not exist, and the one that should be suggested."""
+"""By command: arguments with a name that does not exist, and the one that should be suggested."""
+_CASES = [(name, *case) for name, cases in UNKNOWN_NAMES.items() if name in COMMANDS for case in cases]
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "meant"), [(command, *pair) for command, pairs in UNKNOWN_NAMES.items() for pair in pairs]
-)
-def test_a_name_that_does_not_exist_comes_with_the_nearest(command: str, name: str, meant: str, folder: Path) -> None:
+@pytest.mark.parametrize(("command", "arguments", "meant"), _CASES)
+def test_a_name_that_does_not_exist_comes_with_the_nearest(
+    command: str, arguments: tuple[str, ...], meant: str, folder: Path
+) -> None:
     labels = {"app": "store"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
     store = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "store"}, "spec": spec}
-    cluster = write(folder / "more.json", a_node("n"), a_pod("web", cpu="1"), store)
-    ran = mooring(command, name, "--from", cluster)
+    cluster = write(folder / "more.json", a_node("node-1"), a_pod("web", cpu="1"), store)
+    ran = mooring(command, *arguments, "--from", cluster)
     assert (ran.code, ran.out, len(ran.complaints)) == (2, "", 1)
     assert "did you mean" in ran.err and meant in ran.err
 
