@@ -170,6 +170,33 @@ def test_a_server_that_is_not_there_is_refused_in_one_line(command: str, folder:
     assert "cannot connect to 127.0.0.1:1" in ran.err
 
 
+# ---- further manifests, beside the cluster
+
+FURTHER: dict[str, tuple[str, ...]] = {
+    "capacity": ("odd.yaml",),
+    "plan": ("--offer", "OFFER.yaml", "--apply", "odd.yaml"),
+    "what-if": ("--apply", "odd.yaml"),
+}
+ODD_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: new}
+spec:
+  nodeSelectr: {}
+  containers: [{name: main, image: img}]
+"""
+
+
+@pytest.mark.parametrize("command", [name for name in FURTHER if name in COMMANDS])
+def test_unknown_fields_of_further_manifests_are_errors_too(command: str, folder: Path) -> None:
+    (folder / "odd.yaml").write_text(ODD_POD)
+    own = [folder / each if (folder / each).exists() else each for each in FURTHER[command]]
+    ran = mooring(command, *own, "--from", folder / "cluster.json")
+    told = f"{folder}/odd.yaml:5: Pod default/new: spec.nodeSelectr: unknown field; did you mean nodeSelector?"
+    assert (ran.code, ran.out, ran.complaints) == (2, "", [told])
+    assert mooring(command, *own, "--from", folder / "cluster.json", "--validate", "ignore").code in (0, 1)
+
+
 # ---- names that do not exist
 
 UNKNOWN_NAMES: dict[str, list[tuple[tuple[str, ...], str]]] = {
