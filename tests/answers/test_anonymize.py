@@ -1,5 +1,6 @@
 """Anonymous dumps: no name is left, and every decision is the same under the new names."""
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin, get_type_hints
@@ -14,12 +15,14 @@ from mooring.answers.dumps.renaming import renamed, rules_of, structs_in
 from mooring.framework.config import from_object
 from mooring.framework.config.settings import settings_object
 from mooring.model.decode import decode_json
+from mooring.model.devices import Device, DeviceStatus
 from mooring.model.kinds import KINDS
-from mooring.model.meta import Wire
+from mooring.model.meta import Condition, Wire
 from mooring.model.workloads import Workload
 from mooring.sim.conform import decide
 from mooring.sim.reading.created_objects import Manifest
-from mooring.sim.reading.manifests import Manifests
+from mooring.sim.reading.documents import STDIN
+from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.reading.pod_events import PodEvent
 
 FILES = (
@@ -128,6 +131,19 @@ def test_a_difference_would_be_found() -> None:
     found = steps(under.scenario)
     under.book = Same()
     assert [under.step(step) for step in found] != wanted
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_anonymous_dump_can_be_read_as_well_as_the_original(name: str) -> None:
+    """New names are valid wherever they stand."""
+
+    def faults(items: list[dict[str, Any]]) -> list[str]:
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+        return sorted(problem.path for problem in read([STDIN], io.BytesIO(text)).problems)
+
+    for row in rows(name)[:EACH]:
+        before = [item for item in row["scenario"]["objects"] if item["kind"] in KINDS]
+        assert {*faults(Renamed(row["scenario"]).objects)} <= {*faults(before)}
 
 
 # ---- leaks
@@ -259,3 +275,51 @@ def test_a_text_without_a_rule_is_an_error() -> None:
 def test_public_words_have_no_cluster_of_their_own() -> None:
     assert all("kubernetes.io" in key or "/" not in key or "csi" in key or "gke" in key for key in PUBLIC_KEYS)
     assert "default" in PUBLIC_NAMES and "linux" in PUBLIC_VALUES
+
+
+def test_conditions_have_one_name_wherever_they_stand() -> None:
+    """A device waits for conditions by name, and its driver reports them in the status of the claim."""
+    device = Device(name="d", binding_conditions=["Ready", "acme.com/attached"])
+    status = DeviceStatus(conditions=[Condition(type="Ready"), Condition(type="acme.com/attached")])
+    book = NameBook()
+    renamed(book, device)
+    renamed(book, status)
+    book.close()
+    waited = renamed(book, device).binding_conditions
+    assert waited == [each.type for each in renamed(book, status).conditions or ()]
+    assert waited is not None and waited[0] == "Ready" and "acme" not in waited[1]
+
+
+def test_names_keep_their_order() -> None:
+    book, names = NameBook(), ["a", "a-1", "a.b", "a1", "b", "Z", "é"]
+    for name in names:
+        book.name(name)
+    book.close()
+    assert sorted(names, key=book.name) == sorted(names)
+
+
+def test_names_with_an_inner_form_keep_it() -> None:
+    book = NameBook()
+    texts_in = [
+        "acme.com/gpu",
+        "deviceclass.resource.kubernetes.io/big",
+        "hugepages-2Mi",
+        "cpu",
+        "requests.acme.com/gpu",
+    ]
+    for _ in range(2):
+        new = [book.resource(text) for text in texts_in]
+        images = [
+            book.image("app"),
+            book.image("app:latest"),
+            book.image_on_node("app"),
+            book.image_on_node("app:latest"),
+        ]
+        ids = [book.volume_id("aws://zone/vol-1"), book.volume_id("vol-1")]
+        if not book.is_closed:
+            book.close()
+    domain = new[0].partition("/")[0]
+    assert new[4] == f"requests.{new[0]}" and new[1].startswith("deviceclass.resource.kubernetes.io/x")
+    assert new[2:4] == ["hugepages-2Mi", "cpu"] and domain.startswith("x")
+    assert images[0] == images[1] == images[3] != images[2]
+    assert ids[0].rpartition("/")[2] == ids[1] and ids[0].startswith("aws://")

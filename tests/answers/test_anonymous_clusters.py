@@ -157,11 +157,15 @@ def read_items(items: list[dict[str, Any]]) -> Manifests:
 
 @settings(deadline=None, max_examples=30)
 @given(a_cluster())
-def test_an_anonymous_dump_gives_the_same_decisions_and_no_name(items: list[dict[str, Any]]) -> None:
+def test_dumps_give_the_same_decisions_and_anonymous_ones_have_no_name(items: list[dict[str, Any]]) -> None:
     anonymizer = Anonymizer(read_items(items))
+    plain = mooring.simulate(json.loads(dump_text(dumped_objects(read_items(items)))))
     text = dump_text(dumped_objects(anonymizer.manifests()))
     assert b"zq" not in text.lower()
     before, after = mooring.simulate(items), mooring.simulate(json.loads(text))
+    assert [(each.pod.key, each.node, each.message) for each in plain.pods] == [
+        (each.pod.key, each.node, each.message) for each in before.pods
+    ]
     name, public = anonymizer.book.name, anonymizer.book.public_name
     wanted = [(public(each.pod.namespace), name(each.pod.name), name(each.node), each.fate) for each in before.pods]
     assert [(each.pod.namespace, each.pod.name, each.node, each.fate) for each in after.pods] == wanted

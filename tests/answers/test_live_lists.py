@@ -10,7 +10,7 @@ import pytest
 
 from mooring.answers import live_lists
 from mooring.answers.live_kinds import EVENTS, LISTED, NODES, PODS, loss_without, resource_name
-from mooring.answers.live_lists import LiveLists, list_cluster
+from mooring.answers.live_lists import LiveLists, has_items, list_cluster
 from mooring.apiclient.request_errors import Unreadable
 from mooring.model.api_errors import ApiError
 from mooring.model.kinds import BY_KIND, KINDS
@@ -203,6 +203,12 @@ def test_answers_do_without_events() -> None:
 
 
 # ---- faulty servers
+
+
+def test_a_list_without_objects_may_be_null_or_missing() -> None:
+    assert [has_items(text) for text in (b'{"items": null}', b"{}", b'{"items": []}')] == [False, False, True]
+    nothing = b'{"kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": null}'
+    assert listed(Server({"/api/v1/pods": nothing})).pages[PODS] == [nothing]
 
 
 def test_an_answer_that_is_not_a_list_is_refused() -> None:

@@ -170,23 +170,82 @@ def test_a_server_that_is_not_there_is_refused_in_one_line(command: str, folder:
     assert "cannot connect to 127.0.0.1:1" in ran.err
 
 
+# ---- further manifests, beside the cluster
+
+FURTHER: dict[str, tuple[str, ...]] = {
+    "capacity": ("odd.yaml",),
+    "plan": ("--offer", "OFFER.yaml", "--apply", "odd.yaml"),
+    "what-if": ("--apply", "odd.yaml"),
+}
+ODD_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: new}
+spec:
+  nodeSelectr: {}
+  containers: [{name: main, image: img}]
+"""
+
+
+@pytest.mark.parametrize("command", [name for name in FURTHER if name in COMMANDS])
+def test_unknown_fields_of_further_manifests_are_errors_too(command: str, folder: Path) -> None:
+    (folder / "odd.yaml").write_text(ODD_POD)
+    own = [folder / each if (folder / each).exists() else each for each in FURTHER[command]]
+    ran = mooring(command, *own, "--from", folder / "cluster.json")
+    told = f"{folder}/odd.yaml:5: Pod default/new: spec.nodeSelectr: unknown field; did you mean nodeSelector?"
+    assert (ran.code, ran.out, ran.complaints) == (2, "", [told])
+    assert mooring(command, *own, "--from", folder / "cluster.json", "--validate", "ignore").code in (0, 1)
+
+
 # ---- names that do not exist
 
-UNKNOWN_NAMES: dict[str, list[tuple[str, str]]] = {
-    "explain": [("wep", "web"), ("deployment/stor", "store")],
+UNKNOWN_NAMES: dict[str, list[tuple[tuple[str, ...], str]]] = {
+    "explain": [(("wep",), "web"), (("deployment/stor",), "store")],
+    "what-if": [
+        (("--cordon", "node1"), "node-1"),
+        (("--drain", "node1"), "node-1"),
+        (("--scale", "Deployment/stor=2"), "store"),
+        (("--delete", "Deployment/stor"), "store"),
+    ],
 }
-"""By command: a name that does not exist, and the one that should be suggested."""
+"""By command: arguments with a name that does not exist, and the one that should be suggested."""
+_CASES = [(name, *case) for name, cases in UNKNOWN_NAMES.items() if name in COMMANDS for case in cases]
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "meant"), [(command, *pair) for command, pairs in UNKNOWN_NAMES.items() for pair in pairs]
-)
-def test_a_name_that_does_not_exist_comes_with_the_nearest(command: str, name: str, meant: str, folder: Path) -> None:
+@pytest.mark.parametrize(("command", "arguments", "meant"), _CASES)
+def test_a_name_that_does_not_exist_comes_with_the_nearest(
+    command: str, arguments: tuple[str, ...], meant: str, folder: Path
+) -> None:
     labels = {"app": "store"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
     store = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "store"}, "spec": spec}
-    cluster = write(folder / "more.json", a_node("n"), a_pod("web", cpu="1"), store)
-    ran = mooring(command, name, "--from", cluster)
+    cluster = write(folder / "more.json", a_node("node-1"), a_pod("web", cpu="1"), store)
+    ran = mooring(command, *arguments, "--from", cluster)
     assert (ran.code, ran.out, len(ran.complaints)) == (2, "", 1)
     assert "did you mean" in ran.err and meant in ran.err
+
+
+# ---- commands that start a cluster from manifests
+
+
+def test_up_refuses_unknown_fields_with_file_and_line(folder: Path) -> None:
+    (folder / "bad.yaml").write_text(BAD)
+    ran = mooring("up", "--cluster", folder / "bad.yaml")
+    assert (ran.code, ran.complaints) == (
+        2,
+        [
+            f"{folder}/bad.yaml:5: Node n: spec.taintz: unknown field; did you mean taints?",
+            f"{folder}/bad.yaml:12: Pod default/web: spec.nodeSelectr: unknown field; did you mean nodeSelector?",
+        ],
+    )
+
+
+@pytest.mark.parametrize("command", [("up",), ("nodes", "add")], ids=["up", "nodes add"])
+def test_a_node_template_with_an_unknown_field_is_refused(command: tuple[str, ...], folder: Path) -> None:
+    (folder / "node.yaml").write_text("kind: Node\nspec:\n  taintz: []\n")
+    ran = mooring(*command, "--node-template", folder / "node.yaml")
+    assert (ran.code, ran.err) == (
+        2,
+        f"{folder}/node.yaml:3: Node in document 1: spec.taintz: unknown field; did you mean taints?\n",
+    )

@@ -4,9 +4,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
-from command import mooring
+from command import as_manifest, mooring
 
+from build import a_pod
+from mooring.cli.main import main
 from running_cluster import Neighbour, a_neighbour
 
 
@@ -44,3 +47,25 @@ def test_the_default_kubeconfig_is_the_one_of_kubectl(cluster: Neighbour, monkey
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     ran = mooring("explain", "gian")
     assert (ran.code, ran.err) == (2, "no pod 'gian' among 1 pods; did you mean default/giant?\n")
+
+
+QUESTIONS = {
+    "capacity": ("POD.json",),
+    "explain": ("giant", "--no-cures"),
+    "plan": ("--shrink",),
+    "what-if": ("--drain", "node-0001"),
+}
+"""By command: a question about the cluster of the fixture."""
+
+
+@pytest.mark.parametrize("command", [name for name in QUESTIONS if name in main.list_commands(click.Context(main))])
+def test_every_question_has_the_same_answer_live_and_from_a_dump(
+    command: str, cluster: Neighbour, tmp_path: Path
+) -> None:
+    (tmp_path / "POD.json").write_text(json.dumps(as_manifest(a_pod("web", cpu="1"))))
+    own = [tmp_path / each if (tmp_path / each).exists() else each for each in QUESTIONS[command]]
+    dump = tmp_path / "dump.json.gz"
+    assert mooring("dump", "-o", dump, "--kubeconfig", cluster.kubeconfig).code == 0
+    live = mooring(command, *own, "--kubeconfig", cluster.kubeconfig, "-o", "json")
+    assert live.code in (0, 1), live.err
+    assert json.loads(mooring(command, *own, "--from", dump, "-o", "json").out) == json.loads(live.out)

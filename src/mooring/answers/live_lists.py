@@ -186,6 +186,8 @@ class _LiveListMetadata(msgspec.Struct, rename="camel"):
 
 class _LivePage(msgspec.Struct):
     metadata: _LiveListMetadata = msgspec.field(default_factory=_LiveListMetadata)
+    items: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    """Not decoded here: the reader of manifests does that."""
 
 
 class _PodPlace(msgspec.Struct, rename="camel"):
@@ -197,7 +199,7 @@ class _PlacedPod(msgspec.Struct):
 
 
 class _PodPage(msgspec.Struct):
-    items: list[_PlacedPod] = []
+    items: list[_PlacedPod] | None = None
 
 
 def _metadata(page: bytes, path: str) -> _LiveListMetadata:
@@ -209,9 +211,14 @@ def _metadata(page: bytes, path: str) -> _LiveListMetadata:
 
 def _has_pending(page: bytes) -> bool:
     try:
-        return any(not pod.spec.node_name for pod in msgspec.json.decode(page, type=_PodPage).items)
+        return any(not pod.spec.node_name for pod in msgspec.json.decode(page, type=_PodPage).items or ())
     except ValueError:
         return False
+
+
+def has_items(page: bytes) -> bool:
+    """Whether the page has a list of objects: Go writes an empty list as null, and some servers leave it out."""
+    return bytes(msgspec.json.decode(page, type=_LivePage).items) not in (b"", b"null")
 
 
 def path_of(spec: KindSpec) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mooring.answers.live_kinds import resource_name
-from mooring.answers.live_lists import LiveLists, list_cluster, path_of
+from mooring.answers.live_lists import LiveLists, has_items, list_cluster, path_of
 from mooring.answers.loaded_cluster import Config, LoadedCluster, Plugins, loaded_from
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
@@ -55,15 +55,19 @@ def read_live(
         taken_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         missing=[resource_name(spec) for spec in lists.refused] or None,
     )
-    files = [
-        ManifestFile(f"{connection.server}{path_of(spec)}", page) for spec, of in lists.pages.items() for page in of
-    ]
+    files = [*_files(connection.server, lists)]
     # The server has validated the objects; fields that Mooring does not know come from a newer Kubernetes.
     manifests = read_files(files, validation=Validation.IGNORE, header=header)
     manifests.events = _of_pending(manifests)
     notes = [*lists.notes(), *_homeless(manifests), *_left_out(manifests)]
     manifests.problems = []
     return manifests, notes
+
+
+def _files(server: str, lists: LiveLists) -> Iterator[ManifestFile]:
+    """The pages as files; their names are the URLs, which messages show."""
+    for spec, pages in lists.pages.items():
+        yield from (ManifestFile(f"{server}{path_of(spec)}", page) for page in pages if has_items(page))
 
 
 def connection_to(kubeconfig: str | None, context: str) -> ConnectionSettings:

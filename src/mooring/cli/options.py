@@ -144,15 +144,22 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
     """The Node manifest from which nodes are made; None for the default."""
     if path is None:
         return None
+    # Hot: the check of fields takes 0.1 s to import, and `mooring run` shares this module.
+    from mooring.sim.reading.documents import ManifestFile
+    from mooring.sim.reading.served_objects import template_problems
+
     try:
         with open(path, "rb") as file:
-            written = read_document(file.read(), keep_last)
+            text = file.read()
+        written = read_document(text, keep_last)
     except OSError as fault:
         refuse(f"{path}: cannot be read: {fault.strerror}")
     except YamlFault as fault:
         refuse(Problem(f"column {fault.column}", str(fault), file=path, line=fault.line))
     if not isinstance(written, dict) or written.get("kind", "Node") != "Node":
         refuse(Problem("", show(written), "one Node manifest", file=path))
+    if problems := template_problems(ManifestFile(path, text), "Node", written):
+        refuse(*problems)
     return written
 
 

@@ -77,6 +77,14 @@ def _qualified(book: NameBook, items: Mapping[str, T]) -> dict[str, T]:
     return {book.qualified(name): item for name, item in items.items()}
 
 
+def _condition(book: NameBook, text: str) -> str:
+    return text if public_condition(text) else book.name(text)
+
+
+def _conditions(book: NameBook, texts: list[str]) -> list[str]:
+    return [_condition(book, text) for text in texts]
+
+
 def _finalizers(book: NameBook, texts: list[str]) -> list[str] | None:
     """Only Kubernetes' own: the scheduler looks for the one of resource claims."""
     return [text for text in texts if "kubernetes.io/" in text] or None
@@ -112,7 +120,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     },
     meta.LabelSelector: {"match_labels": _labels},
     meta.Condition: {
-        "type": lambda book, text: text if public_condition(text) else book.name(text),
+        "type": lambda book, text: _condition(book, text),
         "reason": lambda book, text: public_reason(text) or None,
         "message": _drop,
         **_same(("status", "last_transition_time"), keep),
@@ -242,7 +250,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "request": lambda book, text: book.request(text),
         "driver": lambda book, text: book.driver(text),
         **_same(("pool", "device", "share_id"), _name),
-        **_same(("binding_conditions", "binding_failure_conditions"), _names),
+        **_same(("binding_conditions", "binding_failure_conditions"), _conditions),
         "consumed_capacity": _qualified,
     },
     devices.Allocation: {"allocation_timestamp": keep},
@@ -274,7 +282,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "node_name": _name,
         "attributes": _qualified,
         "capacity": _qualified,
-        **_same(("binding_conditions", "binding_failure_conditions"), _names),
+        **_same(("binding_conditions", "binding_failure_conditions"), _conditions),
     },
     devices.ResourcePool: {"name": _name},
     devices.ResourceSliceSpec: {"driver": lambda book, text: book.driver(text), "node_name": _name},

@@ -42,8 +42,9 @@ from mooring.kit import process
 from mooring.kit.log_formats import one_line
 from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of
-from mooring.model.validation.problem import Problem
-from mooring.sim.reading.documents import gather, split
+from mooring.sim.reading.dump_header import is_header
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.reading.served_objects import read_served
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443
@@ -86,6 +87,13 @@ _ADVICE = (
 @node_template
 @click.option("--cluster", "files", multiple=True, metavar="FILE", help="Manifests or a cluster dump to start with.")
 @click.option(
+    "--validate",
+    type=click.Choice([each.value for each in Validation]),
+    default=Validation.STRICT.value,
+    show_default=True,
+    help="Unknown or repeated fields of --cluster: refuse the input, warn, or ignore them, as kubectl does.",
+)
+@click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep all objects in this directory."
 )
 @click.option(
@@ -123,7 +131,7 @@ def up(**given: Any) -> None:
     """
     flags = _Flags(**given)
     template = read_node_template(flags.node_template)
-    items = _items(flags.files)
+    items = _items(flags.files, flags.validate)
     cluster = _cluster(flags)
     classes = default_class(items) if cluster.is_new else []
     for refusal in seed(cluster.api, [*classes, *items]):
@@ -143,6 +151,7 @@ class _Flags:
     nodes: int | None
     node_template: str | None
     files: tuple[str, ...]
+    validate: str
     data_dir: Path | None
     accept_loss: bool
     port: int | None
@@ -276,19 +285,14 @@ def _told_nodes(asked: int, existing: int, made: int) -> str:
     return text if existing <= asked else f"{text}. `mooring nodes remove NODE...` removes nodes"
 
 
-def _items(paths: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The objects of --cluster. Exits with all problems of the files."""
-    files, problems = gather(paths, sys.stdin.buffer)
-    items = []
-    for file in files:
-        for found in split(file):
-            if isinstance(found, Problem):
-                problems.append(found)
-            else:
-                items.append({"apiVersion": found.api_version, "kind": found.kind} | found.plain())
-    if problems:
-        refuse(*problems)
-    return items
+def _items(paths: tuple[str, ...], validate: str) -> list[dict[str, Any]]:
+    """The objects of --cluster, without the header that a dump has. Exits with all problems of the files."""
+    read = read_served(paths, sys.stdin.buffer, Validation(validate))
+    for warning in read.warnings:
+        click.echo(one_line(f"warning: {warning}"), err=True)
+    if read.problems:
+        refuse(*read.problems)
+    return [item for item in read.items if not is_header(item["kind"], item["apiVersion"])]
 
 
 def _report(text: str, error: Exception | None) -> None:

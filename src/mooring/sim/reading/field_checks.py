@@ -7,7 +7,7 @@ into Problems with suggestions.
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -41,7 +41,7 @@ def check_fields(document: Document, was_admitted: bool) -> list[Problem]:
 
     An object that an API server has admitted has no repeated fields, so its text is not searched for them.
     """
-    resource, holds = _schema_of(document.kind)
+    resource, holds = _schema_of(document.kind, document.api_version)
     if resource is None or holds == ANYTHING:
         kind = kind_of(document.kind)
         unknown = misspelt_fields(kind.struct, document.plain()) if kind is not None else []
@@ -86,11 +86,12 @@ def _has_known_spec(resource: KindSpec, holds: str, body: msgspec.Raw) -> bool:
     return spec is not None and is_known(resource, {"spec": spec})
 
 
-@cache
-def _schema_of(kind: str) -> tuple[KindSpec | None, str]:
-    """The newest version of a kind, since older versions that are read have no other fields, and the type of its fields."""
+@lru_cache(maxsize=1024)  # bounded, because kinds are texts of the input
+def _schema_of(kind: str, api_version: str) -> tuple[KindSpec | None, str]:
+    """The newest version of a kind, since older versions that are read have no other fields, and the type of its fields.
+    Kinds that no decision reads have one version."""
     known = kind_of(kind)
-    resource = BY_KIND.get((known.api_versions[0], kind)) if known is not None else None
+    resource = BY_KIND.get((known.api_versions[0] if known is not None else api_version, kind))
     return resource, ANYTHING if resource is None else type_of(resource)
 
 
