@@ -120,9 +120,9 @@ class LeastHarm:
 
         `kept` is for pods of this shape and priority.
         """
-        beyond_sums = self._rows_beyond_sums()
+        is_beyond_sums = self._filters.counted is not None or self._alone.has_budgets
         touched = kept.touched()
-        if beyond_sums is not None:
+        if is_beyond_sums:
             kept.drop()
         elif touched is not None:
             try:
@@ -133,6 +133,9 @@ class LeastHarm:
         nominated = self._failure.nominated
         crowd = nominated.crowd_beside(self._pod) if nominated else None
         survey = self._survey(np.flatnonzero(is_curable), crowd)
+        if not survey.can_fit.any():
+            return None
+        beyond_sums = self._rows_beyond_sums()
         choice = self._best_by_sums(survey, beyond_sums)
         if beyond_sums is not None:
             choice = self._best_beyond_sums(survey, beyond_sums, choice)
