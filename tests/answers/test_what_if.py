@@ -137,6 +137,15 @@ def test_a_pod_that_is_not_ready_goes_where_the_budget_is_met_without_it() -> No
     assert names(answer.moved) == ["broken"] and not answer.blocked
 
 
+def test_pods_that_are_not_ready_go_first_so_that_their_replacements_free_the_others() -> None:
+    broken = a_running_pod(
+        "web-z", "a-1", owner=owned_by("ReplicaSet", "web-rs"), is_ready=False, labels={"app": "web"}
+    )
+    web = a_deployment("web", ["a-1", "b-1"])
+    answer = ask(a_cluster(NODES, web, broken, a_budget("two", "web", minAvailable=2)), ("drain", "a-1"))
+    assert names(answer.moved) == ["web-0", "web-z"] and answer.fits
+
+
 def test_a_pod_that_is_not_ready_stays_where_the_budget_is_broken_unless_the_policy_frees_it() -> None:
     web = a_deployment("web", ["b-1"])
     broken = a_running_pod(
