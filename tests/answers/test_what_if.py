@@ -119,6 +119,9 @@ def test_a_drain_stops_when_replacements_find_no_room() -> None:
     answer = ask(a_cluster(NODES, full, web, a_budget("half", "web", maxUnavailable="50%")), ZONE_A)
     assert len(answer.pending) == 2 and len(answer.blocked) == 2
     assert {each.message for each in answer.blocked} == {"needs 2 healthy pods and has 2"}
+    counts = {"moved": 0, "pending": 2, "placed": 0, "preempted": 0, "blocked": 2}
+    (workload,) = answer.to_dict()["workloads"]
+    assert workload == {"kind": "Deployment", "namespace": "default", "name": "web", **counts}
 
 
 def test_two_budgets_for_a_pod_block_its_eviction() -> None:
