@@ -119,6 +119,9 @@ def test_a_drain_stops_when_replacements_find_no_room() -> None:
     answer = ask(a_cluster(NODES, full, web, a_budget("half", "web", maxUnavailable="50%")), ZONE_A)
     assert len(answer.pending) == 2 and len(answer.blocked) == 2
     assert {each.message for each in answer.blocked} == {"needs 2 healthy pods and has 2"}
+    counts = {"moved": 0, "pending": 2, "placed": 0, "preempted": 0, "blocked": 2}
+    (workload,) = answer.to_dict()["workloads"]
+    assert workload == {"kind": "Deployment", "namespace": "default", "name": "web", **counts}
 
 
 def test_two_budgets_for_a_pod_block_its_eviction() -> None:
@@ -135,6 +138,15 @@ def test_a_pod_that_is_not_ready_goes_where_the_budget_is_met_without_it() -> No
     )
     answer = ask(a_cluster(NODES, web, broken, a_budget("two", "web", minAvailable=2)), ZONE_A)
     assert names(answer.moved) == ["broken"] and not answer.blocked
+
+
+def test_pods_that_are_not_ready_go_first_so_that_their_replacements_free_the_others() -> None:
+    broken = a_running_pod(
+        "web-z", "a-1", owner=owned_by("ReplicaSet", "web-rs"), is_ready=False, labels={"app": "web"}
+    )
+    web = a_deployment("web", ["a-1", "b-1"])
+    answer = ask(a_cluster(NODES, web, broken, a_budget("two", "web", minAvailable=2)), ("drain", "a-1"))
+    assert names(answer.moved) == ["web-0", "web-z"] and answer.fits
 
 
 def test_a_pod_that_is_not_ready_stays_where_the_budget_is_broken_unless_the_policy_frees_it() -> None:

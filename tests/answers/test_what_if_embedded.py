@@ -88,13 +88,9 @@ class RealCluster(VirtualCluster):
 
 
 def _spec(name: str, cpu: str, **more: Any) -> dict[str, Any]:
-    template = {
-        "metadata": {"labels": {"app": name}},
-        "spec": {
-            "containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}],
-            **{key: more.pop(key) for key in ("priorityClassName", "nodeSelector") if key in more},
-        },
-    }
+    pod = {"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}
+    pod |= {key: more.pop(key) for key in ("priorityClassName",) if key in more}
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
     return {"selector": {"matchLabels": {"app": name}}, "template": template, **more}
 
 

@@ -1,5 +1,6 @@
 """The answer: what is different after the changes, pod by pod and in how full the cluster is."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -8,6 +9,8 @@ from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
 from mooring.answers.what_if.moments import ClusterMoment, why_pending
 from mooring.answers.what_if.utilisation import MAIN, GroupUse, Utilisation
+from mooring.answers.what_if.workload_book import WorkloadName
+from mooring.model.pod import Pod
 from mooring.sim.simulated_cluster import count, some
 
 
@@ -45,6 +48,10 @@ class PlacedPod:
     is_new: bool
 
 
+_Entry = MovedPod | PendingPod | PlacedPod | PreemptedPod | BlockedPod
+_COUNTED = ("moved", "pending", "placed", "preempted", "blocked")
+
+
 @dataclass(repr=False)
 class WhatIf(ClusterAnswer):
     """The difference that changes make to a cluster in which everything pending had been tried before."""
@@ -62,6 +69,8 @@ class WhatIf(ClusterAnswer):
     after: Utilisation
     after_nodes: Mapping[str, str] = field(default_factory=dict)
     """Pod -> its node in the end."""
+    workloads: Mapping[WorkloadName, Counter[str]] = field(default_factory=dict)
+    """How many pods of each workload are moved, pending, placed, preempted and blocked; by name."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -125,6 +134,11 @@ class WhatIf(ClusterAnswer):
     def tables(self) -> list[AnswerTable]:
         return [
             AnswerTable("Pods", ("pod", "change", "from", "to", "reason"), [*self._pod_rows()]),
+            AnswerTable(
+                "Workloads",
+                ("workload", *_COUNTED),
+                [(name, *(counts[each] or "-" for each in _COUNTED)) for name, counts in self.workloads.items()],
+            ),
             self._use_table("Utilisation", {"all": self.before.total}, {"all": self.after.total}),
             self._use_table("Utilisation by zone", self.before.zones, self.after.zones, MAIN),
             self._use_table("Utilisation by pool", self.before.pools, self.after.pools, MAIN),
@@ -204,6 +218,10 @@ class WhatIf(ClusterAnswer):
                 {**_named(each.key), "node": each.node, "budget": each.budget, "message": each.message}
                 for each in self.blocked
             ],
+            "workloads": [
+                {"kind": name.kind, **_named(name.key), **{each: counts[each] for each in _COUNTED}}
+                for name, counts in self.workloads.items()
+            ],
             "utilisation": {
                 "total": {"before": self.before.total.content(), "after": self.after.total.content()},
                 "zones": _groups(self.before.zones, self.after.zones),
@@ -236,8 +254,23 @@ def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingC
         before.utilisation,
         after.utilisation,
         now,
+        _by_workload(
+            cluster, moved=moved, pending=pending, placed=placed, preempted=cluster.preempted, blocked=blocked
+        ),
         [*cluster.notes],
     )
+
+
+def _by_workload(cluster: ChangingCluster, **entries: Sequence[_Entry]) -> dict[WorkloadName, Counter[str]]:
+    """How many pods of each workload are in each list. A pod without a controller is in none."""
+    found: dict[WorkloadName, Counter[str]] = {}
+    for change, listed in entries.items():
+        for each in listed:
+            pod = cluster.find("Pod", each.key)
+            owner = cluster.book.owner(pod) if isinstance(pod, Pod) else None
+            if owner is not None:
+                found.setdefault(owner, Counter())[change] += 1
+    return dict(sorted(found.items()))
 
 
 def _named(key: str) -> dict[str, str]:

@@ -20,7 +20,6 @@ from mooring.sim.reading.created_objects import MAX_PODS
 from mooring.sim.reading.workload_pods import count_pods, expand
 
 _SCALED_DOWN = "its workload is scaled down"
-_NUMBERED = frozenset(("StatefulSet",))
 
 
 def scale(cluster: ChangingCluster, value: str) -> None:
@@ -60,7 +59,7 @@ def resize(cluster: ChangingCluster, name: WorkloadName, workload: Workload) -> 
 
 def surplus(cluster: ChangingCluster, workload: Workload, pods: Sequence[Pod], number: int) -> list[Pod]:
     """The pods that the controller deletes first."""
-    if workload.kind in _NUMBERED:
+    if workload.kind == "StatefulSet":
         return sorted(pods, key=_ordinal, reverse=True)[:number]
     by_key = {(pod.namespace, pod.name): pod for pod in pods}
     written = [_as_running(pod, cluster.created) for pod in pods]
@@ -89,10 +88,14 @@ def _as_running(pod: Pod, created: str) -> JsonObject:
 # ---- more pods
 
 
+def _is_numbered(workload: Workload) -> bool:
+    """Whether each pod has a number that belongs to its name and its template."""
+    return workload.kind == "StatefulSet" or workload.spec.completion_mode == "Indexed"
+
+
 def _add(cluster: ChangingCluster, workload: Workload, pods: Sequence[Pod], missing: int) -> None:
     """Copies of the newest pod, which has all that controllers and admission add; or the first pods, from the template."""
-    is_numbered = workload.kind in _NUMBERED or workload.spec.completion_mode == "Indexed"
-    if not pods or is_numbered:
+    if not pods or _is_numbered(workload):
         create_from_template(cluster, workload, pods)
         return
     newest = max(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
@@ -111,7 +114,7 @@ def create_from_template(cluster: ChangingCluster, workload: Workload, pods: Seq
     `pods` are those that the workload has; an indexed Job knows them by their index, not by their names.
     """
     indices = {pod.labels[INDEX] for pod in pods if INDEX in pod.labels}
-    taken = () if workload.kind in _NUMBERED else [pod.key for pod in cluster.pods()]
+    taken = () if _is_numbered(workload) else [pod.key for pod in cluster.pods()]
     for product in expand(workload, cluster.driver.nodes(), taken):
         cluster.admission.admit(product)
         if cluster.find(type(product).__name__, product.key) is not None:

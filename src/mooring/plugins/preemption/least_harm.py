@@ -21,7 +21,17 @@ from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.what_if import RowArray, active_filters, counted_rows, demand_of, rows_beyond_sums
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.kept_harm import Harm, KeptHarm, name_key, victims_on
-from mooring.plugins.preemption.room import MOST_SLOTS, Flags, Ints, Room, can_stay, harm_after, room_on
+from mooring.plugins.preemption.room import (
+    MOST_SLOTS,
+    PRIORITY_OFFSET,
+    Flags,
+    Ints,
+    Room,
+    can_stay,
+    fewest_leaving,
+    harm_after,
+    room_on,
+)
 from mooring.plugins.preemption.search import NodeDryRun
 
 LEAST_PRIORITY = -(1 << 31)
@@ -120,9 +130,9 @@ class LeastHarm:
 
         `kept` is for pods of this shape and priority.
         """
-        beyond_sums = self._rows_beyond_sums()
+        is_beyond_sums = self._filters.counted is not None or self._alone.has_budgets
         touched = kept.touched()
-        if beyond_sums is not None:
+        if is_beyond_sums:
             kept.drop()
         elif touched is not None:
             try:
@@ -133,6 +143,9 @@ class LeastHarm:
         nominated = self._failure.nominated
         crowd = nominated.crowd_beside(self._pod) if nominated else None
         survey = self._survey(np.flatnonzero(is_curable), crowd)
+        if not survey.can_fit.any():
+            return None
+        beyond_sums = self._rows_beyond_sums()
         choice = self._best_by_sums(survey, beyond_sums)
         if beyond_sums is not None:
             choice = self._best_beyond_sums(survey, beyond_sums, choice)
@@ -209,19 +222,15 @@ class LeastHarm:
     # ---- where more than sums decides
 
     def _best_beyond_sums(self, survey: Survey, beyond_sums: Flags, best: Choice | None) -> Choice | None:
-        """Try the rows beyond sums one by one, as long as one of them may be better than the best so far.
-
-        Whatever else decides, pods that do not fit by sums do not fit. So of the pods up to the first that cannot stay by
-        sums one has to leave, and the most important victim has at least that one's priority.
-        """
+        """Try the rows beyond sums one by one, as long as one of them may be better than the best so far."""
         places = np.flatnonzero(survey.can_fit & beyond_sums[survey.rows])
-        first = survey.first[places]
-        last = np.maximum(survey.room.count[places] - 1, 0)
-        least = np.where(first <= last, survey.room.priority[np.minimum(first, last), places], LEAST_PRIORITY)
-        for place in least.argsort(kind="stable").tolist():
-            if best is not None and (0, int(least[place])) > best.harm[:2]:
+        rows = survey.rows[places]
+        least = self._least_harm(survey.room.part(places), survey.first[places], rows)
+        # The last key of lexsort is the first to sort by.
+        for place in np.lexsort(least[::-1]).tolist():
+            if best is not None and (0, *(int(measure[place]) for measure in least)) > best.harm:
                 break
-            row = int(survey.rows[places[place]])
+            row = int(rows[place])
             found = self._alone.harm_on(row)
             if found is None:
                 continue
@@ -230,6 +239,23 @@ class LeastHarm:
             if best is None or harm < best.harm:
                 best = Choice(harm, row, victims)
         return best
+
+    def _least_harm(self, room: Room, first: Ints, rows: RowArray) -> tuple[Ints, ...]:
+        """By row: measures that the harm there cannot be below, those of trial.HARMS without the first, and the name.
+
+        Whatever else decides, pods that do not fit by sums do not fit. So of the pods up to the first that cannot stay by
+        sums one has to leave, and the most important victim has at least that one's priority. The other victims have at
+        least the lowest priority of the row, and no victim started later than all lower pods.
+        """
+        last = np.maximum(room.count - 1, 0)
+        highest = np.where(first <= last, room.priority[np.minimum(first, last), range(len(rows))], LEAST_PRIORITY)
+        lower = room.priority < self._pod.priority
+        number = fewest_leaving(room, lower)
+        lowest = np.where(lower, room.priority, self._pod.priority).min(0, initial=self._pod.priority)
+        total = highest + PRIORITY_OFFSET + (number - 1) * (lowest + PRIORITY_OFFSET)
+        started = np.where(lower, room.start_ns, -NOT_STARTED_NS).max(0, initial=-NOT_STARTED_NS)
+        ranks = self._nodes.name_rank()[rows]
+        return highest, total, number, -started, np.where(started == NOT_STARTED_NS, -ranks, ranks)
 
     # ---- what is kept for pods of one shape
 

@@ -136,6 +136,24 @@ def harm_after(room: Room, first: Ints) -> tuple[Ints, Ints]:
     return total, number
 
 
+def fewest_leaving(room: Room, lower: Flags) -> Ints:
+    """How many of the lower pods of each row have to leave at least, whichever they are, and at least one.
+
+    A resource needs as many as its largest requests take to make up for what is missing. `lower` is slots x rows.
+
+    | requests of lower pods | held in all | limit |   |
+    | 2, 1, 1                | 5           | 4     | 1 |
+    | 2, 1, 1                | 5           | 2     | 2 |
+    """
+    fewest: Ints = np.maximum(room.count - room.most_pods, 1)
+    for sums, limit in zip(room.held, room.limits, strict=True):
+        if len(sums):
+            requests = np.diff(sums, axis=0, prepend=0) * lower
+            largest = np.maximum(requests.max(0), 1)
+            np.maximum(fewest, -(-(sums[-1] - limit) // largest), out=fewest)
+    return fewest
+
+
 def victim_slots(
     held: Sequence[Sequence[int]], limits: Sequence[int], most_pods: int, lower: range
 ) -> list[int] | None:
