@@ -5,6 +5,7 @@ It is a value: questions build from it whatever they try, and never change it.
 
 import io
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -118,7 +119,7 @@ def read_objects(
     paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
     written = [item for item in listed if isinstance(item, Mapping)]
     if not written:
-        return read(paths, validation=validation, cluster=cluster)
+        return read(paths, getattr(sys.stdin, "buffer", None), validation=validation, cluster=cluster)
     text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
     manifests = read([*paths, STDIN], io.BytesIO(text), validation=validation, cluster=cluster)
     manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]

@@ -1,0 +1,230 @@
+"""`mooring capacity`: how many more of a pod fit, where, and what stops the next one."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, NodeBudget, budgets_after
+from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
+from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
+from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
+from mooring.answers.pools import zone_of
+from mooring.model.node import Node
+from mooring.model.quantity import show_bytes, show_cpu
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.simulated_cluster import count
+
+MOST_ONE_BY_ONE = 100_000
+"""How many copies are placed one by one if nobody says how many: at 0.1 ms each, that takes ten seconds."""
+MOST = 1_000_000
+"""The largest limit that can be asked for."""
+
+PodFile = Source | Written
+"""A file with a Pod, a workload, or a list of them; or such an object as a dictionary."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Capacity(ClusterAnswer):
+    """How many copies fit."""
+
+    kind: ClassVar[str] = "Capacity"
+
+    pods: Sequence[PodCopies]
+    """What was placed, in turn."""
+    fits: int
+    by_kind: Mapping[str, int]
+    """By name of the kind of copy."""
+    nodes: Sequence[NodeBudget]
+    limit: CapacityLimit
+    zones: Mapping[str, str] = field(default_factory=dict)
+    """The zones of nodes that have one."""
+    notes: Sequence[str] = ()
+
+    def summary(self) -> list[str]:
+        used = sum(budget.pods > 0 for budget in self.nodes)
+        names = " and ".join(f"{self._share(copies)}{copies.name}" for copies in self.pods)
+        more = f"{'at least ' if self.limit.most is not None else ''}{count(self.fits, 'more pod')}"
+        where = f" on {used} of {count(len(self.nodes), 'node')}" if self.fits else ""
+        fit = "fits" if self.fits == 1 else "fit"
+        return [f"{names}: {more} {fit}{where}.", *self._shares(), self._limit()]
+
+    def _share(self, copies: PodCopies) -> str:
+        return f"{copies.in_turn} of " if len(self.pods) > 1 or copies.in_turn > 1 else ""
+
+    def _shares(self) -> list[str]:
+        if len(self.pods) < 2:
+            return []
+        return [f"They are {', '.join(f'{self.by_kind.get(each, 0)} of {each}' for each in self._kinds())}."]
+
+    def _kinds(self) -> list[str]:
+        return [*dict.fromkeys(copies.name for copies in self.pods)]
+
+    def _limit(self) -> str:
+        if self.limit.most is not None:
+            return f"The count stopped at the limit of {count(self.limit.most, 'pod')}."
+        what = "the next one" if len(self.pods) == 1 else f"the next one, of {self.limit.pod}"
+        reasons = "; ".join(told(reason) for reason in self.limit.reasons)
+        return f"What stops {what}: {reasons}."
+
+    def tables(self) -> list[AnswerTable]:
+        by_zone = self._by_zone()
+        return [
+            self._node_table(),
+            AnswerTable("Zones", ("zone", "nodes", "pods"), by_zone if len(by_zone) > 1 else ()),
+            AnswerTable(
+                "What stops the next pod",
+                ("nodes", "plugin", "reason", "requested", "most free", "on node"),
+                [_reason_row(reason) for reason in self.limit.reasons],
+                is_detail=True,
+            ),
+        ]
+
+    def _node_table(self) -> AnswerTable:
+        resources = [*dict.fromkeys(name for budget in self.nodes for name in budget.free)]
+        kinds = self._kinds() if len(self.pods) > 1 else []
+        rows = [
+            (
+                budget.node,
+                budget.pods,
+                *(budget.by_kind.get(kind, 0) for kind in kinds),
+                *(show_amount(name, budget.free.get(name, 0)) for name in resources),
+                ", ".join(budget.reasons) or "-",
+            )
+            for budget in self.nodes
+        ]
+        columns = ("node", "pods", *kinds, *(f"{name} left" for name in resources), "stops the next")
+        return AnswerTable("Nodes", columns, rows)
+
+    def _by_zone(self) -> list[tuple[object, ...]]:
+        nodes: Counter[str] = Counter()
+        pods: Counter[str] = Counter()
+        for budget in self.nodes:
+            zone = self.zones.get(budget.node, "-")
+            nodes[zone] += 1
+            pods[zone] += budget.pods
+        return [(zone, nodes[zone], pods[zone]) for zone in sorted(nodes)]
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "pods": [
+                {"name": copies.name, "inTurn": copies.in_turn, "fits": self.by_kind.get(copies.name, 0)}
+                for copies in self.pods
+            ],
+            "fits": self.fits,
+            "limit": _limit_content(self.limit),
+            "perNode": [_node_content(budget, len(self.pods) > 1) for budget in self.nodes],
+            "notes": list(self.notes),
+        }
+
+
+def _limit_content(limit: CapacityLimit) -> dict[str, Any]:
+    if limit.most is not None:
+        return {"pod": limit.pod, "max": limit.most, "reasons": []}
+    return {"pod": limit.pod, "message": limit.message, "reasons": [_reason_content(each) for each in limit.reasons]}
+
+
+def _reason_content(reason: LimitReason) -> dict[str, Any]:
+    content: dict[str, Any] = {"plugin": reason.plugin, "message": reason.message, "nodes": reason.nodes}
+    if reason.resource:
+        content |= {"resource": reason.resource, "requested": reason.requested}
+    if reason.best_node:
+        content |= {"mostFree": reason.most_free, "bestNode": reason.best_node}
+    return content
+
+
+def _node_content(budget: NodeBudget, is_mix: bool) -> dict[str, Any]:
+    content: dict[str, Any] = {"node": budget.node, "pods": budget.pods}
+    if is_mix:
+        content["byPod"] = dict(budget.by_kind)
+    stopped = {"plugin": budget.plugin, "reasons": list(budget.reasons)}
+    return {**content, "free": dict(budget.free), "stoppedBy": stopped if budget.reasons else None}
+
+
+def told(reason: LimitReason) -> str:
+    """`4,210 nodes: Insufficient cpu (wants 4, most free 3700m on node-0412)`."""
+    head = f"{reason.nodes:,} {'node' if reason.nodes == 1 else 'nodes'}: " if reason.nodes else ""
+    amounts = ""
+    if reason.resource:
+        amounts = f" (wants {show_amount(reason.resource, reason.requested)}"
+        if reason.best_node:
+            amounts += f", most free {show_amount(reason.resource, reason.most_free)} on {reason.best_node}"
+        amounts += ")"
+    return f"{head}{reason.message.rstrip('.')}{amounts}"
+
+
+def _reason_row(reason: LimitReason) -> tuple[object, ...]:
+    amounts: tuple[object, ...] = ("-", "-", "-")
+    if reason.resource:
+        wanted, free = (show_amount(reason.resource, each) for each in (reason.requested, reason.most_free))
+        amounts = (wanted, free if reason.best_node else "-", reason.best_node or "-")
+    return (reason.nodes, reason.plugin or "-", reason.message, *amounts)
+
+
+def show_amount(resource: str, amount: int) -> str:
+    """An amount of the node table in the usual notation of its resource."""
+    if resource == "cpu":
+        return show_cpu(amount)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return show_bytes(amount)
+    return str(amount)
+
+
+# ---- the question
+
+
+def capacity(
+    loaded: LoadedCluster,
+    pod: PodFile | tuple[PodFile, int],
+    *,
+    mix: Sequence[PodFile | tuple[PodFile, int]] = (),
+    most: int | None = None,
+    validation: Validation = Validation.STRICT,
+    warn: Warn | None = None,
+) -> Capacity:
+    """How many more of a pod fit. With `mix`, several are taken in turn, each as often as its number says, and the count ends
+    when the next in turn does not fit. `most` ends it earlier.
+
+    Raises InputError, ConfigError.
+    """
+    if most is not None and not 1 <= most <= MOST:
+        raise ValueError(f"most: Invalid value: {most}: must be from 1 to {MOST}")
+    counted = [each if isinstance(each, tuple) else (each, 1) for each in (pod, *mix)]
+    kinds = [each for file, number in counted for each in pod_copies(loaded, file, number, validation, warn)]
+    return capacity_of(loaded, kinds, most)
+
+
+def capacity_of(loaded: LoadedCluster, kinds: Sequence[PodCopies], most: int | None = None) -> Capacity:
+    """The same for what was read already."""
+    placer = CopyPlacer(loaded, [item for copies in kinds for item in copies.extras])
+    limit = MOST_ONE_BY_ONE if most is None else most
+    filling = _fill(placer, kinds, most, limit)
+    budgets = budgets_after(placer, filling, limit)
+    by_kind: Counter[str] = Counter()
+    for (_, name), number in filling.pods.items():
+        by_kind[name] += number
+    zones = {item.name: zone for item in loaded.objects if isinstance(item, Node) and (zone := zone_of(item))}
+    return Capacity(kinds, filling.fits, by_kind, budgets.nodes, budgets.limit, zones, _notes(loaded))
+
+
+def _fill(placer: CopyPlacer, kinds: Sequence[PodCopies], most: int | None, limit: int) -> Filling:
+    """At once if that can be done and is within the limit; or else one by one."""
+    if len(kinds) == 1:
+        filling = fill_at_once(placer, kinds[0])
+        if filling is not None and (most is None or filling.fits < most):
+            return filling
+    return fill_one_by_one(placer, kinds, limit)
+
+
+def _notes(loaded: LoadedCluster) -> list[str]:
+    notes = []
+    pending = loaded.pending()
+    nominated = sum(bool(pod.status.nominated_node_name) for pod in pending)
+    if pending:
+        kept = f", except that {count(nominated, 'pod')} with a nominated node keep their room" if nominated else ""
+        notes.append(f"{count(len(pending), 'pending pod')} of the cluster left out{kept}")
+    if loaded.config.extenders:
+        notes.append(f"{count(len(loaded.config.extenders), 'extender')} of the configuration not called")
+    return notes

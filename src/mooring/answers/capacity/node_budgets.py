@@ -1,0 +1,168 @@
+"""What is left on each node in the end, and what stops the next copy there."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, Refusal
+from mooring.cluster.cluster import Cluster
+from mooring.framework.status import Rejection
+from mooring.model.pod import Pod
+from mooring.scheduler.decision import DecisionError, Diagnosis, NoFit, Placement
+
+INSUFFICIENT = "Insufficient "
+"""How NodeResourcesFit begins the reason for a resource that is short."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBudget:
+    """One node: how many copies it takes, what is left there, and what stops the next one."""
+
+    node: str
+    pods: int
+    by_kind: Mapping[str, int]
+    """By name of the kind of copy."""
+    free: Mapping[str, int]
+    """What is left of each resource that the next copy requests, in units of the node table, and of `pods`."""
+    plugin: str = ""
+    reasons: tuple[str, ...] = ()
+    """Empty: nothing does."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReason:
+    """A reason of the last decision, in upstream's words."""
+
+    plugin: str
+    message: str
+    nodes: int
+    resource: str = ""
+    """The resource that is short, for the amounts below."""
+    requested: int = 0
+    most_free: int = 0
+    best_node: str = ""
+    """The node that has the most of it, among those with this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityLimit:
+    """What ended the count."""
+
+    pod: str
+    """The kind of copy whose turn it was."""
+    reasons: Sequence[LimitReason] = ()
+    message: str = ""
+    """The fit error as upstream writes it into events."""
+    most: int | None = None
+    """The number of pods at which the count stopped, if that ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """All nodes, the ones with the most copies first, and what stopped the count."""
+
+    nodes: Sequence[NodeBudget] = field(repr=False)
+    limit: CapacityLimit
+
+
+def budgets_after(placer: CopyPlacer, filling: Filling, most: int) -> Budgets:
+    """Ask the core once more about the copy that was not placed, now for every node."""
+    cluster, pod, copies = filling.cluster, filling.pod, filling.refused
+    assert cluster is not None and pod is not None and copies is not None, "a filling ends with a copy"
+    outcome: Refusal | Placement | None = filling.refusal
+    if outcome is None or isinstance(outcome, NoFit):
+        outcome = placer.decide(pod, explain=True, cluster=cluster)
+    nodes = _budgets(cluster, pod, filling.pods, _by_node(outcome))
+    if filling.refusal is None:
+        return Budgets(nodes, CapacityLimit(copies.name, most=most))
+    return Budgets(nodes, CapacityLimit(copies.name, _reasons(outcome, nodes, pod), _message(outcome)))
+
+
+def _by_node(outcome: Refusal | Placement | None) -> Mapping[str, Rejection]:
+    """The verdict of each node that the last decision rejected."""
+    details = outcome.details if isinstance(outcome, NoFit | Placement) else None
+    return details.rejected if details is not None else {}
+
+
+def _budgets(
+    cluster: Cluster, pod: Pod, placed: Counter[tuple[str, str]], rejected: Mapping[str, Rejection]
+) -> list[NodeBudget]:
+    by_node: dict[str, dict[str, int]] = {}
+    for (node, kind), number in placed.items():
+        by_node.setdefault(node, {})[kind] = number
+    free = _free(cluster, [name for name, amount in pod.shape.request.items() if amount])
+    found = []
+    for name, left in free.items():
+        kinds, rejection = by_node.get(name, {}), rejected.get(name)
+        told = (rejection.plugin, rejection.reasons) if rejection is not None else ("", ())
+        found.append(NodeBudget(name, sum(kinds.values()), kinds, left, *told))
+    return sorted(found, key=lambda budget: (-budget.pods, budget.node))
+
+
+def _free(cluster: Cluster, resources: Iterable[str]) -> dict[str, dict[str, int]]:
+    """By node: what is left of each resource, and of allowed pods."""
+    nodes = cluster.nodes
+    columns = {}
+    for name in resources:
+        place = nodes.amounts.resource(name)
+        columns[name] = (nodes.amounts.allocatable[place] - nodes.amounts.requested[place]).tolist()
+    columns["pods"] = (nodes.allowed_pods - nodes.pod_count).tolist()
+    alive = nodes.alive.tolist()
+    return {
+        name: {resource: column[row] for resource, column in columns.items()}
+        for name, row in nodes.row_book.items()
+        if alive[row]
+    }
+
+
+# ---- the limit
+
+
+def _message(outcome: object) -> str:
+    match outcome:
+        case NoFit():
+            return outcome.message
+        case Rejection():
+            return outcome.message
+        case DecisionError():
+            return outcome.error
+    return ""
+
+
+def _reasons(outcome: object, nodes: Sequence[NodeBudget], pod: Pod) -> list[LimitReason]:
+    """The reasons of the last decision, those of most nodes first."""
+    match outcome:
+        case NoFit(diagnosis):
+            counted = _counted(diagnosis)
+        case Rejection():
+            counted = Counter(dict.fromkeys(((outcome.plugin, reason) for reason in outcome.reasons), 0))
+        case DecisionError(error):
+            counted = Counter({("", error): 0})
+        case _:
+            counted = Counter()
+    return [_with_amounts(*key, number, nodes, pod) for key, number in counted.most_common()]
+
+
+def _counted(diagnosis: Diagnosis) -> Counter[tuple[str, str]]:
+    """(Plugin, reason) -> the number of nodes."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for rejection, number in diagnosis.verdicts:
+        for reason in rejection.reasons:
+            counted[rejection.plugin, reason] += number
+    others = diagnosis.node_count - sum(number for _, number in diagnosis.verdicts)
+    for reason in diagnosis.absent.reasons if diagnosis.absent is not None and others else ():
+        plugin = diagnosis.absent.plugin if diagnosis.absent is not None else ""
+        counted[plugin or ", ".join(sorted(diagnosis.plugins)), reason] += others
+    return counted or Counter({("", diagnosis.message()): diagnosis.node_count})
+
+
+def _with_amounts(plugin: str, reason: str, number: int, nodes: Sequence[NodeBudget], pod: Pod) -> LimitReason:
+    """The reason with what is missing: how much is asked for, and the most that one of its nodes has."""
+    resource = reason.removeprefix(INSUFFICIENT) if reason.startswith(INSUFFICIENT) else ""
+    if resource not in pod.shape.request:
+        return LimitReason(plugin, reason, number)
+    short = [budget for budget in nodes if reason in budget.reasons]
+    best = max(short, key=lambda budget: budget.free[resource], default=None)
+    if best is None:
+        return LimitReason(plugin, reason, number, resource, pod.shape.request[resource])
+    return LimitReason(plugin, reason, number, resource, pod.shape.request[resource], best.free[resource], best.node)

@@ -1,0 +1,180 @@
+"""Places copies of pods one after another, each by the core's own decision, until one fits nowhere.
+
+There is no queue, no time and no preemption: a copy is decided, reserved and placed, as cluster-capacity does it. Pods that
+are pending in the cluster take no part, except that those with a nominated node keep their room.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, cycle
+
+import msgspec
+
+from mooring.answers.capacity.pod_copies import PodCopies
+from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.table import ClusterError
+from mooring.framework.config.feature_gates import with_defaults
+from mooring.framework.intents import Intent, Write
+from mooring.framework.points import SchedulerServices
+from mooring.framework.runner import Runner
+from mooring.framework.status import Rejection, describe
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.validation.problem import Problem
+from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.sim.driver import after
+from mooring.sim.input_errors import InputError
+
+_PLAIN, _EXPLAINED = DecideOptions(), DecideOptions(explain=True)
+
+Refusal = Rejection | NoFit | DecisionError
+"""Why a copy was not placed; a Rejection is that of a PreEnqueue or Reserve plugin."""
+
+
+class CopyPlacer:
+    """The cluster as a scheduler sees it, without its pending pods. Raises ConfigError, InputError."""
+
+    def __init__(self, loaded: LoadedCluster, extras: Sequence[KubeObject] = ()) -> None:
+        self.cluster = Cluster(schedules_groups=with_defaults(loaded.gates)["GenericWorkload"])
+        offline = msgspec.structs.replace(loaded.config, extenders=[])
+        services = SchedulerServices(self.cluster, want=self._do)
+        self._runners = build_runners(offline, loaded.registry, services, loaded.gates)
+        self._attempts = 0
+        objects = {(type(item), item.key): item for item in (*loaded.objects, *extras)}
+        for item in sorted(objects.values(), key=lambda item: not isinstance(item, Node)):
+            self._put(item)
+
+    def _put(self, item: KubeObject) -> None:
+        try:
+            self.cluster.put(item)
+        except ClusterError as fault:
+            raise InputError([Problem("", str(fault), where=f"{type(item).__name__} {item.key}")]) from fault
+        if (
+            isinstance(item, Pod)
+            and not item.spec.node_name
+            and not item.is_finished
+            and item.status.nominated_node_name
+        ):
+            self.cluster.nominated.promise(item, item.status.nominated_node_name)
+
+    def _do(self, intent: Intent) -> None:
+        """Carry out the writes of plugins at once, such as a claim that loses its devices."""
+        if not isinstance(intent, Write):
+            return
+        key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
+        if intent.method == "DELETE":
+            self.cluster.remove(intent.kind, key)
+        elif (old := self.cluster.objects.get(intent.kind, {}).get(key)) is not None:
+            self.cluster.put(after(intent, old))
+
+    def runner(self, pod: Pod) -> Runner | None:
+        """The profile of the pod; None if no profile has its scheduler name."""
+        return self._runners.get(pod.spec.scheduler_name)
+
+    def gate(self, pod: Pod) -> Rejection | DecisionError | None:
+        """Why the pod may not enter the queue."""
+        runner = self.runner(pod)
+        for plugin in runner.profile.pre_enqueues if runner is not None else ():
+            try:
+                rejection = plugin.pre_enqueue(pod)
+            except Exception as fault:  # a plugin may raise anything
+                return DecisionError(f'running PreEnqueue plugin "{plugin.name}": {describe(fault)}')
+            if rejection is not None:
+                return rejection.by(plugin.name)
+        return None
+
+    def decide(self, pod: Pod, explain: bool = False, cluster: Cluster | None = None) -> Decision:
+        """Where the pod would go now; `cluster` is a fork of the cluster to decide on instead."""
+        runner = self.runner(pod)
+        if runner is None:
+            return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
+        self._attempts += 1
+        return decide(runner, pod, cluster or self.cluster, _EXPLAINED if explain else _PLAIN, self._attempts)
+
+    def add(self, items: Sequence[KubeObject]) -> None:
+        """Claims of a copy that is about to be decided."""
+        for item in items:
+            self.cluster.put(item)
+
+    def place(self, pod: Pod) -> Placement | Refusal:
+        """Decide and reserve; a pod that fits stays on its node."""
+        decision = self.gate(pod) or self.decide(pod)
+        runner = self.runner(pod)
+        if not isinstance(decision, Placement) or runner is None:
+            return decision
+        rejection = _reserve(runner, decision)
+        if rejection is not None:
+            return rejection
+        self.cluster.nodes.place(pod, decision.node)
+        return decision
+
+
+def _reserve(runner: Runner, placement: Placement) -> Rejection | None:
+    """Run Reserve. Where one plugin rejects, run Unreserve of all in reverse order."""
+    plugins = runner.profile.reserves
+    assert placement.context is not None, "a placement comes with its context"
+    for plugin in plugins:
+        try:
+            rejection = plugin.reserve(placement.context, placement.node)
+        except Exception as fault:  # a plugin may raise anything
+            rejection = Rejection((f'running Reserve plugin "{plugin.name}": {describe(fault)}',))
+        if rejection is not None:
+            for other in reversed(plugins):
+                other.unreserve(placement.context, placement.node)
+            return rejection.by(plugin.name)
+    return None
+
+
+# ---- until one does not fit
+
+
+@dataclass(slots=True)
+class Filling:
+    """How many copies went where, and what stopped the next one."""
+
+    pods: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(Node, name of the kind of copy) -> how many."""
+    fits: int = 0
+    """Their sum."""
+    refusal: Refusal | None = None
+    """None: the limit was reached."""
+    refused: PodCopies | None = None
+    """The copies whose turn it was in the end."""
+    pod: Pod | None = None
+    """The one of them that was not placed."""
+    cluster: Cluster | None = None
+    """The cluster after filling; it may be a fork that has sums only."""
+
+
+def turns(mix: Sequence[PodCopies]) -> Iterator[PodCopies]:
+    """The kinds of copies in turn, for ever."""
+    return cycle([copies for copies in mix for _ in range(copies.in_turn)])
+
+
+def fill_one_by_one(placer: CopyPlacer, mix: Sequence[PodCopies], most: int) -> Filling:
+    """Place copies in turn until the next one does not fit, or until `most` are placed."""
+    filling = Filling(cluster=placer.cluster)
+    numbers = {copies.name: count(_first_number(copies)) for copies in mix}
+    for copies in turns(mix):
+        pod, claims = copies.copy(next(numbers[copies.name]))
+        placer.add(claims)
+        filling.refused, filling.pod = copies, pod
+        if filling.fits >= most:
+            return filling
+        outcome = placer.place(pod)
+        if not isinstance(outcome, Placement):
+            filling.refusal = outcome
+            return filling
+        filling.pods[outcome.node, copies.name] += 1
+        filling.fits += 1
+    raise AssertionError("turns never end")
+
+
+def _first_number(copies: PodCopies) -> int:
+    ordinals = copies.workload.spec.ordinals if copies.workload is not None else None
+    return ordinals.start if ordinals is not None else 0

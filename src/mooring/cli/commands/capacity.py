@@ -1,0 +1,83 @@
+"""`mooring capacity`: how many more of a pod fit into a cluster."""
+
+import sys
+
+import click
+
+from mooring.answers.capacity.capacity import MOST, Capacity
+from mooring.answers.capacity.capacity import capacity as ask_capacity
+from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.model.validation.problem import Problem
+from mooring.sim.reading.field_checks import Validation
+
+NOTHING_FITS = 1
+"""The exit status if not one pod fits."""
+
+EPILOG = """
+\b
+Examples:
+  mooring capacity web.yaml --from dump.json               how many more of this pod fit, and what stops the next one?
+  mooring capacity deployment.yaml --from dump.json        the same for a pod of a Deployment
+  mooring capacity web.yaml=2 --mix db.yaml --from c.yaml  two of web for each db, in turn
+  mooring capacity web.yaml --from dump.json --max 50      are there 50?
+  mooring capacity web.yaml --from dump.json -o json | jq '.perNode[] | select(.pods > 0)'
+
+\b
+The pods are placed one by one by the scheduler's own decisions, on the cluster without its pending pods; nominated pods keep
+their room. Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted.
+
+\b
+Exit status:
+  0  at least one pod fits
+  1  none does
+  2  the input is invalid
+"""
+
+
+@click.command(epilog=EPILOG, short_help="How many more of a pod fit, where, and what stops the next one.")
+@click.argument("pod", metavar="POD.yaml[=N]")
+@click.option(
+    "--mix",
+    multiple=True,
+    metavar="FILE[=N]",
+    help="Another pod, to be placed in turn with the first: N of it in each turn. Can be given several times.",
+)
+@click.option("--max", "most", type=click.IntRange(1, MOST), metavar="N", help="Stop when so many pods are placed.")
+@asks_cluster
+@output_form
+def capacity(source: ClusterSource, pod: str, mix: tuple[str, ...], most: int | None, output: str) -> None:
+    """Count how many more pods like the one in a file fit into a cluster.
+
+    POD.yaml has a Pod, a workload (Deployment, StatefulSet, Job, ...), which stands for one of its pods, or a list of them.
+    """
+    loaded = source.load()
+    with own_output():
+        answer = ask_capacity(
+            loaded,
+            _counted(pod),
+            mix=[_counted(each) for each in mix],
+            most=most,
+            validation=Validation(source.validate),
+            warn=_warn,
+        )
+    _show(answer, output)
+
+
+def _show(answer: Capacity, output: str) -> None:
+    print_answer(answer, output)
+    for note in answer.notes:
+        click.echo(f"note: {note}", err=True)
+    if not answer.fits:
+        sys.exit(NOTHING_FITS)
+
+
+def _counted(text: str) -> tuple[str, int]:
+    """`web.yaml=2` is the file and how many of it come in a turn."""
+    file, equals, number = text.rpartition("=")
+    if equals and number.isdecimal() and 0 < int(number) <= 1000:
+        return file, int(number)
+    return text, 1
+
+
+def _warn(problem: Problem) -> None:
+    click.echo(f"warning: {problem}", err=True)
