@@ -13,6 +13,7 @@ labels, the nodes that the pod's affinity and tolerations leave) is worked out o
 node has cost next to nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -229,6 +230,11 @@ class SkewChecks:
         """By place of the constraint and code of the value: how many pods more, or fewer, count than in the cluster."""
         self._everywhere: list[Codes | None] = []
         """The verdicts for all rows without any change, once worked out; shared by all clones."""
+
+    @property
+    def checks(self) -> Sequence[SkewCheck]:
+        """One for each constraint, with what is counted in the cluster as it is."""
+        return self._checks
 
     def clone(self) -> "SkewChecks":
         """Copies the shifts alone. Preemption clones once for each candidate node, so counts must not be copied."""

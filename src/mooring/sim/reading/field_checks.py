@@ -60,7 +60,12 @@ def check_fields(document: Document, was_admitted: bool) -> list[Problem]:
 
 def check_pod_fields(written: dict[str, Any]) -> list[Problem]:
     """The unknown fields of a pod in a file of arrivals."""
-    return [*map(_problem, field_faults(BY_KIND["v1", "Pod"], written))]
+    return check_core_fields("Pod", written)
+
+
+def check_core_fields(kind: str, written: dict[str, Any]) -> list[Problem]:
+    """The unknown fields of an object of the core API that stands in a file of our own."""
+    return [*map(_problem, field_faults(BY_KIND["v1", kind], written))]
 
 
 class _Spec(msgspec.Struct):

@@ -1,0 +1,250 @@
+"""The pods that need new nodes, grouped by shape, and which offers can take how many of each: what the programs are about."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.answers.plan.offers import HOSTNAME
+from mooring.answers.plan.spreading import NO_DOMAIN, SpreadLimit, most_on_a_node, spread_limit
+from mooring.answers.plan.trials import TrialCluster
+from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
+from mooring.framework.feasible import NARROWED_OUT, PASSED
+from mooring.framework.points import Reads, ResourceDemand
+from mooring.framework.status import Rejection
+from mooring.model.pod import Pod
+
+Amounts = NDArray[np.float64]
+Counts = NDArray[np.int64]
+PODS = -1
+"""Stands for the number of pods of a node beside the places of resources."""
+
+
+@dataclass(slots=True)
+class PodKind:
+    """Pods that agree in all that decides where they fit."""
+
+    pods: list[Pod] = field(repr=False)
+    """In the order of the queue."""
+    requests: dict[int, int]
+    """By place of the resource in the node table; PODS has 1."""
+    takers: dict[int, int]
+    """By number of the offer: how many of these pods one of its nodes can hold, if it holds nothing else. Offers that take
+    none are left out."""
+    refusals: Counter[str]
+    """Why the other offers take none: the reason, and of how many offers."""
+    is_plain: bool
+    """Whether nothing but facts and sums of each node decides about them."""
+    room: dict[str, int] = field(default_factory=dict)
+    """By domain of `spread`, NO_DOMAIN without one: how many of them the present nodes could hold as far as resources go, if
+    relations to other pods allowed it."""
+    spread: SpreadLimit | None = None
+
+
+@dataclass(slots=True)
+class NodeDemand:
+    """All kinds of pods, and what a node of each offer can hold beside its DaemonSet pods."""
+
+    kinds: Sequence[PodKind]
+    offers: Sequence[dict[int, int]]
+    """By offer: free amounts of a new node, by place of the resource."""
+    prices: Sequence[float]
+    limits: Sequence[int]
+
+    def plain(self) -> frozenset[int]:
+        """The shapes of kinds that are plain, by id."""
+        return frozenset(id(kind.pods[0].shape) for kind in self.kinds if kind.is_plain)
+
+    def spread_keys(self) -> dict[str, str]:
+        """By id of each pod whose kind is spread: the label of the domains."""
+        return {
+            pod.id: kind.spread.constraint.key for kind in self.kinds if kind.spread is not None for pod in kind.pods
+        }
+
+    def after(self, domains: Mapping[str, str]) -> "NodeDemand":
+        """The same after some pods were placed: `domains` has those of pods whose kind is spread, by id."""
+        kinds = [
+            kind if kind.spread is None else replace(kind, spread=_after(kind, kind.spread, domains))
+            for kind in self.kinds
+        ]
+        return replace(self, kinds=kinds)
+
+    def counts(self, pods: Sequence[Pod] | None = None) -> list[int]:
+        """How many pods there are of each kind; of `pods`, if given."""
+        if pods is None:
+            return [len(kind.pods) for kind in self.kinds]
+        wanted = {pod.id for pod in pods}
+        return [sum(pod.id in wanted for pod in kind.pods) for kind in self.kinds]
+
+
+def _after(kind: PodKind, spread: SpreadLimit, domains: Mapping[str, str]) -> SpreadLimit:
+    placed = Counter(domains[pod.id] for pod in kind.pods if pod.id in domains)
+    held = {domain: spread.held.get(domain, 0) + placed[domain] for domain in (*spread.held, *placed)}
+    return replace(spread, held=held)
+
+
+def demand_of(trials: TrialCluster, pods: Sequence[Pod]) -> NodeDemand:
+    """Ask the core about each kind of pod on one new node of each offer."""
+    trials.add(tuple(1 for _ in trials.offers))
+    grouped: dict[tuple[int, int], list[Pod]] = {}
+    for pod in pods:
+        grouped.setdefault((id(pod.shape), id(pod.label_set)), []).append(pod)
+    kinds = [_kind(trials, group) for group in grouped.values()]
+    _drop_shared_spreads(kinds)
+    nodes = trials.cluster.nodes
+    places = sorted({place for kind in kinds for place in kind.requests if place != PODS})
+    offers = [_free(nodes, _row(nodes, offered.present[0]), places) for offered in trials.offers]
+    prices = [offered.offer.price for offered in trials.offers]
+    limits = [offered.offer.limit for offered in trials.offers]
+    trials.add(tuple(0 for _ in trials.offers))
+    return NodeDemand(kinds, offers, prices, limits)
+
+
+def _drop_shared_spreads(kinds: Sequence[PodKind]) -> None:
+    """A constraint that counts pods of other kinds as well says nothing about its own kind alone."""
+    for kind in kinds:
+        spread = kind.spread
+        if spread is not None and any(spread.counts_pods_like(other.pods[0]) for other in kinds if other is not kind):
+            kind.room = {NO_DOMAIN: sum(kind.room.values())} if kind.room else {}
+            kind.spread = None
+
+
+def _row(nodes: NodeTable, name: str) -> int:
+    return nodes.row_book[name]
+
+
+def _free(nodes: NodeTable, row: int, places: Sequence[int]) -> dict[int, int]:
+    free = {place: int(nodes.amounts.allocatable[place, row] - nodes.amounts.requested[place, row]) for place in places}
+    return {**free, PODS: int(nodes.allowed_pods[row] - nodes.pod_count[row])}
+
+
+def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
+    pod = group[0]
+    runner = trials.runner(pod)
+    if runner is None:
+        return PodKind(
+            group, {PODS: 1}, {}, Counter({f'no profile has the scheduler name "{pod.spec.scheduler_name}"': 1}), True
+        )
+    attempt = runner.open(pod, trials.cluster)
+    narrowing = attempt.pre_filter()
+    samples = [_row(attempt.context.nodes, offered.present[0]) for offered in trials.offers]
+    if isinstance(narrowing, PodRejected):
+        # Such a verdict depends on other objects (claims, pods): a trial may find another one later.
+        return PodKind(group, {PODS: 1}, {}, Counter({narrowing.rejection.message: len(samples)}), False)
+    demand, is_plain = _demand(attempt)
+    requests = _requests(demand)
+    verdicts = attempt.filter(narrowing)
+    most = _most(attempt, requests, pod)
+    takers, refusals = _takers(attempt, verdicts, narrowing, samples, most)
+    if is_plain:
+        return PodKind(group, requests, takers, refusals, True)
+    spread = spread_limit(attempt, samples)
+    if spread is not None:
+        unlabelled = [offer for offer in takers if spread.offers[offer] == NO_DOMAIN]
+        takers = {offer: number for offer, number in takers.items() if offer not in unlabelled}
+        refusals[f"node(s) lack the label {spread.constraint.key} of a spread constraint"] += len(unlabelled)
+    room = _room_there(attempt, verdicts, samples, most, spread)
+    if not room:
+        most_apart = most_on_a_node(attempt, samples)
+        takers = {offer: min(most, most_apart) for offer, most in takers.items()}
+    return PodKind(group, requests, takers, +refusals, False, room, spread)
+
+
+def _demand(attempt: Attempt) -> tuple[ResourceDemand | None, bool]:
+    """What the resource filter compares, and whether no filter reads more than facts and sums."""
+    found, is_plain = None, True
+    for index, plugin in attempt.active_filters():
+        reads = attempt.runner.filter_reads[index]
+        if reads > Reads.TOTALS:
+            is_plain = False
+        elif reads is Reads.TOTALS:
+            found = plugin.demand(attempt.context) or found
+    return found, is_plain
+
+
+def _requests(demand: ResourceDemand | None) -> dict[int, int]:
+    """By place of the resource. What devices may serve instead is left out."""
+    if demand is None:
+        return {PODS: 1}
+    amounts = demand.amounts[:, 0].tolist()
+    places = (
+        np.arange(1 << 16)[demand.resources].tolist()
+        if isinstance(demand.resources, slice)
+        else demand.resources.tolist()
+    )
+    waived = demand.waived[:, 0].tolist() if demand.waived is not None else [False] * len(amounts)
+    return {
+        place: amount for place, amount, other in zip(places, amounts, waived, strict=True) if amount and not other
+    } | {PODS: 1}
+
+
+def _most(attempt: Attempt, requests: dict[int, int], pod: Pod) -> Counts:
+    """By row how many of the pods its free amounts can hold."""
+    nodes = attempt.context.nodes
+    rows = slice(0, nodes.height)
+    found: Counts = nodes.allowed_pods[rows] - nodes.pod_count[rows]
+    for place, amount in requests.items():
+        if place != PODS:
+            free = nodes.amounts.allocatable[place, rows] - nodes.amounts.requested[place, rows]
+            found = np.minimum(found, free // amount)
+    if pod.shape.host_ports or keeps_apart(pod):
+        found = np.minimum(found, 1)
+    return np.maximum(found, 0)
+
+
+def keeps_apart(pod: Pod) -> bool:
+    """Whether required anti-affinity keeps pods like this one from sharing a node."""
+    if pod.spec.affinity is None:
+        return False
+    return any(
+        term.topology_key == HOSTNAME and pod.namespace in term.namespaces and term.selector.matches(pod.labels)
+        for term in pod.shape.terms(pod.namespace).anti_affinity
+    )
+
+
+def _takers(
+    attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, samples: Sequence[int], most: Counts
+) -> tuple[dict[int, int], Counter[str]]:
+    """Which offers can take the pod, and why the others do not. A rejection by relations to other pods is none: it may be
+    another one when nodes and pods are added."""
+    takers: dict[int, int] = {}
+    refusals: Counter[str] = Counter()
+    for number, row in enumerate(samples):
+        rejection = _rejection(attempt, verdicts, narrowing, row)
+        if rejection is not None:
+            refusals[rejection.message] += 1
+        elif most[row]:
+            takers[number] = int(most[row])
+        else:  # a filter about other pods stands before the one about resources
+            refusals["Insufficient resources"] += 1
+    return takers, refusals
+
+
+def _rejection(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, row: int) -> Rejection | None:
+    """Why a node can never take the pod, whatever other pods do; None if it can."""
+    first = int(verdicts.first[row])
+    if first == PASSED:
+        return None
+    if first == NARROWED_OUT:
+        return narrowing.rejection_of_others()
+    if attempt.runner.filter_reads[first] > Reads.TOTALS:
+        return None
+    return attempt.rejection(first, int(attempt.codes(verdicts, first)[row]))
+
+
+def _room_there(
+    attempt: Attempt, verdicts: Verdicts, samples: Sequence[int], most: Counts, spread: SpreadLimit | None
+) -> dict[str, int]:
+    """How many pods the present nodes could hold that only relations to other pods keep away, by domain."""
+    relates = np.array([each > Reads.TOTALS for each in attempt.runner.filter_reads] or [False], np.bool_)
+    first = verdicts.first.astype(np.int64)
+    is_filter = (first >= 0) & (first < len(relates))
+    held_off = (first == PASSED) | (is_filter & relates[np.where(is_filter, first, 0)])
+    held_off[list(samples)] = False
+    found: Counter[str] = Counter()
+    for row in np.flatnonzero(held_off & (most > 0)).tolist():
+        found[spread.domains[row] if spread is not None else NO_DOMAIN] += int(most[row])
+    return dict(found)

@@ -1,0 +1,106 @@
+"""The real scheduler in a simulation: what fits on the present nodes, and whether everything fits on those that are planned.
+
+Pods that are pending place nobody else in danger here: they preempt no pod, because a plan is to find room for all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.plan.offers import NodeOffer
+from mooring.answers.plan.trials import OfferedNodes
+from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.what_if.daemons import copy_daemons, sync_daemons
+from mooring.answers.what_if.moments import why_pending
+from mooring.answers.what_if.workload_book import is_daemon
+from mooring.controllers.workloads.daemon_sets import node_of
+from mooring.model.pod import Pod
+
+NEVER = "Never"
+
+
+def patient(loaded: LoadedCluster) -> LoadedCluster:
+    """The cluster with pending pods that preempt nobody."""
+    objects = [_patient(item) if isinstance(item, Pod) and not item.spec.node_name else item for item in loaded.objects]
+    return replace(loaded, objects=objects)
+
+
+def _patient(pod: Pod) -> Pod:
+    spec = msgspec.structs.replace(pod.spec, preemption_policy=NEVER)
+    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
+
+
+def objects_of(cluster: ChangingCluster) -> LoadedCluster:
+    """The cluster of a simulation as it is now."""
+    workloads = [*cluster.book.workloads.values()]
+    return replace(cluster.loaded, objects=[*cluster.driver.objects.values()], workloads=workloads)
+
+
+def pending_in(cluster: ChangingCluster) -> list[Pod]:
+    """The pods without a node, in the order of their creation."""
+    scheduler = cluster.simulated.scheduler
+    found = [pod for pod in cluster.pods() if not pod.spec.node_name and not pod.is_terminating]
+    return [pod for pod in found if scheduler.placed(pod.id) is None or scheduler.waiting.get(pod.id) is not None]
+
+
+def can_be_scheduled(cluster: ChangingCluster, pod: Pod) -> bool:
+    """Whether a node could help the pod: it is not gated, does not wait for a Permit plugin, and has a scheduler."""
+    entry = cluster.simulated.scheduler.queued(pod.key)
+    is_gated = entry is not None and entry.is_gated
+    is_waiting = cluster.simulated.scheduler.waiting.get(pod.id) is not None
+    return cluster.simulated.runner(pod) is not None and not is_gated and not is_waiting
+
+
+def with_daemons(cluster: ChangingCluster, offers: Sequence[NodeOffer]) -> list[OfferedNodes]:
+    """The offers with the DaemonSet pods that run on each of their nodes. Leaves a node of each in the cluster."""
+    found = []
+    for number, offer in enumerate(offers):
+        name = f"sample-of-offer-{number}"
+        for item in offer.node(name):
+            cluster.driver.create(item)
+        sync_daemons(cluster, [name])
+        if offer.like:
+            copy_daemons(cluster, offer.like, [name])
+        waiting = (pod for pod in cluster.pods() if not pod.spec.node_name and is_daemon(pod))
+        daemons = [pod for pod in waiting if node_of(msgspec.to_builtins(pod)) == name]
+        found.append(OfferedNodes(offer, [_free_of(pod) for pod in daemons]))
+    return found
+
+
+def _free_of(pod: Pod) -> Pod:
+    """A DaemonSet pod without the affinity to its node: it is placed there without being decided about."""
+    return Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, affinity=None), status=pod.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the scheduler makes of new nodes."""
+
+    pending: dict[str, str]
+    """The pods that it leaves pending, by key, and why."""
+    pods_on: dict[str, int]
+    """How many of the pods go to each new node."""
+    loaded: LoadedCluster
+    """The cluster with the new nodes, and all that it could place."""
+
+    def left(self, pods: Sequence[Pod]) -> list[Pod]:
+        return [pod for pod in pods if pod.key in self.pending]
+
+
+def judge(loaded: LoadedCluster, nodes: Sequence[tuple[OfferedNodes, Sequence[str]]]) -> Verdict:
+    """Add nodes with these names, and let the scheduler place what is pending. DaemonSet pods are on them from the start."""
+    cluster = ChangingCluster(loaded)
+    daemons: dict[str, int] = {}
+    for offered, names in nodes:
+        for name in names:
+            items, pods = offered.items(name)
+            for item in (*items, *pods):
+                cluster.driver.create(item)
+            daemons[name] = len(pods)
+    cluster.recount()
+    cluster.settle()
+    pending = {pod.key: why_pending(cluster, pod.key) for pod in pending_in(cluster)}
+    pods_on = {name: len(cluster.pods_on(name)) - own for name, own in daemons.items()}
+    return Verdict(pending, pods_on, objects_of(cluster))

@@ -1,0 +1,269 @@
+"""Offers: kinds of nodes that can be added, with a price; read from a small YAML file.
+
+A list, or the same under `offers:`. Each entry has a template of its nodes, or names a node of the cluster to copy:
+
+    - name: m-large        # new nodes are named m-large-1, m-large-2, ...
+      price: 0.41          # for one node, in any unit
+      limit: 20            # the most nodes of it; the default is as many as it takes
+      node:                # as in a manifest, without a name: labels, taints, allocatable or capacity
+        metadata: {labels: {topology.kubernetes.io/zone: a}}
+        spec: {taints: [{key: dedicated, value: batch, effect: NoSchedule}]}
+        status: {allocatable: {cpu: "16", memory: 64Gi, pods: "110"}}
+    - name: more
+      price: 0.2
+      like: node-7         # labels, taints, amounts, devices and DaemonSet pods of a node that is there
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
+from mooring.controllers.nodes.devices import DEVICES, slices_of
+from mooring.kit.yaml_reader import YamlFault, read_documents
+from mooring.model.decode import decode_as
+from mooring.model.devices import ResourceSlice
+from mooring.model.meta import KubeObject, Wire
+from mooring.model.node import Node, NodeSpec, NodeStatus
+from mooring.model.storage import CSINode
+from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+from mooring.model.validation.validate import validate
+from mooring.sim.input_errors import InputError
+from mooring.sim.reading.admission import Admission
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile, bytes_of
+from mooring.sim.reading.field_checks import Validation, check_core_fields, nearest
+from mooring.sim.reading.lines import lines_of
+from mooring.sim.simulated_cluster import alike
+
+MAX_BYTES = 4 << 20
+MAX_OFFERS = 500
+MAX_LIMIT = 100_000
+"""How many nodes of one offer a plan may have."""
+HOSTNAME = "kubernetes.io/hostname"
+_STATES = "node.kubernetes.io/"
+"""Taints with this prefix tell the state of one node: cordoned, not ready, short of memory. A new node has none."""
+_FORM = "a list of offers, or one under `offers:`"
+
+Offered = Source | Written | Sequence[Written]
+"""A file of offers, or its content as plain data."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOffer:
+    """A kind of node that can be added."""
+
+    name: str
+    price: float
+    limit: int
+    """The most nodes of it."""
+    template: Node = field(repr=False)
+    like: str = ""
+    """The node of the cluster that it copies."""
+    equipment: Sequence[KubeObject] = field(default=(), repr=False)
+    """The CSI drivers and the devices of that node."""
+
+    def node(self, name: str) -> list[KubeObject]:
+        """A new node of this name, and what comes with it."""
+        node = _node_like(self.template, name)
+        written = msgspec.to_builtins(node) if DEVICES in (node.metadata.annotations or {}) else None
+        slices = [msgspec.convert(each, ResourceSlice) for each in slices_of(written)] if written is not None else []
+        return [node, *slices, *(_equipped(item, name) for item in self.equipment)]
+
+
+def _node_like(template: Node, name: str) -> Node:
+    """A new node: labels, taints and amounts of the template, but not what tells the state of that one node."""
+    taints = [taint for taint in template.taints if not taint.key.startswith(_STATES)]
+    metadata = msgspec.structs.replace(
+        template.metadata,
+        name=name,
+        uid=f"node-{name}",
+        resource_version=None,
+        labels={**template.labels, HOSTNAME: name},
+        creation_timestamp=None,
+        owner_references=None,
+    )
+    status = NodeStatus(
+        allocatable=template.status.allocatable,
+        capacity=template.status.capacity,
+        declared_features=template.status.declared_features,
+    )
+    return Node(metadata=metadata, spec=NodeSpec(taints=taints or None), status=status)
+
+
+def _equipped(item: KubeObject, name: str) -> KubeObject:
+    """A CSINode or ResourceSlice of a copied node, for a node with this name."""
+    own = name
+    if isinstance(item, ResourceSlice):
+        own = f"{item.name}-{name}"
+        pool = msgspec.structs.replace(item.spec.pool, name=f"{item.spec.pool.name}-{name}")
+        spec = msgspec.structs.replace(item.spec, node_name=name, pool=pool)
+        item = msgspec.structs.replace(item, spec=spec)
+    metadata = msgspec.structs.replace(item.metadata, name=own, uid="", owner_references=None)
+    renamed: KubeObject = msgspec.structs.replace(item, metadata=metadata)
+    return renamed
+
+
+# ---- reading
+
+
+class OfferEntry(Wire):
+    """One entry of the file; the module says what each field means."""
+
+    name: str = ""
+    price: float | None = None
+    limit: int | None = None
+    node: dict[str, Any] | None = None
+    like: str = ""
+
+
+def read_offers(offered: Offered, loaded: LoadedCluster, validation: Validation = Validation.STRICT) -> list[NodeOffer]:
+    """The offers of a file or of plain data. Raises InputError with all problems, those of a file with their lines."""
+    if not isinstance(offered, str | os.PathLike):
+        return _offers(_listed(offered), loaded, validation)
+    path = os.fspath(offered)
+    file = ManifestFile(path, bytes_of(path, MAX_BYTES, "write fewer offers", InputError))
+    try:
+        documents = [document for document in read_documents(file.text) if document is not None]
+    except YamlFault as fault:
+        problem = Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)
+        raise InputError([problem]) from fault
+    try:
+        if len(documents) != 1:
+            raise InputError([Problem("", f"the file has {len(documents)} documents; write one")])
+        return _offers(_listed(documents[0]), loaded, validation)
+    except InputError as error:
+        raise InputError(_with_lines(file, error.problems)) from None
+
+
+def _with_lines(file: ManifestFile, problems: Sequence[Problem]) -> list[Problem]:
+    """The problems with their lines. Paths begin with `offers` also if the file is a bare list."""
+    document = DocumentPlace(file.name, (1,))
+    under, bare = (
+        lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
+        for prefix in ("", "offers")
+    )
+    lines = zip(under, bare, strict=True)
+    return [problem.at("", file.name).on(max(found)) for problem, found in zip(problems, lines, strict=True)]
+
+
+def _listed(written: Any) -> list[Any]:
+    if isinstance(written, Mapping) and set(written) == {"offers"}:
+        written = written["offers"]
+    if not isinstance(written, list | tuple):
+        raise InputError([Problem("", show(written), _FORM)])
+    if not written:
+        raise InputError([Problem("", "there is no offer in it; write at least one")])
+    if len(written) > MAX_OFFERS:
+        raise InputError([Problem("", f"{len(written)} offers; write at most {MAX_OFFERS}")])
+    return list(written)
+
+
+def _offers(listed: Sequence[Any], loaded: LoadedCluster, validation: Validation) -> list[NodeOffer]:
+    """Raises InputError with the problems of all entries."""
+    reader = _OfferReader(loaded, validation)
+    offers = [reader.read(entry, f"offers[{i}]") for i, entry in enumerate(listed)]
+    if reader.problems:
+        raise InputError(reader.problems)
+    return [offer for offer in offers if offer is not None]
+
+
+class _OfferReader:
+    """Turns entries into offers and collects their problems."""
+
+    def __init__(self, loaded: LoadedCluster, validation: Validation) -> None:
+        self._objects = loaded.objects
+        self._nodes = {item.name: item for item in loaded.objects if isinstance(item, Node)}
+        self._admission = Admission.of(loaded.objects)
+        self._validation = validation
+        self._names: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def read(self, written: Any, path: str) -> NodeOffer | None:
+        """None if the entry has a problem."""
+        before = len(self.problems)
+        if not isinstance(written, Mapping):
+            self.problems.append(Problem(path, show(written), "an object with `name`, `price` and `node` or `like`"))
+            return None
+        self.problems += _unknown_fields(written, path)
+        entry, mismatches = decode_as(OfferEntry, dict(written))
+        self.problems += [problem.under(path) for problem in mismatches]
+        if entry is None or mismatches:
+            return None
+        self.problems += self._check(entry, path)
+        template = self._template(entry, path)
+        if len(self.problems) > before or template is None or entry.price is None:
+            return None
+        limit = MAX_LIMIT if entry.limit is None else entry.limit
+        equipment = [*self._equipment(entry.like)] if entry.like else []
+        return NodeOffer(entry.name, entry.price, limit, template, entry.like, equipment)
+
+    def _check(self, entry: OfferEntry, path: str) -> Problems:
+        if not entry.name:
+            yield Problem(f"{path}.name", NOTHING_THERE, "a name of its own")
+        elif entry.name in self._names:
+            yield Problem(f"{path}.name", f"{show(entry.name)} names another offer too; write another name")
+        self._names.add(entry.name)
+        if entry.price is None:
+            yield Problem(f"{path}.price", NOTHING_THERE, "a number: what one node costs")
+        elif not (isfinite(entry.price) and 0 < entry.price <= 1e12):
+            yield Problem(f"{path}.price", show(entry.price), "a number above 0")
+        if entry.limit is not None and not 0 <= entry.limit <= MAX_LIMIT:
+            yield Problem(f"{path}.limit", show(entry.limit), f"from 0 to {MAX_LIMIT}")
+
+    def _template(self, entry: OfferEntry, path: str) -> Node | None:
+        if (entry.node is None) == (not entry.like):
+            self.problems.append(Problem(path, "`node` or `like`, and not both: write one of them"))
+            return None
+        if entry.node is not None:
+            return self._written_node(entry, entry.node, f"{path}.node")
+        node = self._nodes.get(entry.like)
+        if node is None:
+            known = (
+                f"no node {show(entry.like)} among {len(self._nodes)} nodes{alike(entry.like, [*self._nodes.values()])}"
+            )
+            self.problems.append(Problem(f"{path}.like", known))
+        return node
+
+    def _written_node(self, entry: OfferEntry, written: dict[str, Any], path: str) -> Node | None:
+        """A Node as in a manifest; it gets the name of the offer, as the API server asks for one."""
+        node, problems = decode_as(Node, written)
+        if self._validation is Validation.STRICT:
+            problems += check_core_fields("Node", written)
+        if node is not None and not problems:
+            node.metadata.name = entry.name or "offer"
+            self._admission.admit(node)
+            problems += [*validate(node), *_check_amounts(node)]
+        named = f"{path}.metadata.name"
+        for problem in (problem.under(path) for problem in problems):
+            is_name = problem.path == named
+            self.problems.append(
+                Problem(path.replace(".node", ".name"), show(entry.name), problem.allowed) if is_name else problem
+            )
+        return node
+
+    def _equipment(self, name: str) -> Iterator[KubeObject]:
+        for item in self._objects:
+            if (isinstance(item, CSINode) and item.name == name) or (
+                isinstance(item, ResourceSlice) and item.spec.node_name == name
+            ):
+                yield item
+
+
+def _check_amounts(node: Node) -> Problems:
+    if not node.status.allocatable:
+        yield Problem("status.allocatable", NOTHING_THERE, "what pods can use: cpu, memory, pods, ...")
+    elif "pods" not in node.status.allocatable:
+        yield Problem("status.allocatable", "it has no `pods`, so that no pod would fit; write how many may run there")
+
+
+def _unknown_fields(written: Mapping[str, Any], path: str) -> Problems:
+    known = OfferEntry.__struct_encode_fields__
+    for key in written:
+        if key not in known:
+            meant = nearest(str(key), known)
+            hint = f"did you mean {meant}?" if meant else f"the fields are {', '.join(known)}"
+            yield Problem(at_key(path, str(key)), f"unknown field; {hint}")

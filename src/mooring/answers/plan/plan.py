@@ -1,0 +1,240 @@
+"""`mooring plan`: which nodes to add at least cost so that everything fits, and which nodes can go."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.loaded_cluster import LoadedCluster, Objects, Source, Written
+from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
+from mooring.answers.plan.arrivals_peak import pods_at_peak
+from mooring.answers.plan.judge import objects_of, patient
+from mooring.answers.plan.offers import Offered, read_offers
+from mooring.answers.plan.search import Tell
+from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
+from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.what_if.object_changes import apply as apply_objects
+from mooring.sim.reading.arrivals import arrivals_of, read_arrivals
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.simulated_cluster import count
+
+POD_ROWS = 5
+"""How many pods of a drain the summary of a row names."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(ClusterAnswer):
+    """The nodes to add and to remove."""
+
+    kind: ClassVar[str] = "Plan"
+
+    added: Sequence[AddedNodes]
+    removed: Sequence[DrainStep]
+    pending: Mapping[str, str]
+    """The pods that stay pending, by key, and why."""
+    lower_bound: float
+    """No nodes that place the same pods cost less."""
+    at_first: int
+    placed_now: int
+    kept: Sequence[KeptNode] = ()
+    """Nodes that shrinking leaves, and why."""
+    has_offers: bool = True
+    shrinks: bool = False
+    is_complete: bool = True
+    """Whether shrinking tried every node."""
+    notes: Sequence[str] = field(default=())
+
+    @property
+    def cost(self) -> float:
+        return sum(each.cost for each in self.added)
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything is placed."""
+        return not self.pending
+
+    # ---- text
+
+    def summary(self) -> list[str]:
+        lines = [self._outcome()]
+        if self.added:
+            lines.append(self._cost())
+        if self.shrinks:
+            lines.append(self._shrunk())
+        return lines
+
+    def _outcome(self) -> str:
+        new = sum(each.pods for each in self.added)
+        nodes = sum(len(each.names) for each in self.added)
+        if not self.at_first:
+            return "No pod is pending: nothing has to be added."
+        parts = [f"{count(self.at_first, 'pending pod')}: {self.placed_now} fit on the present nodes"]
+        if nodes:
+            parts.append(f"{new} on {count(nodes, 'new node')}")
+        if self.pending:
+            parts.append(f"{len(self.pending)} cannot be placed")
+        return f"{', '.join(parts)}."
+
+    def _cost(self) -> str:
+        bound = f"no plan for these pods costs less than {_money(self.lower_bound)}"
+        over = f" ({100 * (self.cost / self.lower_bound - 1):.1f} % above)" if self.lower_bound else ""
+        return f"The new nodes cost {_money(self.cost)}; {bound}{over}."
+
+    def _shrunk(self) -> str:
+        in_turn = ", one after the other," if len(self.removed) > 1 else ""
+        gone = f"{count(len(self.removed), 'node')} can go{in_turn} with everything still placed"
+        rest = "" if self.is_complete else "; the search gave up before it had tried all nodes"
+        return f"{gone}{rest}." if self.removed else f"No node can go{rest}."
+
+    def tables(self) -> list[AnswerTable]:
+        add = [
+            (each.offer.name, len(each.names), _money(each.offer.price), _money(each.cost), each.pods)
+            for each in self.added
+        ]
+        remove = [
+            (number, step.node, len(step.moved), _shown(step), step.daemons)
+            for number, step in enumerate(self.removed, 1)
+        ]
+        return [
+            AnswerTable("Nodes to add", ("offer", "nodes", "price", "cost", "pods"), add),
+            AnswerTable("Nodes to drain, in this order", ("step", "node", "moves", "to", "daemons"), remove),
+            AnswerTable("Pods that stay pending", ("pods", "such as", "reason"), self._by_reason()),
+            AnswerTable("New nodes", ("offer", "node"), self._names(), is_detail=True),
+            AnswerTable("Moves", ("step", "pod", "from", "to"), self._moves(), is_detail=True),
+            AnswerTable(
+                "Nodes that stay", ("node", "reason"), [(each.node, each.reason) for each in self.kept], is_detail=True
+            ),
+        ]
+
+    def _by_reason(self) -> list[tuple[object, ...]]:
+        grouped: dict[str, list[str]] = {}
+        for key, reason in self.pending.items():
+            grouped.setdefault(reason, []).append(key)
+        return [
+            (len(keys), keys[0], reason) for reason, keys in sorted(grouped.items(), key=lambda each: -len(each[1]))
+        ]
+
+    def _names(self) -> list[tuple[object, ...]]:
+        return [(each.offer.name, name) for each in self.added for name in each.names]
+
+    def _moves(self) -> list[tuple[object, ...]]:
+        return [
+            (number, pod.key, step.node, pod.node) for number, step in enumerate(self.removed, 1) for pod in step.moved
+        ]
+
+    # ---- data
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "fits": self.fits,
+            "pendingAtFirst": self.at_first,
+            "placedOnPresentNodes": self.placed_now,
+            "add": [
+                {
+                    "offer": each.offer.name,
+                    "count": len(each.names),
+                    "price": each.offer.price,
+                    "cost": each.cost,
+                    "pods": each.pods,
+                    "nodes": list(each.names),
+                }
+                for each in self.added
+            ],
+            "remove": [
+                {
+                    "node": step.node,
+                    "moved": [{"pod": pod.key, "to": pod.node} for pod in step.moved],
+                    "daemonPods": step.daemons,
+                }
+                for step in self.removed
+            ],
+            "cost": self.cost,
+            "lowerBound": self.lower_bound,
+            "pending": [{"pod": key, "reason": reason} for key, reason in self.pending.items()],
+            "kept": [{"node": each.node, "reason": each.reason} for each in self.kept],
+            "notes": list(self.notes),
+        }
+
+
+def _money(amount: float) -> str:
+    return f"{amount:,.4f}".rstrip("0").rstrip(".")
+
+
+def _shown(step: DrainStep) -> str:
+    nodes = [*dict.fromkeys(pod.node for pod in step.moved)]
+    more = f" and {len(nodes) - POD_ROWS} more" if len(nodes) > POD_ROWS else ""
+    return f"{', '.join(nodes[:POD_ROWS])}{more}" or "-"
+
+
+# ---- the question
+
+
+def plan(
+    loaded: LoadedCluster,
+    offers: Offered | None = None,
+    *,
+    apply: Sequence[Objects] = (),
+    arrivals: Source | Sequence[Written] | None = None,
+    shrink: bool = False,
+    validation: Validation = Validation.STRICT,
+    tell: Tell | None = None,
+) -> Plan:
+    """Which nodes of `offers` to add at least cost so that everything pending fits, with what `apply` adds and the pods of
+    the busiest moment of `arrivals`. With `shrink`: which of the present nodes can go.
+
+    Raises InputError, ArrivalsError, ConfigError, and SolverMissing without SciPy.
+    """
+    chosen = read_offers(offers, loaded, validation) if offers is not None else []
+    wanted = patient(_with_arrivals(_applied(loaded, apply), arrivals, validation))
+    additions = nodes_to_add(wanted, chosen, tell)
+    new = [name for each in additions.added for name in each.names]
+    shrinking = nodes_to_remove(additions.loaded, new, tell) if shrink else Shrinking((), (), True)
+    return _answer(loaded, additions, shrinking, bool(chosen), shrink)
+
+
+def _answer(
+    loaded: LoadedCluster, additions: PlannedAdditions, shrinking: Shrinking, has_offers: bool, shrinks: bool
+) -> Plan:
+    return Plan(
+        additions.added,
+        shrinking.steps,
+        additions.pending,
+        additions.bound,
+        additions.at_first,
+        additions.placed_now,
+        shrinking.kept,
+        has_offers,
+        shrinks,
+        shrinking.is_complete,
+        _notes(loaded, additions),
+    )
+
+
+def _applied(loaded: LoadedCluster, files: Sequence[Objects]) -> LoadedCluster:
+    """The cluster with more objects, before any pod is placed."""
+    if not files:
+        return loaded
+    cluster = ChangingCluster(loaded)
+    for file in files:
+        apply_objects(cluster, file)
+    return objects_of(cluster)
+
+
+def _with_arrivals(
+    loaded: LoadedCluster, arrivals: Source | Sequence[Written] | None, validation: Validation
+) -> LoadedCluster:
+    if arrivals is None:
+        return loaded
+    objects = loaded.objects
+    is_file = isinstance(arrivals, str) or hasattr(arrivals, "__fspath__")
+    listed = read_arrivals(str(arrivals), objects, validation) if is_file else arrivals_of(arrivals, objects)
+    return replace(loaded, objects=[*objects, *pods_at_peak(listed)])
+
+
+def _notes(loaded: LoadedCluster, additions: PlannedAdditions) -> list[str]:
+    notes = []
+    if additions.at_first:
+        notes.append("the plan preempts no pod: pods that are pending wait for room")
+    if loaded.config.extenders:
+        notes.append(f"{count(len(loaded.config.extenders), 'extender')} of the configuration not called")
+    return notes

@@ -1,0 +1,219 @@
+"""Looks for the cheapest nodes on which everything fits: programs propose, trials by the core decide.
+
+A program packs pods more tightly than a scheduler does, which spreads them. So what does not fit in a trial is given to the
+program again, until everything fits or the offers are used up. Then nodes are taken away, or exchanged for cheaper ones, as
+long as the core still places as much. The search is bounded by the number of decisions.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from mooring.answers.plan.demand import NodeDemand
+from mooring.answers.plan.programs import Packing, solve
+from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
+from mooring.model.pod import Pod
+
+IMPROVED = 3
+"""How many of the beginnings are improved."""
+TIGHT = Packing()
+LOOSER = (Packing(slack=0.5), Packing(slack=1.0), Packing(fill=0.95), Packing(fill=0.9), Packing(fill=0.9, slack=0.5))
+"""How tightly a program may pack nodes, after a first attempt with full ones."""
+NEAR_ENOUGH = 1.005
+"""A plan this near to the lower bound is not improved further."""
+MAX_DECISIONS = 40_000
+"""At 0.2 ms for a decision on 5,000 nodes, a search takes some 8 s at most."""
+EXCHANGES = ((1, 1), (2, 1), (1, 2), (1, 3))
+"""How many nodes of an offer are exchanged for how many of another one."""
+FEW_LEFT = 0.05
+"""The share of the pods for which nodes are added after an exchange that leaves them."""
+MAX_REPAIRS = 20
+"""How often what is left is given to the program again."""
+MAX_TIMES = 8
+"""How many times what a program says is added, before the search gives up."""
+
+Tell = Callable[[int, int], None]
+"""Called with the decisions made so far, and the most that will be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNodes:
+    """How many nodes of each offer, and the pods that do not fit even so."""
+
+    counts: Additions
+    left: Sequence[Pod]
+    cost: float
+
+
+def _rank(found: FoundNodes) -> tuple[int, float]:
+    """The fewer pods are left the better, and then the cheaper."""
+    return len(found.left), found.cost
+
+
+class NodeSearch:
+    """One search over the offers of a trial cluster."""
+
+    def __init__(
+        self,
+        trials: TrialCluster,
+        demand: NodeDemand,
+        pods: Sequence[Pod],
+        bound: float,
+        most_decisions: int = MAX_DECISIONS,
+        tell: Tell | None = None,
+    ) -> None:
+        self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
+        self._plain = demand.plain()
+        self._spread = demand.spread_keys()
+        self._tried: dict[Additions, TrialOutcome] = {}
+        self._most_decisions = most_decisions
+        self._tell = tell
+
+    def run(self) -> FoundNodes:
+        """The best nodes that were found: several beginnings, of which the best are improved."""
+        limits = self._demand.limits
+        first = self._repaired(TIGHT, limits)
+        begun = [first]
+        for packing in LOOSER:
+            if not self._is_over(min(begun, key=_rank)):
+                begun.append(self._repaired(packing, limits))
+        for offer in self._by_cost(first.counts):
+            if not self._is_over(min(begun, key=_rank)):
+                begun.append(self._repaired(TIGHT, _changed(tuple(limits), {offer: -limits[offer]})))
+        best = min(begun, key=_rank)
+        for found in sorted(begun, key=_rank)[:IMPROVED]:
+            best = min(best, self._trimmed(found), key=_rank)
+        return best
+
+    def more(self, found: FoundNodes, left: Sequence[Pod], times: int) -> FoundNodes:
+        """More nodes for pods that a simulation did not place, though a trial did."""
+        known = {pod.id for pod in found.left}
+        unexpected = [pod for pod in left if pod.id not in known]
+        added = self._added(found.counts, unexpected, TIGHT, self._demand.limits, times)
+        return found if added is None else self._found(added, found.left)
+
+    def _is_over(self, best: FoundNodes) -> bool:
+        is_near = not best.left and best.cost <= NEAR_ENOUGH * self._bound
+        return is_near or self._is_exhausted()
+
+    def _is_exhausted(self) -> bool:
+        return self._trials.decisions >= self._most_decisions
+
+    def _repaired(self, packing: Packing, limits: Sequence[int]) -> FoundNodes:
+        """Begin with a program's solution, and add what is missing.
+
+        Nodes that are added for the last pods may be taken by others, because a scheduler spreads pods. Then the same is
+        added twice, then four times, until that does not help either.
+        """
+        best = now = self._found(tuple(0 for _ in limits), self._pods)
+        times = 1
+        for _ in range(MAX_REPAIRS):
+            added = self._added(now.counts, now.left, packing, limits, times)
+            if added is None or (self._is_exhausted() and any(best.counts)):
+                break
+            now = self._found(added, self._left(added))
+            times = 1 if len(now.left) < len(best.left) else 2 * times
+            best = min(best, now, key=_rank)
+            if not now.left or times > MAX_TIMES:
+                break
+        return best
+
+    def _added(
+        self, counts: Additions, left: Sequence[Pod], packing: Packing, limits: Sequence[int], times: int
+    ) -> Additions | None:
+        """The counts and so many times what a program adds for the pods that are left; None if it adds nothing."""
+        rest = [max(limit - count, 0) for limit, count in zip(limits, counts, strict=True)]
+        tried = self._tried.get(counts)
+        demand = self._demand if tried is None else self._demand.after(tried.domains)
+        solution = solve(demand, demand.counts(left), rest, packing)
+        if solution is None or not any(solution.nodes):
+            return None
+        return tuple(
+            count + min(times * more, most) for count, more, most in zip(counts, solution.nodes, rest, strict=True)
+        )
+
+    def _left(self, counts: Additions) -> Sequence[Pod]:
+        """The pods that do not fit, as a trial finds it."""
+        found = self._tried.get(counts)
+        if found is None:
+            found = self._tried[counts] = self._trials.place(counts, self._pods, self._plain, self._spread)
+            if self._tell is not None:
+                self._tell(min(self._trials.decisions, self._most_decisions), self._most_decisions)
+        return found.left
+
+    def _found(self, counts: Additions, left: Sequence[Pod]) -> FoundNodes:
+        cost = sum(count * price for count, price in zip(counts, self._demand.prices, strict=True))
+        return FoundNodes(counts, left, cost)
+
+    # ---- less
+
+    def _trimmed(self, found: FoundNodes) -> FoundNodes:
+        """Take nodes away and exchange them while no more pods are left than before."""
+        is_improved = True
+        while is_improved and not self._is_over(found):
+            is_improved = False
+            for counts in self._promising(found):
+                fewer = self._completed(self._found(counts, self._left(counts)), found)
+                if _rank(fewer) < _rank(found):
+                    found, is_improved = fewer, True
+                    break
+                if self._is_exhausted():
+                    break
+        return found
+
+    def _completed(self, fewer: FoundNodes, found: FoundNodes) -> FoundNodes:
+        """The nodes with others for the few pods that do not fit on them, if that is still cheaper than what was found."""
+        more = len(fewer.left) - len(found.left)
+        if not 0 < more <= len(self._pods) * FEW_LEFT:
+            return fewer
+        added = self._added(fewer.counts, fewer.left, TIGHT, self._demand.limits, 1)
+        if added is None or self._found(added, ()).cost >= found.cost - 1e-9:
+            return fewer
+        return self._found(added, self._left(added))
+
+    def _promising(self, found: FoundNodes) -> list[Additions]:
+        """Cheaper nodes, those first that give up the least room for what they save. Nodes below the bound are left out: not
+        everything can fit on them."""
+        least = 0.0 if found.left else self._bound * (1 - 1e-9)
+        ranked = []
+        for counts in {*self._smaller(found.counts), *self._exchanged(found.counts)}:
+            cost = self._found(counts, ()).cost
+            if least <= cost < found.cost - 1e-9 and counts not in self._tried:
+                ranked.append((self._given_up(found.counts, counts) / (found.cost - cost), counts))
+        return [counts for _, counts in sorted(ranked)]
+
+    def _given_up(self, before: Additions, after: Additions) -> float:
+        """The largest share of a resource that the nodes have less; negative if they have more of all."""
+        shares = []
+        for resource in self._demand.offers[0]:
+            had = sum(count * free[resource] for count, free in zip(before, self._demand.offers, strict=True))
+            has = sum(count * free[resource] for count, free in zip(after, self._demand.offers, strict=True))
+            if had > 0:
+                shares.append((had - has) / had)
+        return max(shares, default=0.0)
+
+    def _smaller(self, counts: Additions) -> Iterator[Additions]:
+        """Fewer nodes of one offer: half of them, a quarter, ..., one."""
+        for offer, count in enumerate(counts):
+            step = count
+            while step:
+                yield _changed(counts, {offer: -step})
+                step //= 2
+
+    def _exchanged(self, counts: Additions) -> Iterator[Additions]:
+        """A few nodes of another offer instead of one or two."""
+        used = [offer for offer, count in enumerate(counts) if count]
+        for offer, other, (taken, given) in product(used, range(len(counts)), EXCHANGES):
+            if other != offer and counts[offer] >= taken and counts[other] + given <= self._demand.limits[other]:
+                yield _changed(counts, {offer: -taken, other: given})
+
+    def _by_cost(self, counts: Additions) -> list[int]:
+        """The offers in use, those that cost most in all first."""
+        prices = self._demand.prices
+        return sorted(
+            (each for each, count in enumerate(counts) if count), key=lambda each: -counts[each] * prices[each]
+        )
+
+
+def _changed(counts: Additions, changes: dict[int, int]) -> Additions:
+    return tuple(count + changes.get(offer, 0) for offer, count in enumerate(counts))

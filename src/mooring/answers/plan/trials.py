@@ -1,0 +1,156 @@
+"""Tries nodes: adds some of each offer to the cluster, places pods in the order of the queue, and takes all of it back.
+
+The decisions are the core's own, without time and without preemption: a trial takes a fraction of the time of a simulation.
+What comes out of a search is judged by a simulation afterwards (`judge.py`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.plan.offers import NodeOffer
+from mooring.cluster.cluster import Cluster
+from mooring.framework.runner import Runner
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.scheduler.decision import Placement
+
+Additions = tuple[int, ...]
+"""How many nodes of each offer."""
+
+
+@dataclass(slots=True)
+class OfferedNodes:
+    """What one offer adds: its nodes, and the DaemonSet pods that run on each."""
+
+    offer: NodeOffer
+    daemons: Sequence[Pod] = ()
+    """Those of one node."""
+    present: list[str] = field(default_factory=list)
+    """The names of its nodes that are in the cluster now."""
+
+    def items(self, name: str) -> tuple[list[KubeObject], list[Pod]]:
+        """The objects of a new node, and its DaemonSet pods as they run there."""
+        pods = [pod.with_name(f"{pod.name}-{name}", f"{pod.id} on {name}").with_node(name) for pod in self.daemons]
+        return self.offer.node(name), pods
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """What did not fit, and where pods went that are spread."""
+
+    left: Sequence[Pod]
+    domains: dict[str, str]
+    """By id of the pod: the value of its label on the node."""
+
+
+class TrialCluster:
+    """The cluster of a plan, to which nodes are added for a moment."""
+
+    def __init__(self, placer: CopyPlacer, offers: Sequence[OfferedNodes]) -> None:
+        self._placer = placer
+        self.offers = offers
+        self._taken = set(placer.cluster.nodes.row_book)
+        self.decisions = 0
+        """How many decisions were made: what a search is bounded by."""
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._placer.cluster
+
+    def runner(self, pod: Pod) -> Runner | None:
+        return self._placer.runner(pod)
+
+    def names(self, offer: NodeOffer, count: int) -> list[str]:
+        """Names for new nodes of an offer, numbered from 1, without those that the cluster has."""
+        names: list[str] = []
+        number = 0
+        while len(names) < count:
+            number += 1
+            if f"{offer.name}-{number}" not in self._taken:
+                names.append(f"{offer.name}-{number}")
+        return names
+
+    def add(self, counts: Additions) -> None:
+        """Bring the number of nodes of each offer to these counts."""
+        for offered, wanted in zip(self.offers, counts, strict=True):
+            while len(offered.present) > wanted:
+                self._remove_node(offered, offered.present.pop())
+            for name in self.names(offered.offer, wanted)[len(offered.present) :]:
+                self._add_node(offered, name)
+
+    def _add_node(self, offered: OfferedNodes, name: str) -> None:
+        items, daemons = offered.items(name)
+        for item in items:
+            self.cluster.put(item)
+        for pod in daemons:
+            self.cluster.nodes.place(pod, name)
+        offered.present.append(name)
+
+    def _remove_node(self, offered: OfferedNodes, name: str) -> None:
+        items, daemons = offered.items(name)
+        for pod in daemons:
+            self.cluster.nodes.displace(pod.id)
+        for item in items:
+            if isinstance(item, Node):
+                self.cluster.nodes.remove_node(name)
+            else:
+                self.cluster.remove(type(item), item.key)
+
+    # ---- placing
+
+    def place(
+        self,
+        counts: Additions,
+        pods: Sequence[Pod],
+        plain: frozenset[int] = frozenset(),
+        spread: Mapping[str, str] | None = None,
+    ) -> TrialOutcome:
+        """What fits if so many nodes are added. `pods` are in the order of the queue.
+
+        `plain` are the ids of shapes that only resources and facts of nodes decide about: where one of them does not fit, the
+        others are not tried. `spread` has, by id of a pod, the label whose value the outcome tells.
+        """
+        self.add(counts)
+        left: list[Pod] = []
+        hopeless: set[int] = set()
+        with self._undone() as placed:
+            for pod in pods:
+                shape = id(pod.shape)
+                if shape in hopeless:
+                    left.append(pod)
+                    continue
+                self.decisions += 1
+                outcome = self._placer.place(pod)
+                if isinstance(outcome, Placement):
+                    placed.append((pod, outcome))
+                else:
+                    left.append(pod)
+                    if shape in plain:
+                        hopeless.add(shape)
+            return TrialOutcome(left, self._domains(placed, spread or {}))
+
+    def _domains(self, placed: Sequence[tuple[Pod, Placement]], spread: Mapping[str, str]) -> dict[str, str]:
+        nodes = self.cluster.nodes.nodes
+        found = {}
+        for pod, placement in placed:
+            node, key = nodes[placement.row], spread.get(pod.id)
+            if node is not None and key is not None:
+                found[pod.id] = node.labels.get(key, "")
+        return found
+
+    @contextmanager
+    def _undone(self) -> Iterator[list[tuple[Pod, Placement]]]:
+        """A list of placements that are taken back at the end, the last one first."""
+        placed: list[tuple[Pod, Placement]] = []
+        try:
+            yield placed
+        finally:
+            for pod, placement in reversed(placed):
+                self.cluster.nodes.displace(pod.id)
+                runner = self._placer.runner(pod)
+                for plugin in reversed(runner.profile.reserves) if runner is not None and placement.context else ():
+                    if placement.context is not None:
+                        plugin.unreserve(placement.context, placement.node)

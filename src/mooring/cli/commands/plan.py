@@ -1,0 +1,91 @@
+"""`mooring plan`: which nodes to add to a cluster, and which can go."""
+
+import sys
+
+import click
+
+from mooring.answers.plan.plan import plan as ask_plan
+from mooring.answers.plan.programs import SolverMissing
+from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.progress import LateBar
+from mooring.cli.refusal import refuse
+from mooring.sim.reading.arrivals import ArrivalsError
+from mooring.sim.reading.field_checks import Validation
+
+NOT_ALL_FIT = 1
+"""The exit status if pods stay pending."""
+
+EPILOG = """
+\b
+Examples:
+  mooring plan --offer offers.yaml --from dump.json                 which nodes to buy for what is pending?
+  mooring plan --offer offers.yaml --from dump.json --apply web.yaml    ... and for what I am about to apply?
+  mooring plan --offer offers.yaml --from dump.json --arrivals day.yaml ... for the busiest moment of a day?
+  mooring plan --shrink --from dump.json                            which nodes can go?
+  mooring plan --offer offers.yaml --from dump.json -o json | jq '.add[] | {offer, count}'
+
+\b
+Offers are a YAML list. A node template is as in a manifest, without a name; DaemonSets of the cluster run on new nodes:
+  - name: m-large
+    price: 0.41        # for one node, in any unit
+    limit: 20          # the most nodes of it, if there is a limit
+    node:
+      metadata: {labels: {topology.kubernetes.io/zone: a}}
+      status: {allocatable: {cpu: "16", memory: 64Gi, pods: "110"}}
+  - {name: more, price: 0.2, like: node-7}    # like a node of the cluster
+
+\b
+Pods that fit on the present nodes go there first. The scheduler itself decides in a simulation whether the rest fits on
+the new nodes; the plan preempts no pod. The lower bound is the cost of the solution of a linear program: no plan for the
+same pods is cheaper. With --shrink, nodes are drained in a simulation one after the other, the least used first; a drain
+that a disruption budget blocks, or after which a pod would be pending, is taken back. Adding nodes needs SciPy:
+pip install 'mooring[plan]'.
+
+\b
+Exit status:
+  0  everything is placed
+  1  pods stay pending
+  2  the input is invalid
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Which nodes to add at least cost, and which can go.")
+@click.option("--offer", metavar="FILE", help="The nodes that can be added, with prices and limits (YAML, see below).")
+@click.option(
+    "--apply",
+    "applied",
+    multiple=True,
+    metavar="FILE",
+    help="Objects that are to fit as well: manifests or a folder of them. Can be given several times.",
+)
+@click.option("--arrivals", metavar="FILE", help="Pods that arrive over time: those of the busiest moment are to fit.")
+@click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
+@asks_cluster
+@output_form
+def plan(
+    source: ClusterSource, offer: str | None, applied: tuple[str, ...], arrivals: str | None, shrink: bool, output: str
+) -> None:
+    """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
+    if offer is None and not shrink:
+        refuse("nothing to plan: name the nodes that can be added with --offer FILE, or ask with --shrink which can go")
+    loaded = source.load()
+    try:
+        with own_output(), LateBar("planning") as bar:
+            answer = ask_plan(
+                loaded,
+                offer,
+                apply=applied,
+                arrivals=arrivals,
+                shrink=shrink,
+                validation=Validation(source.validate),
+                tell=bar,
+            )
+    except SolverMissing as error:
+        refuse(error)
+    except ArrivalsError as error:
+        refuse(*error.problems)
+    print_answer(answer, output)
+    for note in answer.notes:
+        click.echo(f"note: {note}", err=True)
+    if not answer.fits:
+        sys.exit(NOT_ALL_FIT)

@@ -1,0 +1,189 @@
+"""`plan` with shrink: which nodes can go, in which order, and that no drain breaks a disruption budget."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from build import a_node, a_pod
+from mooring.answers.loaded_cluster import LoadedCluster, load
+from mooring.answers.plan import shrink as shrink_module
+from mooring.answers.plan.plan import Plan, plan
+from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.sim.simulation import Simulation
+
+
+def written(item: KubeObject) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": type(item).__name__, **msgspec.to_builtins(item)}
+
+
+def owned(name: str, node: str, cpu: str = "1", app: str = "web", kind: str = "ReplicaSet", **rest: Any) -> Pod:
+    """A pod that its controller would create again."""
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": app, "uid": f"uid-{app}", "controller": True}
+    return a_pod(
+        name, cpu=cpu, image="i", nodeName=node, labels={"app": app}, metadata={"ownerReferences": [owner]}, **rest
+    )
+
+
+def a_budget(app: str, **spec: Any) -> dict[str, Any]:
+    selector = {"selector": {"matchLabels": {"app": app}}}
+    metadata = {"name": f"keep-{app}", "namespace": "default"}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata,
+        "spec": {**selector, **spec},
+    }
+
+
+def a_loaded(*items: KubeObject | dict[str, Any]) -> LoadedCluster:
+    return load([written(item) if isinstance(item, KubeObject) else item for item in items])
+
+
+def shrunk(*items: KubeObject | dict[str, Any]) -> Plan:
+    return plan(a_loaded(*items), shrink=True)
+
+
+def removed(answer: Plan) -> list[str]:
+    return [step.node for step in answer.removed]
+
+
+def reasons(answer: Plan) -> dict[str, str]:
+    return {each.node: each.reason for each in answer.kept}
+
+
+THREE = (a_node("a", cpu="4"), a_node("b", cpu="4"), a_node("c", cpu="4"))
+
+
+def test_the_least_used_nodes_go_first_and_their_pods_move() -> None:
+    answer = shrunk(*THREE, owned("x", "a", "2"), owned("y", "b", "1"), owned("z", "c", "1"))
+    assert removed(answer) == ["b", "c"]
+    moves = [(step.node, pod.key, pod.node) for step in answer.removed for pod in step.moved]
+    assert moves[0] == ("b", "default/y", "c")
+    assert [pod.node for pod in answer.removed[-1].moved] == ["a", "a"]
+    assert answer.summary() == [
+        "No pod is pending: nothing has to be added.",
+        "2 nodes can go, one after the other, with everything still placed.",
+    ]
+    assert answer.content()["remove"][0]["moved"] == [{"pod": "default/y", "to": "c"}]
+
+
+def test_an_empty_node_goes_without_moves() -> None:
+    answer = shrunk(*THREE[:2], owned("x", "a", "4"))
+    assert [(step.node, list(step.moved)) for step in answer.removed] == [("b", [])]
+    assert reasons(answer)["a"].startswith("default/x would be pending: 0/1 nodes are available: ")
+
+
+def test_pods_without_a_controller_keep_their_node() -> None:
+    answer = shrunk(*THREE[:2], a_pod("alone", cpu="1", image="i", nodeName="a"), owned("x", "b", "3"))
+    assert (removed(answer), reasons(answer)["a"]) == (["b"], "no controller would replace default/alone")
+
+
+def test_daemon_pods_end_with_their_node() -> None:
+    answer = shrunk(*THREE[:2], owned("d", "b", "1", "agent", "DaemonSet"), owned("x", "a", "4"))
+    assert [(step.node, step.daemons) for step in answer.removed] == [("b", 1)]
+
+
+def test_a_budget_that_lets_nothing_go_keeps_the_node() -> None:
+    answer = shrunk(*THREE[:2], owned("x", "a", "1"), owned("y", "b", "2"), a_budget("web", maxUnavailable=0))
+    assert removed(answer) == []
+    assert reasons(answer)["a"] == "PodDisruptionBudget keep-web protects default/x: needs 2 healthy pods and has 2"
+
+
+def test_a_drain_that_has_to_be_taken_back_changes_nothing() -> None:
+    """A budget lets neither of the two pods of the first node go; afterwards the other node is emptied onto it."""
+    guarded = [owned(f"g{i}", "a", "1", "db") for i in range(2)]
+    answer = shrunk(*THREE[:2], *guarded, owned("x", "b", "2"), a_budget("db", minAvailable=2))
+    assert removed(answer) == ["b"]
+    assert "protects default/g0" in reasons(answer)["a"]
+
+
+def test_a_cordoned_node_stays_cordoned_if_it_has_to_stay() -> None:
+    cordoned = a_node("a", cpu="4", unschedulable=True, taints=["node.kubernetes.io/unschedulable:NoSchedule"])
+    answer = shrunk(cordoned, a_node("b", cpu="4"), owned("x", "a", "3"), owned("y", "b", "2"))
+    assert removed(answer) == []
+
+
+def test_the_search_says_when_it_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shrink_module, "MAX_IN_VAIN", 1)
+    answer = shrunk(*THREE, *(owned(f"p{name}", name, "4") for name in "abc"))
+    assert (removed(answer), answer.is_complete) == ([], False)
+    assert answer.summary()[-1] == "No node can go; the search gave up before it had tried all nodes."
+
+
+def test_new_nodes_of_the_plan_stay() -> None:
+    offers = [{"name": "new", "price": 1, "node": {"status": {"allocatable": {"cpu": "4", "pods": "110"}}}}]
+    answer = plan(
+        a_loaded(a_node("a", cpu="4"), owned("x", "a", "1"), a_pod("p", cpu="4", image="i")), offers, shrink=True
+    )
+    assert [each.names for each in answer.added] == [["new-1"]]
+    assert removed(answer) == []
+
+
+# ---- budgets, whatever the cluster
+
+apps = st.sampled_from(["web", "db"])
+
+
+class Watched:
+    """Counts healthy pods of each budget by itself, whenever a pod is lost."""
+
+    def __init__(self, least: dict[str, int]) -> None:
+        self.least = least
+        self.broken: list[str] = []
+
+    def check(self, cluster: ChangingCluster) -> None:
+        for app, least in self.least.items():
+            healthy = sum(pod.labels.get("app") == app and bool(pod.spec.node_name) for pod in cluster.pods())
+            if healthy < least:
+                self.broken.append(f"{app}: {healthy} of {least}")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    nodes=st.lists(st.sampled_from(["2", "4"]), min_size=2, max_size=5),
+    pods=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["500m", "1"]), apps), max_size=12),
+    slack=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+)
+def test_shrinking_never_breaks_a_budget(
+    nodes: list[str], pods: list[tuple[int, str, str]], slack: tuple[int, int]
+) -> None:
+    items: list[KubeObject | dict[str, Any]] = [a_node(f"n{i}", cpu=cpu) for i, cpu in enumerate(nodes)]
+    room = {f"n{i}": int(cpu) * 1000 for i, cpu in enumerate(nodes)}
+    numbers: dict[str, int] = {"web": 0, "db": 0}
+    for i, (node, cpu, app) in enumerate(pods):
+        name, milli = f"n{node % len(nodes)}", 500 if cpu == "500m" else 1000
+        if room[name] >= milli:
+            room[name] -= milli
+            numbers[app] += 1
+            items.append(owned(f"p{i}", name, cpu, app))
+    least = {app: max(numbers[app] - spare, 0) for app, spare in zip(("web", "db"), slack, strict=True)}
+    items += [a_budget(app, minAvailable=number) for app, number in least.items()]
+    loaded, watched = a_loaded(*items), Watched(least)
+    original = ChangingCluster.lose
+
+    def lose(self: ChangingCluster, pod: Pod, reason: str) -> None:
+        original(self, pod, reason)
+        watched.check(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ChangingCluster, "lose", lose)
+        answer = plan(loaded, shrink=True)
+    assert watched.broken == []
+    assert_all_placed(loaded, removed(answer))
+
+
+def assert_all_placed(loaded: LoadedCluster, gone: Sequence[str]) -> None:
+    """What was on the nodes that went fits on the others, by the simulation of `mooring simulate`."""
+    left = [item for item in loaded.objects if not (type(item).__name__ == "Node" and item.name in gone)]
+    objects = [_loose(item) if isinstance(item, Pod) and item.spec.node_name in gone else item for item in left]
+    assert Simulation(objects, loaded.config, loaded.registry).run().pending == []
+
+
+def _loose(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
