@@ -135,6 +135,16 @@ def test_zones_of_selectors_and_spreads_are_bought() -> None:
     assert added(ask(a_loaded(*nodes, *pods), offers)) == {"in-a": 1, "in-b": 1, "in-c": 1}
 
 
+def test_an_offer_without_the_label_of_a_spread_constraint_takes_no_such_pod() -> None:
+    rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    spread = [{**rule, "labelSelector": {"matchLabels": {"app": "w"}}}]
+    pods = [pod(f"p{i}", "2", labels={"app": "w"}, topologySpreadConstraints=spread) for i in range(2)]
+    answer = ask(a_loaded(*pods), [offer("cheap", 1.0), offer("in-a", 3.0, zone="a")])
+    assert added(answer) == {"in-a": 1}
+    only = ask(a_loaded(*pods), [offer("cheap", 1.0)])
+    assert only.pending["default/p0"] == f"no offer can take it: node(s) lack the label {ZONE} of a spread constraint"
+
+
 def test_pods_that_keep_apart_get_a_node_each() -> None:
     term = {"labelSelector": {"matchLabels": {"app": "w"}}, "topologyKey": "kubernetes.io/hostname"}
     rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

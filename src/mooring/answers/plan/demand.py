@@ -1,8 +1,8 @@
 """The pods that need new nodes, grouped by shape, and which offers can take how many of each: what the programs are about."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class PodKind:
     """Why the other offers take none: the reason, and of how many offers."""
     is_plain: bool
     """Whether nothing but facts and sums of each node decides about them."""
-    room: dict[int, int] = field(default_factory=dict)
+    room: dict[str, int] = field(default_factory=dict)
     """By domain of `spread`, NO_DOMAIN without one: how many of them the present nodes could hold as far as resources go, if
     relations to other pods allowed it."""
     spread: SpreadLimit | None = None
@@ -58,12 +58,32 @@ class NodeDemand:
         """The shapes of kinds that are plain, by id."""
         return frozenset(id(kind.pods[0].shape) for kind in self.kinds if kind.is_plain)
 
+    def spread_keys(self) -> dict[str, str]:
+        """By id of each pod whose kind is spread: the label of the domains."""
+        return {
+            pod.id: kind.spread.constraint.key for kind in self.kinds if kind.spread is not None for pod in kind.pods
+        }
+
+    def after(self, domains: Mapping[str, str]) -> "NodeDemand":
+        """The same after some pods were placed: `domains` has those of pods whose kind is spread, by id."""
+        kinds = [
+            kind if kind.spread is None else replace(kind, spread=_after(kind, kind.spread, domains))
+            for kind in self.kinds
+        ]
+        return replace(self, kinds=kinds)
+
     def counts(self, pods: Sequence[Pod] | None = None) -> list[int]:
         """How many pods there are of each kind; of `pods`, if given."""
         if pods is None:
             return [len(kind.pods) for kind in self.kinds]
         wanted = {pod.id for pod in pods}
         return [sum(pod.id in wanted for pod in kind.pods) for kind in self.kinds]
+
+
+def _after(kind: PodKind, spread: SpreadLimit, domains: Mapping[str, str]) -> SpreadLimit:
+    placed = Counter(domains[pod.id] for pod in kind.pods if pod.id in domains)
+    held = {domain: spread.held.get(domain, 0) + placed[domain] for domain in (*spread.held, *placed)}
+    return replace(spread, held=held)
 
 
 def demand_of(trials: TrialCluster, pods: Sequence[Pod]) -> NodeDemand:
@@ -122,11 +142,15 @@ def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
     if is_plain:
         return PodKind(group, requests, takers, refusals, True)
     spread = spread_limit(attempt, samples)
+    if spread is not None:
+        unlabelled = [offer for offer in takers if spread.offers[offer] == NO_DOMAIN]
+        takers = {offer: number for offer, number in takers.items() if offer not in unlabelled}
+        refusals[f"node(s) lack the label {spread.constraint.key} of a spread constraint"] += len(unlabelled)
     room = _room_there(attempt, verdicts, samples, most, spread)
     if not room:
         most_apart = most_on_a_node(attempt, samples)
         takers = {offer: min(most, most_apart) for offer, most in takers.items()}
-    return PodKind(group, requests, takers, refusals, False, room, spread)
+    return PodKind(group, requests, takers, +refusals, False, room, spread)
 
 
 def _demand(attempt: Attempt) -> tuple[ResourceDemand | None, bool]:
@@ -213,14 +237,14 @@ def _rejection(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, row: 
 
 def _room_there(
     attempt: Attempt, verdicts: Verdicts, samples: Sequence[int], most: Counts, spread: SpreadLimit | None
-) -> dict[int, int]:
+) -> dict[str, int]:
     """How many pods the present nodes could hold that only relations to other pods keep away, by domain."""
     relates = np.array([each > Reads.TOTALS for each in attempt.runner.filter_reads] or [False], np.bool_)
     first = verdicts.first.astype(np.int64)
     is_filter = (first >= 0) & (first < len(relates))
     held_off = (first == PASSED) | (is_filter & relates[np.where(is_filter, first, 0)])
     held_off[list(samples)] = False
-    found: Counter[int] = Counter()
+    found: Counter[str] = Counter()
     for row in np.flatnonzero(held_off & (most > 0)).tolist():
         found[spread.domains[row] if spread is not None else NO_DOMAIN] += int(most[row])
     return dict(found)

@@ -180,15 +180,15 @@ class _Program:
             spread, lowest = self._demand.kinds[i].spread, self._lowest(place)
             if spread is None:
                 continue
-            domains = {*spread.held, *spread.offers.values()}
-            terms: dict[int, dict[int, float]] = {domain: {lowest: -1.0} for domain in domains}
+            domains = dict.fromkeys((*spread.held, *spread.offers.values()))
+            pods: dict[str, dict[int, float]] = {domain: {lowest: -1.0} for domain in domains}
             for column, (other, offer) in enumerate(self._pairs):
                 if other == i:
-                    terms[spread.offers[offer]][self._pair(column)] = 1.0
+                    pods[spread.offers[offer]][self._pair(column)] = 1.0
             for column, (other, domain) in enumerate(self._rooms):
-                if other == i and domain in terms:
-                    terms[domain][self._room(column)] = 1.0
-            for domain, columns in terms.items():
+                if other == i and domain in pods:
+                    pods[domain][self._room(column)] = 1.0
+            for domain, columns in pods.items():
                 held = spread.held.get(domain, 0)
                 least = -held if domain in spread.held else -np.inf  # a domain without nodes need not have any
                 self._add(columns, least, spread.max_skew - held)

@@ -11,7 +11,7 @@ from itertools import product
 
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.programs import Packing, solve
-from mooring.answers.plan.trials import Additions, TrialCluster
+from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
 from mooring.model.pod import Pod
 
 IMPROVED = 3
@@ -25,6 +25,8 @@ MAX_DECISIONS = 40_000
 """At 0.2 ms for a decision on 5,000 nodes, a search takes some 8 s at most."""
 EXCHANGES = ((1, 1), (2, 1), (1, 2), (1, 3))
 """How many nodes of an offer are exchanged for how many of another one."""
+FEW_LEFT = 0.05
+"""The share of the pods for which nodes are added after an exchange that leaves them."""
 MAX_REPAIRS = 20
 """How often what is left is given to the program again."""
 MAX_TIMES = 8
@@ -62,7 +64,8 @@ class NodeSearch:
     ) -> None:
         self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
         self._plain = demand.plain()
-        self._tried: dict[Additions, list[Pod]] = {}
+        self._spread = demand.spread_keys()
+        self._tried: dict[Additions, TrialOutcome] = {}
         self._most_decisions = most_decisions
         self._tell = tell
 
@@ -120,21 +123,23 @@ class NodeSearch:
     ) -> Additions | None:
         """The counts and so many times what a program adds for the pods that are left; None if it adds nothing."""
         rest = [max(limit - count, 0) for limit, count in zip(limits, counts, strict=True)]
-        solution = solve(self._demand, self._demand.counts(left), rest, packing)
+        tried = self._tried.get(counts)
+        demand = self._demand if tried is None else self._demand.after(tried.domains)
+        solution = solve(demand, demand.counts(left), rest, packing)
         if solution is None or not any(solution.nodes):
             return None
         return tuple(
             count + min(times * more, most) for count, more, most in zip(counts, solution.nodes, rest, strict=True)
         )
 
-    def _left(self, counts: Additions) -> list[Pod]:
+    def _left(self, counts: Additions) -> Sequence[Pod]:
         """The pods that do not fit, as a trial finds it."""
         found = self._tried.get(counts)
         if found is None:
-            found = self._tried[counts] = self._trials.unplaced(counts, self._pods, self._plain)
+            found = self._tried[counts] = self._trials.place(counts, self._pods, self._plain, self._spread)
             if self._tell is not None:
                 self._tell(min(self._trials.decisions, self._most_decisions), self._most_decisions)
-        return found
+        return found.left
 
     def _found(self, counts: Additions, left: Sequence[Pod]) -> FoundNodes:
         cost = sum(count * price for count, price in zip(counts, self._demand.prices, strict=True))
@@ -148,7 +153,7 @@ class NodeSearch:
         while is_improved and not self._is_over(found):
             is_improved = False
             for counts in self._promising(found):
-                fewer = self._found(counts, self._left(counts))
+                fewer = self._completed(self._found(counts, self._left(counts)), found)
                 if _rank(fewer) < _rank(found):
                     found, is_improved = fewer, True
                     break
@@ -156,31 +161,51 @@ class NodeSearch:
                     break
         return found
 
-    def _promising(self, found: FoundNodes) -> Iterator[Additions]:
-        """Cheaper nodes, without those below the bound, on which not everything can fit."""
-        for counts in (*self._smaller(found.counts), *self._cheaper(found.counts)):
-            if found.left or self._found(counts, ()).cost >= self._bound * (1 - 1e-9):
-                yield counts
+    def _completed(self, fewer: FoundNodes, found: FoundNodes) -> FoundNodes:
+        """The nodes with others for the few pods that do not fit on them, if that is still cheaper than what was found."""
+        more = len(fewer.left) - len(found.left)
+        if not 0 < more <= len(self._pods) * FEW_LEFT:
+            return fewer
+        added = self._added(fewer.counts, fewer.left, TIGHT, self._demand.limits, 1)
+        if added is None or self._found(added, ()).cost >= found.cost - 1e-9:
+            return fewer
+        return self._found(added, self._left(added))
+
+    def _promising(self, found: FoundNodes) -> list[Additions]:
+        """Cheaper nodes, those first that give up the least room for what they save. Nodes below the bound are left out: not
+        everything can fit on them."""
+        least = 0.0 if found.left else self._bound * (1 - 1e-9)
+        ranked = []
+        for counts in {*self._smaller(found.counts), *self._exchanged(found.counts)}:
+            cost = self._found(counts, ()).cost
+            if least <= cost < found.cost - 1e-9 and counts not in self._tried:
+                ranked.append((self._given_up(found.counts, counts) / (found.cost - cost), counts))
+        return [counts for _, counts in sorted(ranked)]
+
+    def _given_up(self, before: Additions, after: Additions) -> float:
+        """The largest share of a resource that the nodes have less; negative if they have more of all."""
+        shares = []
+        for resource in self._demand.offers[0]:
+            had = sum(count * free[resource] for count, free in zip(before, self._demand.offers, strict=True))
+            has = sum(count * free[resource] for count, free in zip(after, self._demand.offers, strict=True))
+            if had > 0:
+                shares.append((had - has) / had)
+        return max(shares, default=0.0)
 
     def _smaller(self, counts: Additions) -> Iterator[Additions]:
-        """Fewer nodes of one offer: half of them, a quarter, ..., one; the dearest offers first."""
-        for offer in self._by_price(counts):
-            step = counts[offer]
+        """Fewer nodes of one offer: half of them, a quarter, ..., one."""
+        for offer, count in enumerate(counts):
+            step = count
             while step:
                 yield _changed(counts, {offer: -step})
                 step //= 2
 
-    def _cheaper(self, counts: Additions) -> Iterator[Additions]:
-        """A few nodes of another offer instead of one or two, where that is cheaper; what saves most first."""
-        prices, limits = self._demand.prices, self._demand.limits
-        found = []
-        for offer, other in product(self._by_price(counts), range(len(prices))):
-            for taken, given in EXCHANGES:
-                saved = taken * prices[offer] - given * prices[other]
-                fits = counts[offer] >= taken and counts[other] + given <= limits[other]
-                if other != offer and fits and saved > 1e-9:
-                    found.append((-saved, _changed(counts, {offer: -taken, other: given})))
-        return (changed for _, changed in sorted(found))
+    def _exchanged(self, counts: Additions) -> Iterator[Additions]:
+        """A few nodes of another offer instead of one or two."""
+        used = [offer for offer, count in enumerate(counts) if count]
+        for offer, other, (taken, given) in product(used, range(len(counts)), EXCHANGES):
+            if other != offer and counts[offer] >= taken and counts[other] + given <= self._demand.limits[other]:
+                yield _changed(counts, {offer: -taken, other: given})
 
     def _by_cost(self, counts: Additions) -> list[int]:
         """The offers in use, those that cost most in all first."""
@@ -188,10 +213,6 @@ class NodeSearch:
         return sorted(
             (each for each, count in enumerate(counts) if count), key=lambda each: -counts[each] * prices[each]
         )
-
-    def _by_price(self, counts: Additions) -> list[int]:
-        used = [offer for offer, count in enumerate(counts) if count]
-        return sorted(used, key=lambda offer: -self._demand.prices[offer])
 
 
 def _changed(counts: Additions, changes: dict[int, int]) -> Additions:

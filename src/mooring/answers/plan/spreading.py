@@ -10,8 +10,8 @@ from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 from mooring.plugins.affinity.spread_constraints import SpreadConstraint
 from mooring.plugins.affinity.spread_counts import SkewCheck
 
-NO_DOMAIN = 0
-"""The code of an absent label."""
+NO_DOMAIN = ""
+"""Stands for an absent label."""
 _NO_LIMIT = 1 << 30
 
 
@@ -23,11 +23,11 @@ class SpreadLimit:
     """
 
     max_skew: int
-    held: dict[int, int]
+    held: dict[str, int]
     """Pods that count already, by domain of the present nodes; domains without any have 0."""
-    offers: dict[int, int]
+    offers: dict[int, str]
     """By number of the offer: its domain."""
-    domains: Sequence[int] = field(repr=False)
+    domains: Sequence[str] = field(repr=False)
     """By row of the node table."""
     constraint: SpreadConstraint = field(repr=False)
 
@@ -41,10 +41,12 @@ def spread_limit(attempt: Attempt, samples: Sequence[int]) -> SpreadLimit | None
     for check in _checks(attempt):
         if check.itself and check.constraint.key != HOSTNAME and check.constraint.predicate is not None:
             codes = check.column.codes[: attempt.context.nodes.height].tolist()
-            present = {codes[row] for row in check.eligible.rows.tolist() if row not in samples}
-            held = {code: int(check.counts[code]) for code in present if code != NO_DOMAIN}
-            offers = {number: codes[row] for number, row in enumerate(samples)}
-            return SpreadLimit(check.constraint.max_skew, held, offers, codes, check.constraint)
+            values = [value or NO_DOMAIN for value in check.column.values]
+            present = {codes[row] for row in check.eligible.rows.tolist() if row not in samples and codes[row]}
+            held = {values[code]: int(check.counts[code]) for code in sorted(present)}
+            offers = {number: values[codes[row]] for number, row in enumerate(samples)}
+            domains = [values[code] for code in codes]
+            return SpreadLimit(check.constraint.max_skew, held, offers, domains, check.constraint)
     return None
 
 

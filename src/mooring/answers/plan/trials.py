@@ -4,7 +4,7 @@ The decisions are the core's own, without time and without preemption: a trial t
 What comes out of a search is judged by a simulation afterwards (`judge.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -35,6 +35,15 @@ class OfferedNodes:
         """The objects of a new node, and its DaemonSet pods as they run there."""
         pods = [pod.with_name(f"{pod.name}-{name}", f"{pod.id} on {name}").with_node(name) for pod in self.daemons]
         return self.offer.node(name), pods
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """What did not fit, and where pods went that are spread."""
+
+    left: Sequence[Pod]
+    domains: dict[str, str]
+    """By id of the pod: the value of its label on the node."""
 
 
 class TrialCluster:
@@ -92,11 +101,17 @@ class TrialCluster:
 
     # ---- placing
 
-    def unplaced(self, counts: Additions, pods: Sequence[Pod], plain: frozenset[int] = frozenset()) -> list[Pod]:
-        """The pods that do not fit if so many nodes are added. `pods` are in the order of the queue.
+    def place(
+        self,
+        counts: Additions,
+        pods: Sequence[Pod],
+        plain: frozenset[int] = frozenset(),
+        spread: Mapping[str, str] | None = None,
+    ) -> TrialOutcome:
+        """What fits if so many nodes are added. `pods` are in the order of the queue.
 
         `plain` are the ids of shapes that only resources and facts of nodes decide about: where one of them does not fit, the
-        others are not tried.
+        others are not tried. `spread` has, by id of a pod, the label whose value the outcome tells.
         """
         self.add(counts)
         left: list[Pod] = []
@@ -115,7 +130,16 @@ class TrialCluster:
                     left.append(pod)
                     if shape in plain:
                         hopeless.add(shape)
-        return left
+            return TrialOutcome(left, self._domains(placed, spread or {}))
+
+    def _domains(self, placed: Sequence[tuple[Pod, Placement]], spread: Mapping[str, str]) -> dict[str, str]:
+        nodes = self.cluster.nodes.nodes
+        found = {}
+        for pod, placement in placed:
+            node, key = nodes[placement.row], spread.get(pod.id)
+            if node is not None and key is not None:
+                found[pod.id] = node.labels.get(key, "")
+        return found
 
     @contextmanager
     def _undone(self) -> Iterator[list[tuple[Pod, Placement]]]:
