@@ -185,7 +185,7 @@ def plan(
     Raises InputError, ArrivalsError, ConfigError, and SolverMissing without SciPy.
     """
     chosen = read_offers(offers, loaded, validation) if offers is not None else []
-    wanted = patient(_with_arrivals(_applied(loaded, apply), arrivals, validation))
+    wanted = patient(_with_arrivals(_applied(loaded, apply, validation), arrivals, validation))
     additions = nodes_to_add(wanted, chosen, tell)
     new = [name for each in additions.added for name in each.names]
     shrinking = nodes_to_remove(additions.loaded, new, tell) if shrink else Shrinking((), (), True)
@@ -210,11 +210,11 @@ def _answer(
     )
 
 
-def _applied(loaded: LoadedCluster, files: Sequence[Objects]) -> LoadedCluster:
+def _applied(loaded: LoadedCluster, files: Sequence[Objects], validation: Validation) -> LoadedCluster:
     """The cluster with more objects, before any pod is placed."""
     if not files:
         return loaded
-    cluster = ChangingCluster(loaded)
+    cluster = ChangingCluster(loaded, validation)
     for file in files:
         apply_objects(cluster, file)
     return objects_of(cluster)
