@@ -204,6 +204,29 @@ def crowded_worlds(draw: st.DrawFn) -> World:
     return world
 
 
+SIZED = st.builds(
+    Form, st.integers(1, 3), st.just(0), st.sampled_from(("web", "db", None)), st.just(""), st.just("web")
+)
+
+
+@st.composite
+def budgeted_worlds(draw: st.DrawFn) -> World:
+    """Four full nodes whose pods differ in size, age and priority, and budgets that let few of them go."""
+    world = World()
+    for name in NODES[:4]:
+        world.change(("node", (name, 4, 0, 5, False)))
+        left = 4
+        while left:
+            form = draw(SIZED)
+            form = replace(form, cpus=min(form.cpus, left))
+            started = draw(st.one_of(st.none(), st.integers(0, 2)))
+            world.change(("place", (name, draw(st.sampled_from((0, 0, 4))), form, started, False)))
+            left -= form.cpus
+    for app in draw(st.sets(st.sampled_from(("web", "db")), min_size=1)):
+        world.cluster.put(a_budget(f"of-{app}", labelled(app), draw(st.integers(0, 1))))
+    return world
+
+
 # ---- the plain way
 
 
@@ -309,6 +332,11 @@ def test_the_same_where_most_pods_have_rules_about_others(
     for step in (("nothing", None), ("nothing", None), *steps):
         world.change(step)
         compare(world, pod, kept)
+
+
+@given(budgeted_worlds(), st.integers(1, 4), st.sampled_from((4, 11)))
+def test_the_same_where_budgets_decide_who_leaves(world: World, cpus: int, priority: int) -> None:
+    compare(world, a_random_pod("pre0", Form(cpus, 0, None, "", "web"), priority), a_plugin())
 
 
 # ---- kernels against plain loops

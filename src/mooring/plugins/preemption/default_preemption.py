@@ -37,7 +37,7 @@ from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
-from mooring.plugins.preemption.search import BudgetSelectors, Findings, NodeDryRun, PreemptionDryRun, budgets_of
+from mooring.plugins.preemption.search import Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
 from mooring.plugins.preemption.trial import Trial
 
 _PREFIX = "preemption: "
@@ -59,7 +59,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._ranks: PodRanks | None = None
         self._trials: dict[tuple[ref[PodShape], int], Trial] = {}
         self._harms: dict[tuple[ref[PodShape], int], KeptHarm] = {}
-        self._selectors = BudgetSelectors()
+        self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
         self._evicting: set[str] = set()
@@ -134,7 +134,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         ranks = self._ranked(nodes)
         if filters is None or not is_small(ranks):
             return None
-        alone = NodeDryRun(failure, ranks, budgets_of(failure.context.cluster, self._selectors))
+        alone = NodeDryRun(failure, ranks, self._budgets.of(failure.context.cluster))
         search = LeastHarm(failure, ranks, filters, alone)
         return search.nominate(failure.curable(), self._kept_harm(failure.context.pod, ranks))
 
@@ -154,7 +154,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         potential = failure.curable_rows()
         ranks = self._ranked(nodes)
         trial = self._trial(failure.context.pod, ranks)
-        dry_run = PreemptionDryRun(failure, ranks, trial, budgets_of(failure.context.cluster, self._selectors))
+        dry_run = PreemptionDryRun(failure, ranks, trial, self._budgets.of(failure.context.cluster))
         if not len(potential):
             return dry_run.nothing()
         if failure.examine_all:
