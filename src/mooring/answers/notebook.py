@@ -4,7 +4,6 @@ They read the same input as the commands, but raise all problems at once instead
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, overload
 
 from mooring.answers.capacity.capacity import Capacity, PodFile, capacity
@@ -14,7 +13,7 @@ from mooring.answers.cures.search import DECISIONS
 from mooring.answers.explain.explain import explain, explain_workload
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
 from mooring.answers.given_loads import arrivals_from, plan_from
-from mooring.answers.loaded_cluster import Config, LoadedCluster, Objects, Plugins, Source, Written, loaded_from
+from mooring.answers.loaded_cluster import Config, LoadedCluster, Objects, Plugins, Source, Written
 from mooring.answers.loaded_cluster import load as load_cluster
 from mooring.answers.owners import pods_of_workload, workload_kind
 from mooring.answers.plan.offers import Offered
@@ -153,11 +152,9 @@ def load(
     """
     if objects is not None:
         return QuestionedCluster(load_cluster(objects, config, plugins))
-    from mooring.answers.live_source import read_live  # Hot: the client of the API takes 0.1 s to import
+    from mooring.answers.live_source import load_live  # Hot: the client of the API takes 0.1 s to import
 
-    manifests, notes = read_live(kubeconfig, context)
-    loaded = loaded_from(manifests, config, plugins)
-    return QuestionedCluster(replace(loaded, notes=[*loaded.notes, *notes]))
+    return QuestionedCluster(load_live(kubeconfig, context, config, plugins))
 
 
 @overload
