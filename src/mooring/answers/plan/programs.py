@@ -212,7 +212,11 @@ class _Program:
 def _silent() -> Iterator[None]:
     """HiGHS writes some messages directly to the standard output of the process, where programs read the answer."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    try:
+        kept = os.dup(1)
+    except OSError:  # the process has no standard output
+        yield
+        return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 1)
