@@ -1,7 +1,8 @@
 """Which nodes to add: from the pods that do not fit on the present nodes to nodes that the scheduler has judged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mooring.answers.capacity.one_by_one import CopyPlacer
 from mooring.answers.loaded_cluster import LoadedCluster
@@ -17,8 +18,6 @@ from mooring.model.pod import Pod
 
 MAX_JUDGED = 6
 """How often the scheduler judges: after the first time, each time with more nodes for what it left pending."""
-
-Queue = Callable[[Pod], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +66,7 @@ def nodes_to_add(loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell 
     demand = demand_of(trials, in_queue_order(trials, schedulable))
     hopeless = {pod.key: _why_none(kind) for kind in demand.kinds if not kind.takers for pod in kind.pods}
     planned = _NodePlanner(now, trials, demand, tell).run([pod for pod in schedulable if pod.key not in hopeless])
-    stay = {**reasons, **hopeless}
-    pending = {key: planned.verdict.pending.get(key, "") for key in planned.verdict.pending}
-    pending |= {key: stay[key] for key in pending if key in hopeless}
+    pending = {key: hopeless.get(key, reason) for key, reason in planned.verdict.pending.items()}
     return PlannedAdditions(
         planned.added, pending, planned.bound, at_first, at_first - len(left), planned.verdict.loaded
     )
@@ -78,14 +75,12 @@ def nodes_to_add(loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell 
 def in_queue_order(trials: TrialCluster, pods: Sequence[Pod]) -> list[Pod]:
     """The pods in the order in which the queue gives them, if all came at once in the order given."""
 
-    def place(numbered: tuple[int, Pod]) -> object:
-        runner = trials.runner(numbered[1])
-        return (
-            runner.profile.queue_sorts[0].sort_key(numbered[1], numbered[0]) if runner is not None else (0, numbered[0])
-        )
+    def place(numbered: tuple[int, Pod]) -> Any:
+        number, pod = numbered
+        runner = trials.runner(pod)
+        return runner.profile.queue_sorts[0].sort_key(pod, number) if runner is not None else (0, number)
 
-    ordered: list[tuple[int, Pod]] = sorted(enumerate(pods), key=place)  # type: ignore[arg-type]
-    return [pod for _, pod in ordered]
+    return [pod for _, pod in sorted(enumerate(pods), key=place)]
 
 
 def _why_none(kind: PodKind) -> str:
@@ -126,8 +121,8 @@ class _NodePlanner:
         leaves pods that fit in a trial."""
         now, said = found, self._judge(found.counts)
         best, verdict = now, said
-        for round in range(MAX_JUDGED - 1):
-            more = search.more(now, said.left(pods), 2**round)
+        for number in range(MAX_JUDGED - 1):
+            more = search.more(now, said.left(pods), 2**number)
             if more.counts == now.counts:
                 break
             now, said = more, self._judge(more.counts)
@@ -139,7 +134,7 @@ class _NodePlanner:
         return lower_bound(self._demand, self._demand.counts(pods), self._demand.limits)
 
     def _judge(self, counts: Additions) -> Verdict:
-        return judge(self._now, [(offered, names) for offered, names in self._named(counts)])
+        return judge(self._now, self._named(counts))
 
     def _named(self, counts: Additions) -> list[tuple[OfferedNodes, list[str]]]:
         return [

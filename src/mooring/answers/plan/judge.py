@@ -55,18 +55,20 @@ def can_be_scheduled(cluster: ChangingCluster, pod: Pod) -> bool:
 
 def with_daemons(cluster: ChangingCluster, offers: Sequence[NodeOffer]) -> list[OfferedNodes]:
     """The offers with the DaemonSet pods that run on each of their nodes. Leaves a node of each in the cluster."""
-    found = []
-    for number, offer in enumerate(offers):
-        name = f"sample-of-offer-{number}"
+    names = [f"sample-of-offer-{number}" for number in range(len(offers))]
+    for name, offer in zip(names, offers, strict=True):
         for item in offer.node(name):
             cluster.driver.create(item)
-        sync_daemons(cluster, [name])
+    sync_daemons(cluster, names)
+    for name, offer in zip(names, offers, strict=True):
         if offer.like:
             copy_daemons(cluster, offer.like, [name])
-        waiting = (pod for pod in cluster.pods() if not pod.spec.node_name and is_daemon(pod))
-        daemons = [pod for pod in waiting if node_of(msgspec.to_builtins(pod)) == name]
-        found.append(OfferedNodes(offer, [_free_of(pod) for pod in daemons]))
-    return found
+    daemons: dict[str, list[Pod]] = {name: [] for name in names}
+    for pod in cluster.pods():
+        node = node_of(msgspec.to_builtins(pod)) if not pod.spec.node_name and is_daemon(pod) else None
+        if node in daemons:
+            daemons[node].append(_free_of(pod))
+    return [OfferedNodes(offer, daemons[name]) for name, offer in zip(names, offers, strict=True)]
 
 
 def _free_of(pod: Pod) -> Pod:

@@ -16,7 +16,7 @@ A list, or the same under `offers:`. Each entry has a template of its nodes, or 
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
@@ -237,12 +237,11 @@ class _OfferReader:
             node.metadata.name = entry.name or "offer"
             self._admission.admit(node)
             problems += [*validate(node), *_check_amounts(node)]
-        named = f"{path}.metadata.name"
-        for problem in (problem.under(path) for problem in problems):
-            is_name = problem.path == named
-            self.problems.append(
-                Problem(path.replace(".node", ".name"), show(entry.name), problem.allowed) if is_name else problem
-            )
+        named = "metadata.name"  # it is the name of the offer
+        self.problems += [
+            replace(problem, path=path.replace(".node", ".name")) if problem.path == named else problem.under(path)
+            for problem in problems
+        ]
         return node
 
     def _equipment(self, name: str) -> Iterator[KubeObject]:

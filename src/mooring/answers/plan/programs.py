@@ -76,6 +76,13 @@ class _Program:
         self.kinds = [i for i, kind in enumerate(demand.kinds) if counts[i] and kind.takers]
         self._offers = len(limits)
         self._pairs = [(i, offer) for i in self.kinds for offer in demand.kinds[i].takers]
+        self._of_offer: dict[int, list[tuple[int, int]]] = {}
+        """By offer: the columns of its pairs, each with the kind."""
+        self._of_kind: dict[int, list[tuple[int, int]]] = {}
+        """By kind: the columns of its pairs, each with the offer."""
+        for place, (i, offer) in enumerate(self._pairs):
+            self._of_offer.setdefault(offer, []).append((self._pair(place), i))
+            self._of_kind.setdefault(i, []).append((self._pair(place), offer))
         self._rooms = [(i, domain) for i in self.kinds for domain in demand.kinds[i].room]
         self._spreads = [i for i in self.kinds if demand.kinds[i].spread is not None]
         self._size = len(limits) + len(self._pairs) + len(self._rooms) + len(self._spreads) + len(self.kinds)
@@ -160,9 +167,9 @@ class _Program:
         for offer, free in enumerate(self._demand.offers):
             for resource, amount in free.items():
                 terms = {
-                    self._pair(place): self._demand.kinds[i].requests[resource] / max(amount, 1)
-                    for place, (i, other) in enumerate(self._pairs)
-                    if other == offer and self._demand.kinds[i].requests.get(resource)
+                    column: self._demand.kinds[i].requests[resource] / max(amount, 1)
+                    for column, i in self._of_offer.get(offer, ())
+                    if self._demand.kinds[i].requests.get(resource)
                 }
                 if terms:
                     slack = self._packing.slack * max(terms.values()) if resource != PODS else 0.0
@@ -182,9 +189,8 @@ class _Program:
                 continue
             domains = dict.fromkeys((*spread.held, *spread.offers.values()))
             pods: dict[str, dict[int, float]] = {domain: {lowest: -1.0} for domain in domains}
-            for column, (other, offer) in enumerate(self._pairs):
-                if other == i:
-                    pods[spread.offers[offer]][self._pair(column)] = 1.0
+            for column, offer in self._of_kind.get(i, ()):
+                pods[spread.offers[offer]][column] = 1.0
             for column, (other, domain) in enumerate(self._rooms):
                 if other == i and domain in pods:
                     pods[domain][self._room(column)] = 1.0
@@ -206,7 +212,11 @@ class _Program:
 def _silent() -> Iterator[None]:
     """HiGHS writes some messages directly to the standard output of the process, where programs read the answer."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    try:
+        kept = os.dup(1)
+    except OSError:  # the process has no standard output
+        yield
+        return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 1)
