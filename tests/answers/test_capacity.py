@@ -300,6 +300,7 @@ pods_strategy = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     nodes=nodes_strategy,

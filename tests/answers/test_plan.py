@@ -220,11 +220,12 @@ def place_all(loaded: LoadedCluster, nodes: Sequence[KubeObject]) -> set[str]:
     """The pods that stay pending if pods come first and nodes afterwards, by the simulation of `mooring simulate`."""
     first = Simulation(loaded.objects, loaded.config, loaded.registry)
     first.run()
-    objects = list(first._driver.objects.values())
+    objects = first.objects()
     second = Simulation([*objects, *nodes], loaded.config, loaded.registry)
     return {result.pod.key for result in second.run().pending}
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     nodes=st.lists(st.tuples(st.sampled_from(["1", "4"]), zones), max_size=3),
