@@ -14,11 +14,13 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from mooring.answers.capacity.capacity import capacity
+from mooring.answers.explain.explain import explain
 from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.what_if.question import what_if
 from mooring.kit.process import relax_collector
@@ -251,7 +253,30 @@ def ask_what_if(cluster: LoadedCluster) -> str:
     return what_if(cluster, [("drain", f"{ZONE}={ZONES[0]}")]).summary()[1]
 
 
-PARTS: dict[str, Callable[[LoadedCluster], str]] = {"what-if": ask_what_if}
+def ask_explain(cluster: LoadedCluster) -> str:
+    """A pod that fits on no node: the reasons, and the search for what would place it."""
+    wanted = load([a_pod("60", "64Gi")]).objects
+    answer = explain(replace(cluster, objects=[*cluster.objects, *wanted]), "large", "default")
+    return f"{len(answer.reasons)} reasons, {len(answer.cures)} cures"
+
+
+def ask_capacity(cluster: LoadedCluster) -> str:
+    """How many more pods of a plain shape fit."""
+    answer = capacity(cluster, a_pod("500m", "1Gi"))
+    return f"{answer.fits} more fit"
+
+
+def a_pod(cpu: str, memory: str) -> JsonObject:
+    requests = {"cpu": cpu, "memory": memory}
+    containers = [{"name": "main", "image": "none", "resources": {"requests": requests}}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "large"}, "spec": {"containers": containers}}
+
+
+PARTS: dict[str, Callable[[LoadedCluster], str]] = {
+    "explain": ask_explain,
+    "capacity": ask_capacity,
+    "what-if": ask_what_if,
+}
 
 
 def main() -> None:
