@@ -16,7 +16,22 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-_OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:faulthandler", "--rootdir", str(ROOT))
+_IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+"""mutate.py imports hypothesis once for all sessions, so that pytest cannot rewrite it."""
+_OPTIONS = (
+    "-x",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "-p",
+    "no:faulthandler",
+    "--rootdir",
+    str(ROOT),
+    "-W",
+    _IMPORTED,
+)
 
 
 @dataclass
