@@ -254,9 +254,10 @@ def ask_what_if(cluster: LoadedCluster) -> str:
 
 
 def ask_explain(cluster: LoadedCluster) -> str:
-    """A pod that fits on no node: the reasons, and the search for what would place it."""
-    wanted = load([a_pod("60", "64Gi")]).objects
-    answer = explain(replace(cluster, objects=[*cluster.objects, *wanted]), "large", "default")
+    """A pod that fits on no node of the pool that it selects: the reasons, and the search for what would place it."""
+    pod = a_pod("16", "32Gi")
+    pod["spec"]["nodeSelector"] = {POOL: "general"}
+    answer = explain(replace(cluster, objects=[*cluster.objects, *load([pod]).objects]), "large", "default")
     return f"{len(answer.reasons)} reasons, {len(answer.cures)} cures"
 
 
