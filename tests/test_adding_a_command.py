@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from added_tree import AddedTree
+
+pytestmark = pytest.mark.slow
 
 COMMAND = "src/mooring/cli/commands/count_pods.py"
 

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from added_tree import ROOT, AddedTree
+
+pytestmark = pytest.mark.slow
 
 CONTROLLER = "src/mooring/controllers/lifecycle/short_lived.py"
 PROGRAM = f"""

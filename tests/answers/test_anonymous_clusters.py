@@ -4,6 +4,7 @@ import io
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from mooring.answers.dumps.contents import dumped_objects
 from mooring.answers.dumps.dump_file import dump_text
 from mooring.sim.reading.documents import STDIN
 from mooring.sim.reading.manifests import Manifests, read
+
+pytestmark = pytest.mark.slow
 
 NODES = ["zqa", "zqa-1", "zqa.b", "zqa1", "zqb", "zqb-2", "zqc"]
 """Names that sort differently if a letter more or less counts differently."""

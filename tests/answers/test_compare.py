@@ -31,6 +31,8 @@ from mooring.sim.day import Day
 from mooring.sim.reading.arrivals import arrivals_of
 from mooring.sim.simulation import Simulation
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "compare.v1.json").read_text())
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

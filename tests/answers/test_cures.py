@@ -300,6 +300,7 @@ def clusters(draw: st.DrawFn) -> list[Written]:
     return [*objects, wanted]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_every_cure_places_the_pod(objects: list[Written]) -> None:
@@ -308,6 +309,7 @@ def test_every_cure_places_the_pod(objects: list[Written]) -> None:
         assert node_after(loaded, pod, cure) is not None, cure
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_one_step_more_than_the_lowered_request_does_not_fit(objects: list[Written]) -> None:
@@ -323,6 +325,7 @@ def test_one_step_more_than_the_lowered_request_does_not_fit(objects: list[Writt
             assert more is not None and trials.node_for(more) is None, (cure, name)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_a_search_leaves_the_cluster_as_it_was(objects: list[Written]) -> None:

@@ -144,6 +144,7 @@ class Watched:
                 self.broken.append(f"{app}: {healthy} of {least}")
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     nodes=st.lists(st.sampled_from(["2", "4"]), min_size=2, max_size=5),

@@ -4,6 +4,7 @@ change touches stay where they are unless they are preempted."""
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from mooring.answers.what_if.utilisation import utilisation_of
 from mooring.cluster.nodes.amounts import amounts_on
 from mooring.model.pod import Pod
 from what_if_building import a_budget, a_cluster, a_daemon_set, a_deployment, a_running_pod, a_zone_node
+
+pytestmark = pytest.mark.slow
 
 NODES = ("a-1", "a-2", "b-1", "b-2")
 APPS = ("red", "green", "blue")

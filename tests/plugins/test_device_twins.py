@@ -26,6 +26,8 @@ from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOffer
 from mooring.plugins.devices.pools import SliceView, gather_pools, view_of
 from mooring.plugins.devices.search import InvalidPools, search
 
+pytestmark = pytest.mark.slow
+
 FEATURES = DeviceFeatures()
 
 

@@ -310,6 +310,7 @@ def a_plugin_that_searches_all() -> DefaultPreemption:
     return plugin
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), PREEMPTORS, st.lists(STEP, max_size=8))
 def test_the_least_harmful_candidate_is_the_one_that_a_plain_loop_finds(
@@ -323,6 +324,7 @@ def test_the_least_harmful_candidate_is_the_one_that_a_plain_loop_finds(
             compare(world, pod, kept)
 
 
+@pytest.mark.slow
 @given(crowded_worlds(), RULED, st.lists(st.tuples(st.just("promise"), CROWDED), max_size=2))
 def test_the_same_where_most_pods_have_rules_about_others(
     world: World, form: Form, steps: list[tuple[str, Any]]
@@ -334,6 +336,7 @@ def test_the_same_where_most_pods_have_rules_about_others(
         compare(world, pod, kept)
 
 
+@pytest.mark.slow
 @given(budgeted_worlds(), st.integers(1, 4), st.sampled_from((4, 11)))
 def test_the_same_where_budgets_decide_who_leaves(world: World, cpus: int, priority: int) -> None:
     compare(world, a_random_pod("pre0", Form(cpus, 0, None, "", "web"), priority), a_plugin())

@@ -35,6 +35,8 @@ from mooring.plugins.volumes.volume_binding import BindingState, VolumeBinding
 from mooring.plugins.volumes.volume_zone import VolumeZone
 from volume_twin import binding_verdict
 
+pytestmark = pytest.mark.slow
+
 NAMES = [f"n{i}" for i in range(4)]
 CLAIMS = [f"c{i}" for i in range(4)]
 ZONES = ("a", "b")

@@ -432,6 +432,7 @@ def test_nothing_given_is_nothing_read() -> None:
     assert read([]) == Manifests()
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_no_bytes_end_in_a_traceback(raw: bytes) -> None:
     for problem in told(read(["-"], io.BytesIO(raw))):
@@ -441,6 +442,7 @@ def test_no_bytes_end_in_a_traceback(raw: bytes) -> None:
 SEED = yaml.safe_dump_all([POD, NODE, DEPLOYMENT, a_list(POD)]).encode()
 
 
+@pytest.mark.slow
 @given(st.integers(0, len(SEED) - 1), st.integers(0, 20), st.binary(max_size=10))
 def test_no_damage_to_a_manifest_ends_in_a_traceback(start: int, length: int, put: bytes) -> None:
     for prefix, text in ((b"", SEED), (b"", json.dumps(a_list(POD, NODE, DEPLOYMENT)).encode())):
@@ -478,6 +480,7 @@ KINDS_AND_VERSIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.sampled_from(KINDS_AND_VERSIONS), st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=4))
 def test_no_content_ends_in_a_traceback(header: tuple[str, str], changes: list[tuple[tuple[str, ...], Any]]) -> None:
     written: dict[str, Any] = {"kind": header[0], "apiVersion": header[1], "metadata": {"name": "x"}}
