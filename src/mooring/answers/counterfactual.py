@@ -7,67 +7,27 @@ as it is. The pods that are pending beside it take no part, except that those wi
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-import msgspec
-
 from mooring.answers.edits import Edit, MovePod, PlacePod, PutObject, RemovePod, changed_pod
 from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.table import ClusterError
-from mooring.framework.config.feature_gates import with_defaults
-from mooring.framework.points import Nomination, SchedulerServices
-from mooring.framework.runner import Runner
+from mooring.answers.scheduler_view import SchedulerView
+from mooring.framework.points import Nomination
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.validation.problem import Problem
 from mooring.model.workloads import PriorityClass
-from mooring.scheduler.assembly import build_runners
-from mooring.scheduler.decide import DecideOptions, decide
-from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.decision import NoFit, Placement
 from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.post_filter import run_post_filter_plugins
-from mooring.sim.input_errors import InputError
-
-_PLAIN, _EXPLAINED = DecideOptions(), DecideOptions(explain=True, record=True)
 
 
-class Counterfactual:
-    """The loaded cluster as a scheduler sees it.
-
-    Raises ConfigError, and InputError for objects that contradict each other.
-    """
+class Counterfactual(SchedulerView):
+    """The loaded cluster, while edits are in force and without."""
 
     def __init__(self, loaded: LoadedCluster) -> None:
-        gates = with_defaults(loaded.gates)
-        self.cluster = Cluster(schedules_groups=gates["GenericWorkload"])
-        offline = msgspec.structs.replace(loaded.config, extenders=[])
-        services = SchedulerServices(self.cluster)
-        self._runners = build_runners(offline, loaded.registry, services, loaded.gates)
+        super().__init__(loaded)
         self.priority_classes = [item for item in loaded.objects if isinstance(item, PriorityClass)]
         self.events = loaded.events
-        """What was recorded about pods."""
-        self.decisions = 0
-        """How many decisions were made: what a search is bounded by."""
-        for item in sorted(loaded.objects, key=lambda item: not isinstance(item, Node)):
-            self._put(item)
-
-    def _put(self, item: KubeObject) -> None:
-        try:
-            self.cluster.put(item)
-        except ClusterError as fault:
-            raise InputError([Problem("", str(fault), where=f"{type(item).__name__} {item.key}")]) from fault
-        if (
-            isinstance(item, Pod)
-            and not item.spec.node_name
-            and item.status.nominated_node_name
-            and not item.is_finished
-        ):
-            self.cluster.nominated.promise(item, item.status.nominated_node_name)
-
-    def runner(self, pod: Pod) -> Runner | None:
-        """The profile of the pod; None if no profile has its scheduler name."""
-        return self._runners.get(pod.spec.scheduler_name)
 
     def gate(self, pod: Pod) -> Rejection | None:
         """Why the pod may not enter the queue: the first PreEnqueue rejection. Raises what a plugin raises."""
@@ -77,14 +37,6 @@ class Counterfactual:
             if rejection is not None:
                 return rejection.by(plugin.name)
         return None
-
-    def decide(self, pod: Pod, *, explain: bool = False) -> Decision:
-        """Where the pod goes now, or why nowhere. A pod that has a node is decided as if it had none."""
-        runner = self.runner(pod)
-        if runner is None:
-            return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
-        self.decisions += 1
-        return decide(runner, pod, self.cluster, _EXPLAINED if explain else _PLAIN, 0)
 
     def node_for(self, pod: Pod, edits: Sequence[Edit] = ()) -> str | None:
         """The node that the pod gets once the edits are made; None if it gets none."""

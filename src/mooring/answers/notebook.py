@@ -10,12 +10,11 @@ from mooring.answers.capacity.capacity import Capacity, PodFile, capacity
 from mooring.answers.compare.comparing import Configs, compare
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.cures.search import DECISIONS
-from mooring.answers.explain.explain import explain, explain_workload
+from mooring.answers.explain.explain import explain_named
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
 from mooring.answers.given_loads import arrivals_from, plan_from
 from mooring.answers.loaded_cluster import Config, LoadedCluster, Objects, Plugins, Source, Written
 from mooring.answers.loaded_cluster import load as load_cluster
-from mooring.answers.owners import pods_of_workload, workload_kind
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.settled import settled
@@ -52,13 +51,7 @@ class QuestionedCluster:
         self, pod: str, *, cures: bool = True, decisions: int = DECISIONS
     ) -> PodExplanation | WorkloadExplanation:
         """Why a pod (`name`, `namespace/name`) or a workload (`deployment/name`) is where it is, and what would place it."""
-        kind, _, name = pod.partition("/")
-        workload = workload_kind(kind) if name else None
-        if workload is None:
-            return explain(self.loaded, pod, cures=cures, decisions=decisions)
-        namespace, _, own = name.rpartition("/")
-        pods = pods_of_workload(self.loaded, workload, own, namespace)
-        return explain_workload(self.loaded, pods, f"{workload} {name}", cures=cures, decisions=decisions)
+        return explain_named(self.loaded, pod, cures=cures, decisions=decisions)
 
     def what_if(self, *changes: Change) -> WhatIf:
         """The difference that changes make, in their order: `what_if(("drain", "node-1"), ("scale", "deployment/web=9"))`.

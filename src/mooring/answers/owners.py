@@ -79,3 +79,9 @@ def _owners(pod: Pod, replica_sets: dict[tuple[str, str], Owner]) -> set[Owner]:
     elif owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
         owners.add(("Deployment", pod.namespace, owner.name.removesuffix(suffix)))
     return owners
+
+
+def is_daemon(pod: Pod) -> bool:
+    """Whether a DaemonSet controls the pod."""
+    controller = pod.controller()
+    return controller is not None and controller.kind == "DaemonSet"

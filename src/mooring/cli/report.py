@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mooring.kit.clock import NS_PER_S
-from mooring.model.quantity import show_bytes, show_cpu
+from mooring.model.quantity import show_amount
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction, Story
 
@@ -210,11 +210,7 @@ def _amount(node: NodeUse, resource: str) -> str:
     used, room = node.amounts.get(resource, (0, 0))
     if not room and not used:
         return "-"
-    if resource == "cpu":
-        return f"{show_cpu(used)}/{show_cpu(room)} {percent(used, room)}"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return f"{show_bytes(used)}/{show_bytes(room)} {percent(used, room)}"
-    return f"{used}/{room} {percent(used, room)}"
+    return f"{show_amount(resource, used)}/{show_amount(resource, room)} {percent(used, room)}"
 
 
 def _pending(results: list[PodResult], wide: bool) -> str:

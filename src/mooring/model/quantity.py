@@ -187,3 +187,12 @@ def show_bytes(count: int) -> str:
     size = count / (1 << 10 * power)
     suffix = ("", "Ki", "Mi", "Gi", "Ti", "Pi")[power]
     return f"{size:.3g}{suffix}" if abs(size) < 1000 else f"{size:.0f}{suffix}"
+
+
+def show_amount(resource: str, amount: int) -> str:
+    """An amount of a resource, in the units of the node table, as people write it."""
+    if resource == "cpu":
+        return show_cpu(amount)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return show_bytes(amount)
+    return str(amount)

@@ -13,7 +13,7 @@ from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
 from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
 from mooring.answers.pools import zone_of
 from mooring.model.node import Node
-from mooring.model.quantity import show_bytes, show_cpu
+from mooring.model.quantity import show_amount
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
 
@@ -161,15 +161,6 @@ def _reason_row(reason: LimitReason) -> tuple[object, ...]:
         wanted, free = (show_amount(reason.resource, each) for each in (reason.requested, reason.most_free))
         amounts = (wanted, free if reason.best_node else "-", reason.best_node or "-")
     return (reason.nodes, reason.plugin or "-", reason.message, *amounts)
-
-
-def show_amount(resource: str, amount: int) -> str:
-    """An amount of the node table in the usual notation of its resource."""
-    if resource == "cpu":
-        return show_cpu(amount)
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return show_bytes(amount)
-    return str(amount)
 
 
 # ---- the question

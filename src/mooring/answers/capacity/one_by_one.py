@@ -9,58 +9,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, cycle
 
-import msgspec
-
 from mooring.answers.capacity.pod_copies import PodCopies
 from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.scheduler_view import SchedulerView
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.table import ClusterError
-from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.intents import Intent, Write
-from mooring.framework.points import SchedulerServices
 from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection, describe
 from mooring.model.meta import KubeObject
-from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.validation.problem import Problem
-from mooring.scheduler.assembly import build_runners
-from mooring.scheduler.decide import DecideOptions, decide
-from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.decision import DecisionError, NoFit, Placement
 from mooring.sim.driver import after
-from mooring.sim.input_errors import InputError
-
-_PLAIN, _EXPLAINED = DecideOptions(), DecideOptions(explain=True)
 
 Refusal = Rejection | NoFit | DecisionError
 """Why a copy was not placed; a Rejection is that of a PreEnqueue or Reserve plugin."""
 
 
-class CopyPlacer:
-    """The cluster as a scheduler sees it, without its pending pods. Raises ConfigError, InputError."""
+class CopyPlacer(SchedulerView):
+    """The loaded cluster with what copies need; copies that are placed stay. Raises ConfigError, InputError."""
 
     def __init__(self, loaded: LoadedCluster, extras: Sequence[KubeObject] = ()) -> None:
-        self.cluster = Cluster(schedules_groups=with_defaults(loaded.gates)["GenericWorkload"])
-        offline = msgspec.structs.replace(loaded.config, extenders=[])
-        services = SchedulerServices(self.cluster, want=self._do)
-        self._runners = build_runners(offline, loaded.registry, services, loaded.gates)
-        self._attempts = 0
         objects = {(type(item), item.key): item for item in (*loaded.objects, *extras)}
-        for item in sorted(objects.values(), key=lambda item: not isinstance(item, Node)):
-            self._put(item)
-
-    def _put(self, item: KubeObject) -> None:
-        try:
-            self.cluster.put(item)
-        except ClusterError as fault:
-            raise InputError([Problem("", str(fault), where=f"{type(item).__name__} {item.key}")]) from fault
-        if (
-            isinstance(item, Pod)
-            and not item.spec.node_name
-            and not item.is_finished
-            and item.status.nominated_node_name
-        ):
-            self.cluster.nominated.promise(item, item.status.nominated_node_name)
+        super().__init__(loaded, objects.values(), self._do)
 
     def _do(self, intent: Intent) -> None:
         """Carry out the writes of plugins at once, such as a claim that loses its devices."""
@@ -71,10 +41,6 @@ class CopyPlacer:
             self.cluster.remove(intent.kind, key)
         elif (old := self.cluster.objects.get(intent.kind, {}).get(key)) is not None:
             self.cluster.put(after(intent, old))
-
-    def runner(self, pod: Pod) -> Runner | None:
-        """The profile of the pod; None if no profile has its scheduler name."""
-        return self._runners.get(pod.spec.scheduler_name)
 
     def gate(self, pod: Pod) -> Rejection | DecisionError | None:
         """Why the pod may not enter the queue."""
@@ -87,14 +53,6 @@ class CopyPlacer:
             if rejection is not None:
                 return rejection.by(plugin.name)
         return None
-
-    def decide(self, pod: Pod, explain: bool = False, cluster: Cluster | None = None) -> Decision:
-        """Where the pod would go now; `cluster` is a fork of the cluster to decide on instead."""
-        runner = self.runner(pod)
-        if runner is None:
-            return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
-        self._attempts += 1
-        return decide(runner, pod, cluster or self.cluster, _EXPLAINED if explain else _PLAIN, self._attempts)
 
     def add(self, items: Sequence[KubeObject]) -> None:
         """Claims of a copy that is about to be decided."""

@@ -8,6 +8,7 @@ import msgspec
 from mooring.answers.cures.cure import CHANGE_RULE, TOLERATE, Patient
 from mooring.answers.cures.relaxation import PodChange, Relaxation, with_spec
 from mooring.answers.explain.obstacles import show_requirement, show_taint
+from mooring.answers.new_nodes import STATE_TAINTS
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.meta import Requirement
 from mooring.model.node import HARD_EFFECTS, Taint
@@ -18,8 +19,6 @@ MAX_TAINT_SETS = 40
 """How many different sets of taints are tried, those of most nodes first."""
 MAX_LINES = 40
 """How many lines of the selection are tried one by one."""
-_OWN_TAINTS = "node.kubernetes.io/"
-"""Taints that Kubernetes sets itself: a node that is not ready or cordoned is mended, not tolerated."""
 
 
 class Tolerate(Relaxation):
@@ -41,7 +40,8 @@ def _taint_sets(nodes: NodeTable, pod: Pod) -> list[frozenset[Taint]]:
     for node in nodes.nodes:
         for_pod = (node.spec.taints or ()) if node is not None else ()
         hard = frozenset(t for t in for_pod if t.effect in HARD_EFFECTS and not pod.shape.tolerance.covers(t))
-        if hard and not any(taint.key.startswith(_OWN_TAINTS) for taint in hard):
+        # A node that is not ready or cordoned is mended, not tolerated.
+        if hard and not any(taint.key.startswith(STATE_TAINTS) for taint in hard):
             counts[hard] += 1
     return sorted(counts, key=lambda taints: (len(taints), -counts[taints], sorted(map(show_taint, taints))))[
         :MAX_TAINT_SETS

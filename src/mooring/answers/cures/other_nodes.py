@@ -6,15 +6,15 @@ import msgspec
 
 from mooring.answers.cures.cure import MORE_NODES, UNCORDON, Cure, Patient
 from mooring.answers.edits import Edit, PlacePod, PutObject
+from mooring.answers.new_nodes import STATE_TAINTS, equipment_of, equipped, node_like
+from mooring.answers.owners import is_daemon
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.model.devices import ResourceSlice
-from mooring.model.meta import KubeObject
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode
 
-HOSTNAME = "kubernetes.io/hostname"
-_OWN_TAINTS = "node.kubernetes.io/"
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 MAX_NODES = 40
 """How many nodes of each kind are tried."""
@@ -42,7 +42,7 @@ def by_mending(patient: Patient) -> Iterator[Cure]:
     tried = 0
     for node in patient.trials.cluster.nodes.nodes:
         own = [
-            taint.key for taint in _taints(node) if taint.key.startswith(_OWN_TAINTS) and taint.key != _UNSCHEDULABLE
+            taint.key for taint in _taints(node) if taint.key.startswith(STATE_TAINTS) and taint.key != _UNSCHEDULABLE
         ]
         if node is None or not own or tried >= MAX_NODES:
             continue
@@ -58,7 +58,7 @@ def _taints(node: Node | None) -> list[Taint]:
 
 
 def _mended(node: Node) -> Node:
-    taints = [taint for taint in _taints(node) if not taint.key.startswith(_OWN_TAINTS)]
+    taints = [taint for taint in _taints(node) if not taint.key.startswith(STATE_TAINTS)]
     return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints or None))
 
 
@@ -95,46 +95,18 @@ def _kind(node: Node) -> Hashable:
 def one_more_like(cluster: Cluster, model: Node) -> list[Edit]:
     """A new node with the amounts, labels and taints of another one, its devices and drivers, and its DaemonSet pods."""
     name = _free_name(cluster, model.name)
-    metadata = msgspec.structs.replace(
-        model.metadata,
-        name=name,
-        uid="",
-        labels={key: name if value == model.name else value for key, value in model.labels.items()},
-    )
-    status = msgspec.structs.replace(model.status, images=None)
-    node = msgspec.structs.replace(_mended(uncordoned(model)), metadata=metadata, status=status)
-    edits: list[Edit] = [PutObject(node)]
-    edits += [PutObject(item) for item in _equipment(cluster, model.name, name)]
+    objects = [*cluster.objects[CSINode].values(), *cluster.objects[ResourceSlice].values()]
+    edits: list[Edit] = [PutObject(node_like(model, name))]
+    edits += [PutObject(equipped(item, name)) for item in equipment_of(model.name, objects)]
     row = cluster.nodes.row_book[model.name]
-    edits += [PlacePod(_copy(pod, name)) for pod in cluster.nodes.pods_on[row] if is_of_daemon_set(pod)]
+    edits += [PlacePod(_copy(pod, name)) for pod in cluster.nodes.pods_on[row] if is_daemon(pod)]
     return edits
-
-
-def _equipment(cluster: Cluster, model: str, name: str) -> Iterator[KubeObject]:
-    """The CSI drivers and the devices of a node, as those of a node with another name."""
-    drivers = cluster.objects[CSINode].get(model)
-    if drivers is not None:
-        yield _renamed(drivers, name)
-    for item in cluster.objects[ResourceSlice].values():
-        if isinstance(item, ResourceSlice) and item.spec.node_name == model:
-            pool = msgspec.structs.replace(item.spec.pool, name=name)
-            spec = msgspec.structs.replace(item.spec, node_name=name, pool=pool)
-            yield _renamed(msgspec.structs.replace(item, spec=spec), f"{item.name}-{name}"[:253])
-
-
-def is_of_daemon_set(pod: Pod) -> bool:
-    owner = pod.controller()
-    return owner is not None and owner.kind == "DaemonSet"
 
 
 def _copy(pod: Pod, node: str) -> Pod:
     metadata = msgspec.structs.replace(pod.metadata, name=f"{pod.name}-{node}"[:253], uid="")
     spec = msgspec.structs.replace(pod.spec, node_name=node)
     return Pod(metadata=metadata, spec=spec, status=pod.status)
-
-
-def _renamed(item: KubeObject, name: str) -> KubeObject:
-    return msgspec.structs.replace(item, metadata=msgspec.structs.replace(item.metadata, name=name, uid=""))
 
 
 def _free_name(cluster: Cluster, stem: str) -> str:

@@ -18,10 +18,10 @@ from mooring.answers.cures.cure import (
     Cure,
     Patient,
 )
-from mooring.answers.cures.other_nodes import is_of_daemon_set
 from mooring.answers.cures.relaxation import with_spec
 from mooring.answers.edits import ChangePod, Edit, MovePod, RemovePod
 from mooring.answers.explain.reasons import reasons_of
+from mooring.answers.owners import is_daemon
 from mooring.framework.points import Nomination
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.search import budgets_of, split_by_budget
@@ -137,9 +137,7 @@ def _nearest_rows(patient: Patient) -> list[int]:
 
 def _movable(patient: Patient, row: int) -> list[Pod]:
     """Pods of a node, the smallest first among those that free enough, then the largest of the others."""
-    pods = [
-        pod for pod in patient.trials.cluster.nodes.pods_on[row] if not is_of_daemon_set(pod) and not pod.is_terminating
-    ]
+    pods = [pod for pod in patient.trials.cluster.nodes.pods_on[row] if not is_daemon(pod) and not pod.is_terminating]
     amounts, wants = patient.trials.cluster.nodes.amounts, patient.pod.shape.request
     free = {
         name: int(amounts.allocatable[p][row] - amounts.requested[p][row])

@@ -6,10 +6,9 @@ import msgspec
 
 from mooring.answers.cures.cure import GIVE_UP_ALL, LOWER_REQUEST, Patient
 from mooring.answers.cures.relaxation import PodChange, Relaxation, with_spec
-from mooring.answers.explain.obstacles import show_amount
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Container, ResourceRequirements
-from mooring.model.quantity import parse_or
+from mooring.model.quantity import parse_or, show_amount
 from mooring.model.requests import to_units
 
 _MEBI = 1 << 20

@@ -11,6 +11,7 @@ from mooring.answers.explain.explanation import PastEvent, PodExplanation, Score
 from mooring.answers.explain.obstacles import with_obstacles
 from mooring.answers.explain.reasons import Reason, reasons_of
 from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.owners import pods_of_workload, workload_kind
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
@@ -30,6 +31,19 @@ def explain(
     `pod` is `name` or `namespace/name`. Raises NoSuchPod, ConfigError, InputError.
     """
     return explain_pod(Counterfactual(loaded), loaded.pod(pod, namespace), cures=cures, decisions=decisions)
+
+
+def explain_named(
+    loaded: LoadedCluster, name: str, namespace: str = "", *, cures: bool = True, decisions: int = DECISIONS
+) -> PodExplanation | WorkloadExplanation:
+    """The same for a pod or a workload: `cart-0`, `shop/cart-0`, `deployment/cart`, `deployment/shop/cart`."""
+    kind, _, rest = name.partition("/")
+    workload = workload_kind(kind) if rest else None
+    if workload is None:
+        return explain(loaded, name, namespace, cures=cures, decisions=decisions)
+    inner, _, own = rest.rpartition("/")
+    pods = pods_of_workload(loaded, workload, own, inner or namespace)
+    return explain_workload(loaded, pods, f"{workload} {rest}", cures=cures, decisions=decisions)
 
 
 def explain_workload(

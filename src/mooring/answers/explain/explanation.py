@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.cures.cure import Cure
-from mooring.answers.explain.obstacles import show_amount
 from mooring.answers.explain.reasons import Reason
+from mooring.model.quantity import show_amount
 from mooring.sim.simulated_cluster import count
 
 
@@ -58,6 +58,11 @@ class PodExplanation(ClusterAnswer):
     """Whether the search for cures ended before it had tried everything."""
     others: Sequence[str] = ()
     weights: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the pod has a node, or would get one."""
+        return bool(self.node)
 
     # ---- as text
 
@@ -172,6 +177,11 @@ class WorkloadExplanation(ClusterAnswer):
     """(pod, node)."""
     pending: Sequence[PodExplanation] = ()
     """One explanation for each group of pods that are pending for the same reason."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no pod is pending."""
+        return not self.pending
 
     def summary(self) -> list[str]:
         waiting = sum(1 + len(each.others) for each in self.pending)

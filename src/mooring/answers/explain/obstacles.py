@@ -14,7 +14,6 @@ from mooring.model.affinity import AffinityTerm
 from mooring.model.node import HARD_EFFECTS, Taint
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint
-from mooring.model.quantity import show_bytes, show_cpu
 from mooring.model.selectors import SelectorError, compile_node_term, compile_selector
 
 SHOWN = 5
@@ -28,15 +27,6 @@ def with_obstacles(reason: Reason, pod: Pod, cluster: Cluster) -> Reason:
         return replace(reason, amounts=missing_amounts(reason, pod, cluster), details=_full_nodes(reason, cluster))
     look = _OBSTACLES.get(reason.plugin)
     return reason if look is None else replace(reason, details=tuple(look(pod, cluster, reason.rows)))
-
-
-def show_amount(resource: str, amount: int) -> str:
-    """An amount of the node table as people write it."""
-    if resource == "cpu":
-        return show_cpu(amount)
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return show_bytes(amount)
-    return str(amount)
 
 
 # ---- resources

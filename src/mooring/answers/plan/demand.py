@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.plan.offers import HOSTNAME
 from mooring.answers.plan.spreading import NO_DOMAIN, SpreadLimit, most_on_a_node, spread_limit
 from mooring.answers.plan.trials import TrialCluster
+from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
 from mooring.framework.feasible import NARROWED_OUT, PASSED

@@ -15,7 +15,7 @@ A list, or the same under `offers:`. Each entry has a template of its nodes, or 
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
@@ -23,13 +23,13 @@ from typing import Any
 import msgspec
 
 from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
+from mooring.answers.new_nodes import equipment_of, equipped, node_like
 from mooring.controllers.nodes.devices import DEVICES, slices_of
 from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.decode import decode_as
 from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject, Wire
-from mooring.model.node import Node, NodeSpec, NodeStatus
-from mooring.model.storage import CSINode
+from mooring.model.node import Node
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
 from mooring.model.validation.validate import validate
 from mooring.sim.input_errors import InputError
@@ -43,9 +43,6 @@ MAX_BYTES = 4 << 20
 MAX_OFFERS = 500
 MAX_LIMIT = 100_000
 """How many nodes of one offer a plan may have."""
-HOSTNAME = "kubernetes.io/hostname"
-_STATES = "node.kubernetes.io/"
-"""Taints with this prefix tell the state of one node: cordoned, not ready, short of memory. A new node has none."""
 _FORM = "a list of offers, or one under `offers:`"
 
 Offered = Source | Written | Sequence[Written]
@@ -68,43 +65,10 @@ class NodeOffer:
 
     def node(self, name: str) -> list[KubeObject]:
         """A new node of this name, and what comes with it."""
-        node = _node_like(self.template, name)
+        node = node_like(self.template, name)
         written = msgspec.to_builtins(node) if DEVICES in (node.metadata.annotations or {}) else None
         slices = [msgspec.convert(each, ResourceSlice) for each in slices_of(written)] if written is not None else []
-        return [node, *slices, *(_equipped(item, name) for item in self.equipment)]
-
-
-def _node_like(template: Node, name: str) -> Node:
-    """A new node: labels, taints and amounts of the template, but not what tells the state of that one node."""
-    taints = [taint for taint in template.taints if not taint.key.startswith(_STATES)]
-    metadata = msgspec.structs.replace(
-        template.metadata,
-        name=name,
-        uid=f"node-{name}",
-        resource_version=None,
-        labels={**template.labels, HOSTNAME: name},
-        creation_timestamp=None,
-        owner_references=None,
-    )
-    status = NodeStatus(
-        allocatable=template.status.allocatable,
-        capacity=template.status.capacity,
-        declared_features=template.status.declared_features,
-    )
-    return Node(metadata=metadata, spec=NodeSpec(taints=taints or None), status=status)
-
-
-def _equipped(item: KubeObject, name: str) -> KubeObject:
-    """A CSINode or ResourceSlice of a copied node, for a node with this name."""
-    own = name
-    if isinstance(item, ResourceSlice):
-        own = f"{item.name}-{name}"
-        pool = msgspec.structs.replace(item.spec.pool, name=f"{item.spec.pool.name}-{name}")
-        spec = msgspec.structs.replace(item.spec, node_name=name, pool=pool)
-        item = msgspec.structs.replace(item, spec=spec)
-    metadata = msgspec.structs.replace(item.metadata, name=own, uid="", owner_references=None)
-    renamed: KubeObject = msgspec.structs.replace(item, metadata=metadata)
-    return renamed
+        return [node, *slices, *(equipped(item, name) for item in self.equipment)]
 
 
 # ---- reading
@@ -198,7 +162,7 @@ class _OfferReader:
         if len(self.problems) > before or template is None or entry.price is None:
             return None
         limit = MAX_LIMIT if entry.limit is None else entry.limit
-        equipment = [*self._equipment(entry.like)] if entry.like else []
+        equipment = [*equipment_of(entry.like, self._objects)] if entry.like else []
         return NodeOffer(entry.name, entry.price, limit, template, entry.like, equipment)
 
     def _check(self, entry: OfferEntry, path: str) -> Problems:
@@ -243,13 +207,6 @@ class _OfferReader:
             for problem in problems
         ]
         return node
-
-    def _equipment(self, name: str) -> Iterator[KubeObject]:
-        for item in self._objects:
-            if (isinstance(item, CSINode) and item.name == name) or (
-                isinstance(item, ResourceSlice) and item.spec.node_name == name
-            ):
-                yield item
 
 
 def _check_amounts(node: Node) -> Problems:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.owners import is_daemon
 from mooring.answers.plan.judge import objects_of, patient, pending_in
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.draining import cordon, drain, remove_nodes
 from mooring.answers.what_if.moments import why_pending
 from mooring.answers.what_if.replacements import replacement
-from mooring.answers.what_if.workload_book import is_daemon, is_static
+from mooring.answers.what_if.workload_book import is_static
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.node import Node

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mooring.answers.plan.offers import HOSTNAME
+from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.framework.attempt import Attempt
 from mooring.model.pod import Pod
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread

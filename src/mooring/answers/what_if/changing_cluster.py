@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.owners import is_daemon
 from mooring.answers.what_if.budget_counts import BudgetCounts
 from mooring.answers.what_if.replacements import claims_with, replacement, volume_claims_of
-from mooring.answers.what_if.workload_book import WorkloadBook, is_daemon, is_static
+from mooring.answers.what_if.workload_book import WorkloadBook, is_static
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import in_seconds
 from mooring.model.devices import ResourceClaimTemplate

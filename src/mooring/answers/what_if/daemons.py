@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from mooring.answers.owners import is_daemon
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.replacements import replacement
-from mooring.answers.what_if.workload_book import DAEMON_SET, WorkloadName, is_daemon
+from mooring.answers.what_if.workload_book import DAEMON_SET, WorkloadName
 from mooring.controllers.workloads.daemon_sets import Eligibility, NodeVerdict, node_of
 from mooring.model.meta import Requirement
 from mooring.model.node import Node

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mooring.answers.owners import is_daemon
 from mooring.answers.what_if.budget_counts import is_healthy
 from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster
-from mooring.answers.what_if.workload_book import is_daemon, is_static
+from mooring.answers.what_if.workload_book import is_static
 from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE
 from mooring.controllers.nodes.taint_eviction import tolerated_s
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, Node, Taint

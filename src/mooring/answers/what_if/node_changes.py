@@ -7,22 +7,18 @@ from typing import Any
 import msgspec
 
 from mooring.answers.loaded_cluster import read_objects
+from mooring.answers.new_nodes import equipment_of, equipped, node_like
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.daemons import copy_daemons, sync_daemons
 from mooring.answers.what_if.draining import evict_intolerant
 from mooring.answers.what_if.targets import is_selector, nodes_of, reject, whole
-from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject
-from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Node, NodeSpec, NodeStatus, Taint
-from mooring.model.storage import CSINode
+from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Node, Taint
 from mooring.model.validation.field_rules import label_key, label_value
 from mooring.model.validation.problem import show
 from mooring.sim.input_errors import InputError
 from mooring.sim.simulated_cluster import alike
 
-HOSTNAME = "kubernetes.io/hostname"
-_STATES = "node.kubernetes.io/"
-"""Taints with this prefix tell the state of one node: cordoned, not ready, short of memory. A new node has none."""
 _EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 _TAINT_FORM = "NODE|SELECTOR=key[=value]:Effect, with a - at the end to remove it"
 _LABEL_FORM = "NODE|SELECTOR=key=value, or NODE|SELECTOR=key- to remove it"
@@ -42,7 +38,7 @@ def add_nodes(cluster: ChangingCluster, value: str | tuple[int, str | Mapping[st
     else:
         node = _template(cluster, template)
         names = _free_names(cluster, node.name, count)
-        copied = [_node_like(node, name) for name in names]
+        copied = [node_like(node, name) for name in names]
     for item in copied:
         cluster.driver.create(item)
     sync_daemons(cluster, names)
@@ -84,48 +80,12 @@ def _free_names(cluster: ChangingCluster, stem: str, count: int) -> list[str]:
     return names
 
 
-def _node_like(template: Node, name: str) -> Node:
-    """A new node: labels, taints and allocatable of the template, but not what tells the state of that one node."""
-    taints = [taint for taint in template.taints if not taint.key.startswith(_STATES)]
-    metadata = msgspec.structs.replace(
-        template.metadata,
-        name=name,
-        uid=f"node-{name}",
-        labels={**template.labels, HOSTNAME: name},
-        creation_timestamp=None,
-        owner_references=None,
-    )
-    status = NodeStatus(
-        allocatable=template.status.allocatable,
-        capacity=template.status.capacity,
-        declared_features=template.status.declared_features,
-    )
-    return Node(metadata=metadata, spec=NodeSpec(taints=taints or None), status=status)
-
-
 def _copied(cluster: ChangingCluster, template: Node, names: Sequence[str]) -> Iterator[KubeObject]:
     """New nodes like one of the cluster, with its devices and its limits of volumes."""
-    drivers = cluster.find("CSINode", template.name)
-    slices = [
-        item
-        for item in cluster.driver.objects.values()
-        if isinstance(item, ResourceSlice) and item.spec.node_name == template.name
-    ]
+    equipment = [*equipment_of(template.name, cluster.driver.objects.values())]
     for name in names:
-        yield _node_like(template, name)
-        if isinstance(drivers, CSINode):
-            yield _renamed(drivers, name)
-        for held in slices:
-            pool = msgspec.structs.replace(held.spec.pool, name=f"{held.spec.pool.name}-{name}")
-            spec = msgspec.structs.replace(held.spec, node_name=name, pool=pool)
-            yield _renamed(msgspec.structs.replace(held, spec=spec), f"{held.name}-{name}")
-
-
-def _renamed(item: KubeObject, name: str) -> KubeObject:
-    renamed: KubeObject = msgspec.structs.replace(
-        item, metadata=msgspec.structs.replace(item.metadata, name=name, uid="", owner_references=None)
-    )
-    return renamed
+        yield node_like(template, name)
+        yield from (equipped(item, name) for item in equipment)
 
 
 # ---- taints and labels

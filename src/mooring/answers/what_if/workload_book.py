@@ -103,11 +103,6 @@ def _key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def is_daemon(pod: Pod) -> bool:
-    controller = pod.controller()
-    return controller is not None and controller.kind == DAEMON_SET
-
-
 def is_static(pod: Pod) -> bool:
     """Whether the pod is the mirror of a static pod."""
     controller = pod.controller()

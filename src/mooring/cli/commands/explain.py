@@ -3,9 +3,7 @@
 import click
 
 from mooring.answers.cures.search import DECISIONS
-from mooring.answers.explain.explain import explain as explain_one
-from mooring.answers.explain.explain import explain_workload
-from mooring.answers.owners import pods_of_workload, workload_kind
+from mooring.answers.explain.explain import explain_named
 from mooring.answers.settled import settled
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 
@@ -56,20 +54,11 @@ def explain(
     pending pod: the nodes by reason with amounts, taints and rules; what the pod waits for; and changes that would place
     it, each tried by a real decision.
     """
-    kind, _, rest = name.partition("/")
-    workload = workload_kind(kind) if rest else None
     loaded = source.load()
     with own_output():
         if settle:
             loaded = settled(loaded)
-        if workload is not None:
-            inner, _, own = rest.rpartition("/")
-            pods = pods_of_workload(loaded, workload, own, inner or namespace)
-            several = explain_workload(loaded, pods, f"{workload} {rest}", cures=not no_cures, decisions=decisions)
-            is_placed = not several.pending
-        else:
-            one = explain_one(loaded, name, namespace, cures=not no_cures, decisions=decisions)
-            is_placed = bool(one.node)
-    print_answer(several if workload is not None else one, output)
-    if not is_placed:
+        answer = explain_named(loaded, name, namespace, cures=not no_cures, decisions=decisions)
+    print_answer(answer, output)
+    if not answer.is_settled:
         click.get_current_context().exit(1)
