@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("framework", "controllers"),
     ("queue",),
     ("scheduler", "plugins"),
+    ("recording",),
     ("live",),
     ("embedded",),
     ("sim",),

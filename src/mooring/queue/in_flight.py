@@ -46,6 +46,10 @@ class InFlight:
         """The entry of a pod in flight."""
         return self._entries.get(uid)
 
+    def entries(self) -> list[QueuedPod]:
+        """The entries of the pods in flight, oldest start first."""
+        return [self._entries[uid] for uid in self.starts]
+
     def start(self, entry: QueuedPod) -> bool:
         """An attempt begins. False: one is under way already, and nothing changed."""
         if entry.uid in self.starts:

@@ -30,6 +30,10 @@ class Nominations:
         """The node that a pod is nominated to; None: to none."""
         return self._node_of.get(uid)
 
+    def promised(self) -> dict[str, str]:
+        """All nominations: uid -> node."""
+        return dict(self._node_of)
+
     def add(self, pod: Pod, node_name: str | None = None) -> None:
         """Nominate a pod to a node; None: to the one that its status names, if any. It loses what it had before.
 

@@ -343,6 +343,31 @@ class SchedulingQueue:
             self._in_flight.finish(uid)
         self.closed = True
 
+    # ---- The same pods in another queue
+
+    def places(self) -> dict[str, list[QueuedPod]]:
+        """All entries by where they are, in the order in which `take_over` must get them."""
+        places = self._places
+        return {
+            "active": list(places.active),
+            "backoff": [*places.backoff.rejected, *places.backoff.errors],
+            "unschedulable": list(places.unschedulable),
+            "in flight": self._in_flight.entries(),
+        }
+
+    def take_over(self, entries: Mapping[str, Iterable[QueuedPod]], attempts: int) -> None:
+        """Put the entries of another queue where they were. This queue must be empty; no gate is asked again."""
+        self.attempts = attempts
+        for entry in entries["active"]:
+            self._places.active.push(entry)
+        for entry in entries["backoff"]:
+            self._places.backoff.push(entry)
+        for entry in entries["unschedulable"]:
+            entry.gating_events = self._hints.events_of(entry.gating_plugin) if entry.gating_plugin else ()
+            self._places.unschedulable.put(entry)
+        for entry in entries["in flight"]:
+            self._in_flight.start(entry)
+
     # ---- What can be seen from outside
 
     def where(self, key: str) -> Place | None:

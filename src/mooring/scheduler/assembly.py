@@ -5,6 +5,7 @@ This is the only module that knows both the in-tree plugins and the scheduler: e
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.feature_gates import with_defaults
@@ -22,6 +23,7 @@ from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.extenders.interest import in_asking_order
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.outbox import Outbox
+from mooring.scheduler.recorded_scheduler import RecordedScheduler, Recorder, StepClock
 from mooring.scheduler.scheduler import Scheduler
 
 
@@ -62,18 +64,22 @@ def build_scheduler(
     max_unschedulable_s: float = 300,
     gates: Mapping[str, bool] | None = None,
     kept: KeptAnswers | None = None,
+    recorder: Recorder | None = None,
 ) -> Scheduler:
     """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one.
 
     `max_unschedulable_s` is upstream's --pod-max-in-unschedulable-pods-duration (300 s). `kept` has its own limit in bytes.
-    The outbox exists before the plugins, because plugins get services that write to it.
+    The outbox exists before the plugins, because plugins get services that write to it. `recorder` is shown every step.
     """
+    step_clock = StepClock(clock)
+    clock = clock if recorder is None else step_clock
     outbox, cluster = Outbox(), Cluster(schedules_groups=with_defaults(gates)["GenericWorkload"])
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
     # The options of a driver say nothing about extenders: these come from the configuration alone.
     options = replace(options or DecideOptions(), extenders=in_asking_order(config.extenders))
     runners = build_runners(config, registry, services, gates, observer, kept)
-    return Scheduler(
+    build = Scheduler if recorder is None else partial(RecordedScheduler, recorder=recorder, step_clock=step_clock)
+    return build(
         clock,
         runners,
         services,

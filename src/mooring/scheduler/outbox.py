@@ -21,15 +21,16 @@ class Outbox:
     it."""
     on_answer: dict[int, OnAnswer] = field(default_factory=dict)
     """Token of a write -> what is called with its answer."""
-    _last_token: int = 0
+    last_token: int = 0
+    """The last one that was given out."""
 
     def append(self, intent: Intent) -> None:
         self.intents.append(intent)
 
     def next_token(self) -> int:
         """A number that was not used before; 0 is never one, so it can mean none."""
-        self._last_token += 1
-        return self._last_token
+        self.last_token += 1
+        return self.last_token
 
     def want(self, intent: Intent) -> None:
         """A plugin wants something done. It gets the answer only if it named a callback (`Write.late`)."""

@@ -45,7 +45,7 @@ class PreBindRuns:
     """Token of a write -> id of the pod whose run waits for it, and what is written."""
     _watchers: dict[ObjectRef, dict[str, None]] = field(default_factory=dict)
     """Object -> ids of the pods whose run waits for it to change, in order of arrival."""
-    _looked_ns: int = 0
+    looked_ns: int = 0
     """When all runs that pause were last due. Runs look once a second even without a change, as upstream polls."""
 
     def begin(self, run: PreBindRun) -> None:
@@ -95,9 +95,9 @@ class PreBindRuns:
         """The runs whose pause is over; once a second all that pause."""
         if not self.by_pod:
             return []
-        is_due = now_ns - self._looked_ns >= NS_PER_S
+        is_due = now_ns - self.looked_ns >= NS_PER_S
         if is_due:
-            self._looked_ns = now_ns
+            self.looked_ns = now_ns
         return [run for run in self.by_pod.values() if _is_over(run.pause, now_ns, is_due)]
 
     def next_deadline_ns(self) -> int | None:

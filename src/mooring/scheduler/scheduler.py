@@ -112,6 +112,9 @@ class Scheduler:
         While an attempt waits for extenders it must see the cluster as it was when it began. So until it is over, all inputs
         but the replies to its own calls wait, in order.
         """
+        self._take_in(input)
+
+    def _take_in(self, input: Input) -> None:
         core = self.core
         suspension = core.extender_calls.suspension
         if suspension is None:
@@ -136,10 +139,10 @@ class Scheduler:
         """Take in the inputs that were held, in order. Inputs start no attempts, so nothing is suspended meanwhile."""
         for input in suspension.held:
             try:
-                self.handle(input)
+                self._take_in(input)
             except Exception as fault:  # one input that fails must not stop those behind it
                 self.core.report("an input that had to wait for an extender could not be taken in", fault)
-        self.release_waiting()
+        self._release_waiting()
 
     # ---- attempts and what they lead to
 
@@ -152,7 +155,7 @@ class Scheduler:
         if core.outbox.activations:
             self._activate()
         if core.services.waiting.by_id:
-            self.release_waiting()
+            self._release_waiting()
         return pod
 
     def _activate(self) -> None:
@@ -163,6 +166,9 @@ class Scheduler:
     def release_waiting(self) -> None:
         """Continue the bindings whose wait on Permit has ended. Releasing one may release others (a gang), hence the
         loop."""
+        self._release_waiting()
+
+    def _release_waiting(self) -> None:
         waiting_pods = self.core.services.waiting
         while self.core.extender_calls.suspension is None and (released := waiting_pods.take_released()):
             for waiting in released:

@@ -27,6 +27,7 @@ from mooring.scheduler.decide import DecideOptions, by_seed, deciding, lowest_na
 from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.recorded_scheduler import Recorder
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.input_errors import InputError, NoSuchPod
@@ -38,6 +39,10 @@ _COMPARED_LETTERS = 253 + 64
 """The longest key of a pod: name and namespace with a slash."""
 NOTES = 5
 """How many faults a report lists one by one."""
+
+
+RecordTo = Callable[[KubeSchedulerConfiguration, int, int | None], Recorder]
+"""(configuration, time of the beginning, seed) -> a recorder."""
 
 
 class SimulatedCluster:
@@ -55,8 +60,12 @@ class SimulatedCluster:
         records: bool = True,
         gates: Mapping[str, bool] | None = None,
         seed: int | None = None,
+        record_to: RecordTo | None = None,
     ) -> None:
-        """Of nodes with the same score the one with the lowest name is taken; with a `seed` any of them, as it says."""
+        """Of nodes with the same score the one with the lowest name is taken; with a `seed` any of them, as it says.
+
+        `record_to` makes a recorder, which is shown every step of the scheduler.
+        """
         self.clock = VirtualClock(START_NS)
         self.stories = Stories(self.clock, only="")
         """Collects for no pod until `stories.only` names one."""
@@ -66,7 +75,14 @@ class SimulatedCluster:
         options = DecideOptions(lowest_name if seed is None else by_seed, record=records)
         self._seed = 0 if seed is None else mix(seed)
         self.scheduler = build_scheduler(
-            offline, self.clock, registry, options, self.stories.tell, self._report, gates=gates
+            offline,
+            self.clock,
+            registry,
+            options,
+            self.stories.tell,
+            self._report,
+            gates=gates,
+            recorder=None if record_to is None else record_to(offline, self.clock.now_ns(), seed),
         )
         self.driver = Driver(self.clock, self.scheduler, with_versions=True)
         self.pending = [item for item in objects if _is_pending(item)]

@@ -8,30 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import BY_STRUCT, KINDS, WORKLOADS
 from mooring.model.meta import KubeObject
-from mooring.model.storage import CLASS_ANNOTATION
-from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from mooring.model.workloads import Workload
-from mooring.plugins.devices.claims import MARK as EXTENDED_CLAIM
-from mooring.rules.persistent_volumes import DEFAULT_CLASS
-from mooring.rules.pod_claims import POD_CLAIM_NAME
+from mooring.recording.concealed import KEPT_ANNOTATIONS, OWN_ANNOTATIONS
 from mooring.sim.reading.dump_header import DumpHeader, header_object
 from mooring.sim.reading.manifests import Manifests
 from mooring.sim.reading.pod_events import API_VERSION as EVENT_VERSION
 from mooring.sim.reading.pod_events import KIND as EVENT
-
-KEPT_ANNOTATIONS = frozenset(
-    (
-        *(CLASS_ANNOTATION, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, DEFAULT_CLASS),
-        *(MIGRATED_PLUGINS, POD_CLAIM_NAME, EXTENDED_CLAIM),
-    )
-)
-"""The annotations that decisions read."""
-OWN_ANNOTATIONS = "mooring.dev/"
-"""The prefix of annotations that simulated nodes and pods read."""
 
 
 def dumped_objects(manifests: Manifests, settings: JsonObject | None = None) -> Iterator[JsonObject]:

@@ -153,6 +153,10 @@ class ClaimLedger:
 
     # ---- allocations on their way
 
+    def is_settled(self) -> bool:
+        """Whether all is as the watch shows it: no allocation or release is on its way, and no answer is awaited."""
+        return not (self._written or self._pending or self._doubts or self._leaving)
+
     def pending(self, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim with the allocation that it is about to get; None: it is not being allocated."""
         return self._pending.get(claim_id(claim))

@@ -111,6 +111,10 @@ class StorageView:
         self._assumed_claims.restore(key)
         self.version += 1
 
+    def is_settled(self) -> bool:
+        """Whether nothing is assumed: all is as the watch shows it."""
+        return not self._assumed_volumes.keys() and not self._assumed_claims.keys()
+
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         faults = []

@@ -67,6 +67,25 @@ class Images:
         """Whether the row has images and would see other counts if it changed now."""
         return row in self._names and self._captured.get(row) != self._epoch
 
+    def lagging(self) -> dict[int, dict[str, int]]:
+        """Row -> what it sees, where that is not how it is."""
+        return {row: dict(self._seen.get(row, {})) for row in self._names if self.lags(row)}
+
+    def lag(self, seen: Mapping[int, Mapping[str, int]]) -> None:
+        """Let rows see what they saw in another table (`lagging`)."""
+        for row, counts in seen.items():
+            self._captured[row] = -1
+            self._see(row, dict(counts))
+
+    def sizes(self) -> dict[str, int]:
+        return {name: image.size_bytes for name, image in self._images.items()}
+
+    def put_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Sizes as another table knows them: they depend on which node was first."""
+        for name, size_bytes in sizes.items():
+            if name in self._images:
+                self._images[name].size_bytes = size_bytes
+
     def size_bytes(self, name: str) -> int:
         """0 for an image that no node has."""
         image = self._images.get(name)

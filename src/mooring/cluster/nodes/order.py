@@ -43,6 +43,10 @@ class NodeOrder:
             self._leave(name)
             self._enter(name, zone)
 
+    def by_zone(self) -> list[str]:
+        """All nodes, zone by zone, zones and nodes in order of arrival: entering them so makes the same order."""
+        return [name for names in self._zones.values() for name in names]
+
     def name_rank(self, row_book: Mapping[str, int], capacity: int) -> NDArray[np.int64]:
         """For each row the position of its node among all node names, sorted."""
         if self._rank is None or len(self._rank) != capacity:

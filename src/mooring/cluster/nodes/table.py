@@ -8,7 +8,7 @@ A change is all or nothing. What depends on the object alone is worked out befor
 all the same, which is a bug, the counts are made anew from the pods that are there, and the error is raised.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,6 +227,27 @@ class NodeTable:
     def pods(self) -> list[Pod]:
         """All pods on nodes, row by row."""
         return [pod for pods in self.pods_on for pod in pods]
+
+    # ---- the same rows in another table
+
+    def free_rows(self) -> list[int]:
+        """Rows that were given up, in the order in which they were; the last one is used next."""
+        return list(self._free)
+
+    def unsettled_rows(self) -> list[int]:
+        """Rows that changed since the last attempt began."""
+        return sorted(self._rows(self._unsettled.peek()))
+
+    def lay_out(self, names: Sequence[str], free: Sequence[int]) -> None:
+        """Give a table that is empty the rows of another one, before nodes and pods come: decisions depend on their
+        order where nodes are equally good."""
+        assert self.height == 0, "rows are laid out once"
+        for name in names:
+            row = self._take_row(name)
+            if not name:
+                del self.row_book[name]
+            assert self.names[row] == name
+        self._free = list(free)
 
     # ---- columns
 

@@ -1,0 +1,52 @@
+"""Objects as they may be written to a recording: annotations that no decision reads are replaced by digests.
+
+Annotations are free text, and people put secrets into them. That one changed may wake pods, so a digest takes its place;
+it is keyed with a random number that is written nowhere. Other parts that hold secrets (environment, commands) are not
+decoded at all.
+"""
+
+import hashlib
+import secrets
+from typing import TypeVar
+
+import msgspec
+
+from mooring.model.csi_migration import MIGRATED_PLUGINS
+from mooring.model.meta import KubeObject
+from mooring.model.storage import CLASS_ANNOTATION
+from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from mooring.plugins.devices.claims import MARK as EXTENDED_CLAIM
+from mooring.rules.persistent_volumes import DEFAULT_CLASS
+from mooring.rules.pod_claims import POD_CLAIM_NAME
+
+KEPT_ANNOTATIONS = frozenset(
+    (
+        *(CLASS_ANNOTATION, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, DEFAULT_CLASS),
+        *(MIGRATED_PLUGINS, POD_CLAIM_NAME, EXTENDED_CLAIM),
+    )
+)
+"""The annotations that decisions read."""
+OWN_ANNOTATIONS = "mooring.dev/"
+"""The prefix of annotations that simulated nodes and pods read."""
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class Concealer:
+    """Replaces all annotations that nothing reads."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(16)
+
+    def __call__(self, item: T) -> T:
+        annotations = item.metadata.annotations
+        if not annotations:
+            return item
+        shown = {
+            name: text
+            if name in KEPT_ANNOTATIONS or name.startswith(OWN_ANNOTATIONS)
+            else hashlib.blake2s(text.encode("utf-8", "replace"), key=self._key, digest_size=6).hexdigest()
+            for name, text in annotations.items()
+        }
+        metadata = msgspec.structs.replace(item.metadata, annotations=shown)
+        return msgspec.structs.replace(item, metadata=metadata)

@@ -1,0 +1,73 @@
+"""What changed between two forms of an object, field by field, and the object with these changes.
+
+Most updates change a few fields of a status: a heartbeat of a node, the node name of a pod. So only these are written.
+"""
+
+from functools import cache
+from typing import Any, get_type_hints
+
+import msgspec
+
+from mooring.model.meta import KubeObject
+
+Changes = dict[str, Any]
+"""By field of the object: a value, or for a part that both forms have (metadata, spec, status) the values of its fields.
+Names are those of JSON."""
+
+
+def changes_between(old: KubeObject, new: KubeObject) -> Changes:
+    """What must be set in `old` to make it `new`."""
+    changes: Changes = {}
+    for name, written in _names(type(new)):
+        before, after = getattr(old, name), getattr(new, name)
+        if before is after or before == after:
+            continue
+        if isinstance(after, msgspec.Struct) and type(before) is type(after):
+            changes[written] = {
+                inner_written: getattr(after, inner)
+                for inner, inner_written in _names(type(after))
+                if getattr(before, inner) != getattr(after, inner)
+            }
+        else:
+            changes[written] = [after]
+    return changes
+
+
+def with_changes(old: KubeObject, changes: dict[str, msgspec.Raw]) -> KubeObject:
+    """The object after the changes, which are JSON by field. A list of one item is a whole value."""
+    values: dict[str, Any] = {}
+    for name, written in _names(type(old)):
+        if written in changes:
+            values[name] = _changed(type(old), name, getattr(old, name), changes[written])
+    new: KubeObject = msgspec.structs.replace(old, **values)
+    return new
+
+
+def _changed(struct: type[KubeObject], name: str, before: Any, written: msgspec.Raw) -> Any:
+    """One field after its change."""
+    if bytes(written).startswith(b"["):
+        return _decoder(struct, name).decode(written)[0]
+    inner = _RAW_FIELDS.decode(written)
+    part: type[msgspec.Struct] = type(before)
+    values = {
+        field: _decoder(part, field).decode(b"[" + bytes(inner[encoded]) + b"]")[0]
+        for field, encoded in _names(part)
+        if encoded in inner
+    }
+    return msgspec.structs.replace(before, **values)
+
+
+_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@cache
+def _names(struct: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    """The fields of a struct: their names in Python and in JSON."""
+    return tuple(zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True))
+
+
+@cache
+def _decoder(struct: type[msgspec.Struct], name: str) -> Any:
+    """Reads a list with one value of the field."""
+    kind = get_type_hints(struct)[name]
+    return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]

@@ -1,0 +1,205 @@
+"""Reads recordings: which runs a directory holds, what each can be replayed from, and its steps one by one."""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.framework.intents import CallFault, WriteFault
+from mooring.model.kinds import KINDS
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.recording import steps
+from mooring.recording.object_changes import with_changes
+from mooring.recording.run_files import segments_in
+from mooring.recording.segment_file import SUFFIX, RecordingError, SegmentHeader, SegmentReader
+from mooring.recording.steps import Outcome
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    CallAnswered,
+    EvictionAnswered,
+    HalfMinutePassed,
+    Input,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    TimePassed,
+    WriteAnswered,
+)
+from mooring.scheduler.saved_state import SavedState
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """A step as it was recorded."""
+
+    code: int
+    now_ns: int
+    input: Input | None
+    """None: an attempt, or the end of waits on Permit."""
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(slots=True)
+class RecordedRun:
+    """The segments of one process, in order, and what is wrong with them."""
+
+    name: str
+    segments: list[SegmentReader] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def header(self) -> SegmentHeader:
+        return self.segments[0].header
+
+
+def runs_in(directory: Path) -> list[RecordedRun]:
+    """All runs in a directory of recordings, or the one run that the path is. Raises RecordingError if there is none."""
+    if not directory.is_dir():
+        raise RecordingError(f"{directory}: there is no such directory")
+    own = sorted(path for path in directory.glob(f"*{SUFFIX}") if path.stem.isdigit())
+    runs = [
+        _run(Path(folder), list(paths)) for folder, paths in groupby(own or segments_in(directory), lambda p: p.parent)
+    ]
+    if not runs:
+        raise RecordingError(f"{directory}: there is no recording in this directory")
+    return runs
+
+
+def _run(folder: Path, paths: list[Path]) -> RecordedRun:
+    run = RecordedRun(folder.name)
+    for path in paths:
+        try:
+            run.segments.append(SegmentReader(path))
+        except (RecordingError, OSError) as fault:
+            run.problems.append(str(fault))
+    return run
+
+
+# ---- steps
+
+
+class StepReader:
+    """Turns the lines of a segment into steps. It knows the objects, because updates hold only what changed."""
+
+    def __init__(self, started_ns: int) -> None:
+        self.now_ns = started_ns
+        self.objects: dict[tuple[str, str], KubeObject] = {}
+        """(kind, key) -> the object as it was seen last."""
+
+    def know(self, state: SavedState) -> None:
+        """Take over the objects of a state that steps follow."""
+        self.objects = {("Node", node.key): node for node in state.nodes}
+        for kind, written in state.objects.items():
+            for item in written:
+                known = _item(kind, item)
+                self.objects[kind, known.key] = known
+        for number in state.known:
+            self.objects["Pod", state.pods[number].key] = state.pods[number]
+
+    def steps(self, block: bytes) -> Iterator[RecordedStep]:
+        """The steps of a block. Raises RecordingError at a line that cannot be read."""
+        for line in block.split(b"\n"):
+            try:
+                yield self._step(line)
+            except (msgspec.MsgspecError, KeyError, IndexError, ValueError) as fault:
+                raise RecordingError(
+                    f"a step cannot be read ({fault}): {line[:80].decode(errors='replace')}"
+                ) from fault
+
+    def _step(self, line: bytes) -> RecordedStep:
+        code, passed_ns, outcomes, *about = _LINE.decode(line)
+        self.now_ns += _INT.decode(passed_ns)
+        number = _INT.decode(code)
+        input = None if number in (steps.ATTEMPT, steps.RELEASE) else _READ[number](self, about)
+        return RecordedStep(number, self.now_ns, input, tuple(_OUTCOMES.decode(outcomes)))
+
+    # ---- one for each kind of step
+
+    def _added(self, about: list[msgspec.Raw]) -> Input:
+        kind = _TEXT.decode(about[0])
+        item = _item(kind, about[1])
+        self.objects[kind, item.key] = item
+        return ObjectAdded(item)
+
+    def _updated(self, about: list[msgspec.Raw]) -> Input:
+        kind, key = _TEXT.decode(about[0]), _TEXT.decode(about[1])
+        old = self.objects.pop((kind, key))
+        new = with_changes(old, _CHANGES.decode(about[2]))
+        if isinstance(new, Pod) and isinstance(old, Pod):
+            new.inherit(old)
+        self.objects[kind, new.key] = new
+        return ObjectUpdated(old, new)
+
+    def _removed(self, about: list[msgspec.Raw]) -> Input:
+        kind = _TEXT.decode(about[0])
+        item = _item(kind, about[1])
+        self.objects.pop((kind, item.key), None)
+        return ObjectRemoved(item)
+
+    def _bound(self, about: list[msgspec.Raw]) -> Input:
+        """Only the id of the pod is known; the scheduler finds its binding by it."""
+        pod_id, fault, elsewhere = _BOUND.decode(_list(about))
+        return BindAnswered(_named(pod_id), fault, elsewhere)
+
+    def _evicted(self, about: list[msgspec.Raw]) -> Input:
+        victim, preemptor, fault, was_there = _EVICTED.decode(_list(about))
+        return EvictionAnswered(victim, preemptor, fault, was_there)
+
+    def _written(self, about: list[msgspec.Raw]) -> Input:
+        kind, fault = _TEXT.decode(about[1]), _FAULT.decode(about[3])
+        item = _item(kind, about[2]) if kind else None
+        return WriteAnswered(_INT.decode(about[0]), item, None if fault is None else WriteFault(*fault))
+
+    def _called(self, about: list[msgspec.Raw]) -> Input:
+        token, reply, fault = _CALLED.decode(_list(about))
+        return CallAnswered(token, CallFault(fault) if fault is not None else base64.b64decode(reply or ""))
+
+    def _time(self, about: list[msgspec.Raw]) -> Input:
+        return TimePassed()
+
+    def _half_minute(self, about: list[msgspec.Raw]) -> Input:
+        return HalfMinutePassed()
+
+
+def _named(pod_id: str) -> Pod:
+    """A pod of which only the id is known."""
+    pod = Pod()
+    pod.metadata.uid = pod_id
+    return pod
+
+
+def _item(kind: str, written: msgspec.Raw) -> KubeObject:
+    item: KubeObject = msgspec.json.decode(written, type=KINDS[kind].struct)
+    return item
+
+
+def _list(about: list[msgspec.Raw]) -> bytes:
+    return b"[" + b",".join(bytes(each) for each in about) + b"]"
+
+
+_LINE = msgspec.json.Decoder(list[msgspec.Raw])
+_INT = msgspec.json.Decoder(int)
+_TEXT = msgspec.json.Decoder(str)
+_OUTCOMES = msgspec.json.Decoder(list[tuple[str, ...]])
+_CHANGES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_BOUND = msgspec.json.Decoder(tuple[str, str | None, str])
+_EVICTED = msgspec.json.Decoder(tuple[Pod, Pod, str | None, bool])
+_FAULT = msgspec.json.Decoder(tuple[str, int] | None)
+_CALLED = msgspec.json.Decoder(tuple[int, str | None, str | None])
+
+_READ: dict[int, Any] = {
+    steps.ADDED: StepReader._added,
+    steps.UPDATED: StepReader._updated,
+    steps.REMOVED: StepReader._removed,
+    steps.BOUND: StepReader._bound,
+    steps.EVICTED: StepReader._evicted,
+    steps.WRITTEN: StepReader._written,
+    steps.CALLED: StepReader._called,
+    steps.TIME: StepReader._time,
+    steps.HALF_MINUTE: StepReader._half_minute,
+}

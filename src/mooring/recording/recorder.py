@@ -1,0 +1,154 @@
+"""Records the steps of a scheduler. Steps are noted between decisions, and written by a thread (`run_files.py`)."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from mooring.framework.config.settings import settings_object
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.intents import Intent
+from mooring.kit.clock import NS_PER_S
+from mooring.plugins.builtin import in_tree
+from mooring.recording.concealed import Concealer
+from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles, lines
+from mooring.recording.segment_file import SegmentHeader
+from mooring.recording.steps import ATTEMPT, RELEASE, Line, code_of, line_of, outcomes_of
+from mooring.scheduler.inputs import Input
+from mooring.scheduler.saved_state import is_quiet, other_objects, state_of
+from mooring.scheduler.scheduler import Scheduler
+
+FLUSH_NS = NS_PER_S // 2
+"""A process that is killed loses the steps of this time at most."""
+FLUSH_STEPS = 2000
+"""So many steps are written together, if they come within that time."""
+MAX_WAITING = 256
+"""Blocks that wait for a disk that is too slow. Beyond that steps are dropped until it has caught up: a recording must
+not fill the memory."""
+
+_Step = tuple[int, int, Input | None, list[Intent]]
+
+
+def scheduler_header(
+    config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None, started_ns: int, version: str = ""
+) -> SegmentHeader:
+    """The header for a scheduler with this configuration; its other fields may be set afterwards."""
+    settings = settings_object(config, gates)
+    enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
+    others = sorted(enabled - set(in_tree()))
+    return SegmentHeader(run="", number=0, started_ns=started_ns, version=version, settings=settings, plugins=others)
+
+
+def record_run(directory: Path, header: SegmentHeader, limits: RecordingLimits | None = None) -> "RunRecorder":
+    """Begin to record a run in a folder of its own in the directory. Raises OSError where that cannot be written to."""
+    limits, figures = limits or RecordingLimits(), RecordingFigures()
+    return RunRecorder(RunFiles(directory, limits, header.started_ns, figures), header, limits, figures)
+
+
+class RunRecorder:
+    """The recorder of one scheduler. `header` says what the scheduler is; run and number are filled in."""
+
+    def __init__(
+        self, files: RunFiles, header: SegmentHeader, limits: RecordingLimits, figures: RecordingFigures
+    ) -> None:
+        self._files, self._limits, self.figures = files, limits, figures
+        self._header = header
+        self._conceal = Concealer()
+        self._steps: list[_Step] = []
+        self._last_ns = header.started_ns
+        """The time of the step that was handed over last."""
+        self._flushed_ns = header.started_ns
+        self._renewed_ns = header.started_ns
+        self._number = 0
+        self._lost = 0
+        """Steps that were dropped since the present segment began; then nothing more is written to it."""
+        self._begin("empty")
+
+    # ---- the steps
+
+    def took_in(self, now_ns: int, input: Input, intents: list[Intent]) -> None:
+        self._steps.append((code_of(input), now_ns, input, intents))
+
+    def attempted(self, now_ns: int, intents: list[Intent]) -> None:
+        self._steps.append((ATTEMPT, now_ns, None, intents))
+
+    def released(self, now_ns: int, intents: list[Intent]) -> None:
+        self._steps.append((RELEASE, now_ns, None, intents))
+
+    def step_ended(self, scheduler: Scheduler) -> None:
+        """Hand steps over now and then, and begin a new segment when it is time and the scheduler is quiet."""
+        steps = self._steps
+        now_ns = steps[-1][1]
+        if len(steps) < FLUSH_STEPS and abs(now_ns - self._flushed_ns) < FLUSH_NS:
+            return
+        self._flush(now_ns)
+        if self._wants_segment(now_ns) and is_quiet(scheduler):
+            self._renew(scheduler, now_ns)
+
+    def close(self) -> None:
+        """Write what is noted, and end the run."""
+        if self._steps:
+            self._flush(self._steps[-1][1])
+        self._files.close()
+
+    # ---- writing
+
+    def _flush(self, now_ns: int) -> None:
+        steps, self._steps, self._flushed_ns = self._steps, [], now_ns
+        if self._lost or self._files.is_failed or self._files.waiting >= MAX_WAITING:
+            self._lost += len(steps)
+            self.figures.lost_steps += len(steps)
+            return
+        self.figures.steps += len(steps)
+        began_ns, self._last_ns = self._last_ns, steps[-1][1]
+        conceal = self._conceal
+
+        def encode() -> bytes:
+            return lines(_lines_of(steps, began_ns, conceal))
+
+        self._files.write(encode)
+
+    def _wants_segment(self, now_ns: int) -> bool:
+        if self._lost:
+            return self._files.waiting == 0
+        is_due = now_ns - self._renewed_ns >= self._limits.interval_s * NS_PER_S
+        return is_due or self._files.segment_size >= self._limits.segment_bytes
+
+    def _renew(self, scheduler: Scheduler, now_ns: int) -> None:
+        """Begin a segment with the present state."""
+        state, others = state_of(scheduler), other_objects(scheduler)
+        self._last_ns = self._renewed_ns = now_ns
+        self._begin("state")
+        conceal = self._conceal
+
+        def encode() -> bytes:
+            state.objects = {
+                kind: [msgspec.Raw(msgspec.json.encode(conceal(item))) for item in items]
+                for kind, items in others.items()
+            }
+            state.nodes = [conceal(node) for node in state.nodes]
+            state.pods = [conceal(pod) for pod in state.pods]
+            return msgspec.json.encode(state)
+
+        self._files.write(encode)
+
+    def _begin(self, begins: str) -> None:
+        self._number += 1
+        lost, self._lost = self._lost, 0
+        header = msgspec.structs.replace(
+            self._header,
+            run=self._files.run,
+            number=self._number,
+            begins=begins,
+            lost=lost,
+            started_ns=self._last_ns,
+        )
+        self._files.begin(header)
+
+
+def _lines_of(steps: Sequence[_Step], began_ns: int, conceal: Concealer) -> list[Line]:
+    found = []
+    for code, now_ns, input, intents in steps:
+        found.append(line_of(code, now_ns - began_ns, input, outcomes_of(intents), conceal))
+        began_ns = now_ns
+    return found

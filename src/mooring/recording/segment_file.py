@@ -1,0 +1,175 @@
+"""One file of a recording: a line that says what it is, a header, and a compressed stream of blocks.
+
+    mooring-recording 1            the format
+    {"run": ...}                   the header (SegmentHeader)
+    <zstd stream>                  blocks: length, checksum, JSON lines
+
+Each block ends at a flush of the stream, so that a process that is killed loses the blocks that it has not written, and
+nothing else. A block that is cut off or has another checksum ends the file for readers.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import zstandard
+
+FORMAT = 1
+"""The format that is written. Files of older formats are read too."""
+MAGIC = b"mooring-recording "
+SUFFIX = ".rec"
+LEVEL = 3
+"""Of zstd: 1 makes files a fifth larger, 9 takes four times as long."""
+MAX_BLOCK = 256 << 20
+"""No block is longer: a length beyond it is damage, not a reason to ask for memory. The state of 100,000 nodes takes a
+third of it."""
+_FRAME = struct.Struct("<II")
+"""The length of a block and its checksum (CRC-32)."""
+_READ = 1 << 20
+
+
+class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """What a file says of itself before its blocks."""
+
+    run: str
+    """The process that wrote it. The files of a run follow each other by number."""
+    number: int
+    source: str = "scheduler"
+    """`scheduler`: steps of a scheduler of ours, with its decisions. `observer`: changes of a cluster that another
+    scheduler runs."""
+    begins: str = "empty"
+    """`empty`: with a scheduler that knows nothing; `state`: the first block has its state; `gap`: steps before it were
+    lost, and no state is there to go on from."""
+    lost: int = 0
+    """How many steps were lost before it."""
+    started_ns: int = 0
+    """The time from which the first step counts."""
+    version: str = ""
+    """Of Mooring."""
+    settings: dict[str, Any] = {}
+    """The configuration and the feature gates, as in a snapshot."""
+    tie_break: str = "seed"
+    seed: int = 0
+    """The seed of each attempt is its number plus this one."""
+    examine_all: bool = True
+    max_unschedulable_s: float = 300
+    plugins: list[str] = []
+    """Plugins that do not come with Mooring."""
+
+
+class RecordingError(Exception):
+    """A file that is no recording, or one of another version, with the file in its text."""
+
+
+# ---- writing
+
+
+class SegmentWriter:
+    """Writes one file. A block that `write` returned from is with the operating system: killing the process does not
+    lose it."""
+
+    def __init__(self, path: Path, header: SegmentHeader) -> None:
+        self.path = path
+        self._file: BinaryIO = open(path, "xb", buffering=0)  # noqa: SIM115
+        self._stream = zstandard.ZstdCompressor(level=LEVEL).compressobj()
+        self.size = 0
+        self._put(MAGIC + b"%d\n" % FORMAT + msgspec.json.encode(header) + b"\n")
+
+    def write(self, block: bytes) -> None:
+        """Append a block of lines."""
+        frame = _FRAME.pack(len(block), zlib.crc32(block)) + block
+        self._put(self._stream.compress(frame) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+
+    def sync(self) -> None:
+        """Bring what was written to the disk."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        try:
+            self._put(self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+            self.sync()
+        finally:
+            self._file.close()
+
+    def _put(self, data: bytes) -> None:
+        """Write all of it: a raw file may take less."""
+        view = memoryview(data)
+        while view:
+            written = self._file.write(view)
+            view = view[written:]
+        self.size += len(data)
+
+
+# ---- reading
+
+
+class SegmentReader:
+    """Reads one file. After the last block `damage` says why it ended early; None: it is whole, or still written to."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises RecordingError where the file is not a recording that this version can read."""
+        self.path = path
+        self.damage: str | None = None
+        with path.open("rb") as file:
+            self.format = _format_of(path, file.readline(64))
+            self.header = _header_of(path, file.readline(16 << 20))
+            self._start = file.tell()
+
+    def blocks(self) -> Iterator[bytes]:
+        """All blocks that are whole."""
+        stream, held = zstandard.ZstdDecompressor().decompressobj(), bytearray()
+        with self.path.open("rb") as file:
+            file.seek(self._start)
+            while chunk := file.read(_READ):
+                try:
+                    held += stream.decompress(chunk)
+                except zstandard.ZstdError as fault:
+                    self.damage = f"its compressed data are damaged ({fault})"
+                    yield from self._whole(held)
+                    return
+                yield from self._whole(held)
+                if self.damage is not None or stream.eof:
+                    break
+        if self.damage is None and held:
+            self.damage = f"its last {len(held):,} bytes are not a whole block"
+
+    def _whole(self, held: bytearray) -> Iterator[bytes]:
+        """Take whole blocks from the beginning of what is held."""
+        while self.damage is None and len(held) >= _FRAME.size:
+            length, checksum = _FRAME.unpack_from(held)
+            if length > MAX_BLOCK:
+                self.damage = f"a block claims to have {length:,} bytes"
+                return
+            end = _FRAME.size + length
+            if len(held) < end:
+                return
+            block = bytes(held[_FRAME.size : end])
+            if zlib.crc32(block) != checksum:
+                self.damage = "a block has another checksum than it should"
+                return
+            del held[:end]
+            yield block
+
+
+def _format_of(path: Path, line: bytes) -> int:
+    if not line.startswith(MAGIC):
+        raise RecordingError(f"{path}: this is not a recording of Mooring")
+    text = line[len(MAGIC) :].strip()
+    if not text.isdigit():
+        raise RecordingError(f"{path}: the format of the recording cannot be read")
+    if not 1 <= int(text) <= FORMAT:
+        raise RecordingError(
+            f"{path}: the recording has format {int(text)}; this version reads 1 to {FORMAT}: upgrade Mooring"
+        )
+    return int(text)
+
+
+def _header_of(path: Path, line: bytes) -> SegmentHeader:
+    try:
+        return msgspec.json.decode(line, type=SegmentHeader)
+    except msgspec.MsgspecError as fault:
+        raise RecordingError(f"{path}: the header of the recording cannot be read: {fault}") from fault

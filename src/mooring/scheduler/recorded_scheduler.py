@@ -1,0 +1,82 @@
+"""A scheduler that shows each step to a recorder: what it was told, when, and what it asked for in answer.
+
+A scheduler is a function of its inputs, their order and the time that its clock shows at each of them. The clock of a
+recorded scheduler stands still during a step, so that one time a step is enough to repeat it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mooring.framework.intents import Intent
+from mooring.kit.clock import Clock
+from mooring.model.pod import Pod
+from mooring.scheduler.inputs import Input
+from mooring.scheduler.scheduler import Scheduler
+
+
+class StepClock:
+    """Shows the time at which the present step began. `turn` sets it; between steps it stands still."""
+
+    def __init__(self, source: Clock) -> None:
+        self._source = source
+        self._now_ns = source.now_ns()
+
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def turn(self) -> int:
+        """A step begins: show the time of the source from now on."""
+        self._now_ns = self._source.now_ns()
+        return self._now_ns
+
+
+class Recorder(Protocol):
+    """Takes the steps of a scheduler, in order. It must be quick and must not raise: it is called between decisions."""
+
+    def took_in(self, now_ns: int, input: Input, intents: list[Intent]) -> None:
+        """The scheduler was told of `input`, and asked for `intents` in answer."""
+
+    def attempted(self, now_ns: int, intents: list[Intent]) -> None:
+        """An attempt was made for the next pod."""
+
+    def released(self, now_ns: int, intents: list[Intent]) -> None:
+        """Bindings went on whose wait on Permit was over."""
+
+    def step_ended(self, scheduler: Scheduler) -> None:
+        """The scheduler is between two steps: its state may be read."""
+
+
+class RecordedScheduler(Scheduler):
+    """As Scheduler, with each step shown to a recorder. Everything that changes its state is one of three steps."""
+
+    def __init__(self, *args: Any, recorder: Recorder, step_clock: StepClock, **kwargs: Any) -> None:
+        """`step_clock` is the scheduler's clock; the other arguments are those of Scheduler."""
+        super().__init__(*args, **kwargs)
+        self._clock = step_clock
+        self._recorder = recorder
+
+    def handle(self, input: Input) -> None:
+        now_ns, intents = self._clock.turn(), self.core.outbox.intents
+        before = len(intents)
+        try:
+            super().handle(input)
+        finally:  # an input that could not be taken in has changed something all the same, and will again
+            self._recorder.took_in(now_ns, input, intents[before:])
+            self._recorder.step_ended(self)
+
+    def attempt(self) -> Pod | None:
+        pod: Pod | None = self._step(self._recorder.attempted, super().attempt)
+        return pod
+
+    def release_waiting(self) -> None:
+        if self.core.services.waiting.by_id:
+            self._step(self._recorder.released, super().release_waiting)
+
+    def _step(self, record: Callable[[int, list[Intent]], None], act: Callable[[], Any]) -> Any:
+        now_ns, intents = self._clock.turn(), self.core.outbox.intents
+        before = len(intents)
+        try:
+            return act()
+        finally:
+            record(now_ns, intents[before:])
+            self._recorder.step_ended(self)
