@@ -57,6 +57,8 @@ class SavedState(msgspec.Struct, rename="camel"):
     """Zone by zone, in order of arrival."""
     image_sizes: dict[str, int]
     image_lags: dict[int, dict[str, int]]
+    ports: list[tuple[int, tuple[str, str, int]]]
+    """Rows, and ports that are taken there."""
     objects: dict[str, list[msgspec.Raw]]
     """By kind, in order of arrival."""
     pods: list[Pod]
@@ -121,6 +123,7 @@ def state_of(scheduler: Scheduler) -> SavedState:
         nodes=[node for name in table.order.by_zone() if (node := table.nodes[table.row_book[name]]) is not None],
         image_sizes=table.images.sizes(),
         image_lags=table.images.lagging(),
+        ports=table.ports.uses(),
         objects={},
         known=known,
         on_rows=on_rows,
@@ -225,8 +228,9 @@ def _restore_bindings(core: Core, state: SavedState, in_flight: Mapping[str, Que
 
 
 def _restore_images(core: Core, state: SavedState) -> None:
-    """Last: which counts of images rows see depends on when they changed."""
+    """Last: which counts of images rows see depends on when they changed, and which ports are taken on who left."""
     table = core.cluster.nodes
+    table.ports.take_over(state.ports)
     table.images.put_sizes(state.image_sizes)
     table.settle()
     table.images.lag(state.image_lags)
