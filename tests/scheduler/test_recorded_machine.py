@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import test_state_machine as machine
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Wait
+from mooring.framework.points import Handle, Wait
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
+from mooring.kit.clock import NS_PER_S
 from mooring.plugins.builtin import in_tree
 from mooring.recording.reading import runs_in
 from mooring.recording.recorder import RunRecorder, record_run, scheduler_header
@@ -29,11 +31,16 @@ EXAMPLES = int(os.environ.get("MOORING_STEPS", "1000")) // 50
 
 
 class SteadyGatekeeper(Gatekeeper):
-    """What it says follows from the pod: a recording has no moods."""
+    """What it says follows from the pod and the time: a recording has no moods. After a while all may go."""
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.handle = handle
 
     def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None:
-        moods: tuple[Mood, ...] = ("go", "wait", "refuse", "go")
-        self.mood = moods[int(context.pod.name[1:]) % len(moods)]
+        moods: tuple[Mood, ...] = ("go", "wait", "refuse", "wait")
+        second = self.handle.services.now_ns() // NS_PER_S
+        self.mood = moods[int(context.pod.name[1:]) % len(moods)] if second % 30 < 10 else "go"
         return super().permit(context, node_name)
 
 
@@ -43,6 +50,15 @@ def _plugins() -> Registry:
     return plugins
 
 
+class SteadyCluster(DelayedCluster):
+    """Nobody lets pods go that wait: their time runs out."""
+
+    def _let_all_go(self) -> None:
+        if len(self.scheduler.core.services.waiting):
+            self.pass_second()
+        self.release()
+
+
 class RecordedMachine(machine.SchedulerMachine):
     """The same machine, recorded. A new segment begins whenever the scheduler is quiet."""
 
@@ -50,7 +66,7 @@ class RecordedMachine(machine.SchedulerMachine):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="mooring-recording-"))
         self.recorders: list[RunRecorder] = []
-        self.world = DelayedCluster(self._record, _plugins)
+        self.world = SteadyCluster(self._record, _plugins)
 
     def _record(self, now_ns: int) -> RunRecorder:
         header = scheduler_header(CONFIG, {}, now_ns)

@@ -2,10 +2,11 @@
 
     mooring-recording 1            the format
     {"run": ...}                   the header (SegmentHeader)
-    <zstd stream>                  blocks: length, checksum, JSON lines
+    <zstd stream>                  blocks: length, checksum, JSON lines; the last one is empty
 
 Each block ends at a flush of the stream, so that a process that is killed loses the blocks that it has not written, and
-nothing else. A block that is cut off or has another checksum ends the file for readers.
+nothing else. A block that is cut off or has another checksum ends the file for readers. The checksum is that of the
+block's number as well: damage may make a block vanish.
 """
 
 import os
@@ -77,11 +78,13 @@ class SegmentWriter:
         self._file: BinaryIO = open(path, "xb", buffering=0)  # noqa: SIM115
         self._stream = zstandard.ZstdCompressor(level=LEVEL).compressobj()
         self.size = 0
+        self._count = 0
         self._put(MAGIC + b"%d\n" % FORMAT + msgspec.json.encode(header) + b"\n")
 
     def write(self, block: bytes) -> None:
         """Append a block of lines."""
-        frame = _FRAME.pack(len(block), zlib.crc32(block)) + block
+        self._count += 1
+        frame = _FRAME.pack(len(block), _checksum(self._count, block)) + block
         self._put(self._stream.compress(frame) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
 
     def sync(self) -> None:
@@ -90,6 +93,7 @@ class SegmentWriter:
 
     def close(self) -> None:
         try:
+            self.write(b"")
             self._put(self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
             self.sync()
         finally:
@@ -114,6 +118,9 @@ class SegmentReader:
         """Raises RecordingError where the file is not a recording that this version can read."""
         self.path = path
         self.damage: str | None = None
+        self._count = 0
+        self.is_ended = False
+        """Whether `blocks` has come to the end that a writer put there."""
         with path.open("rb") as file:
             self.format = _format_of(path, file.readline(64))
             self.header = _header_of(path, file.readline(16 << 20))
@@ -121,6 +128,7 @@ class SegmentReader:
 
     def blocks(self) -> Iterator[bytes]:
         """All blocks that are whole."""
+        self.damage, self._count, self.is_ended = None, 0, False
         stream, held = zstandard.ZstdDecompressor().decompressobj(), bytearray()
         with self.path.open("rb") as file:
             file.seek(self._start)
@@ -134,8 +142,11 @@ class SegmentReader:
                 yield from self._whole(held)
                 if self.damage is not None or stream.eof:
                     break
+            rest = bool(stream.unused_data) or bool(file.read(1))
         if self.damage is None and held:
             self.damage = f"its last {len(held):,} bytes are not a whole block"
+        if self.damage is None and stream.eof and (rest or not self.is_ended):
+            self.damage = "its compressed data end too early"
 
     def _whole(self, held: bytearray) -> Iterator[bytes]:
         """Take whole blocks from the beginning of what is held."""
@@ -148,11 +159,19 @@ class SegmentReader:
             if len(held) < end:
                 return
             block = bytes(held[_FRAME.size : end])
-            if zlib.crc32(block) != checksum:
+            self._count += 1
+            if _checksum(self._count, block) != checksum:
                 self.damage = "a block has another checksum than it should"
                 return
             del held[:end]
-            yield block
+            if length:
+                yield block
+            else:
+                self.is_ended = True
+
+
+def _checksum(number: int, block: bytes) -> int:
+    return zlib.crc32(block, zlib.crc32(number.to_bytes(8, "little")))
 
 
 def _format_of(path: Path, line: bytes) -> int:

@@ -96,6 +96,8 @@ class Replayer:
                 yield self._repeat(step)
         if segment.damage is not None:
             self._stop(segment, segment.damage)
+        elif not segment.is_ended and segment is not self.run.segments[-1]:
+            self._stop(segment, "its end is missing")
 
     def _stop(self, segment: SegmentReader, reason: str) -> None:
         """The segment ends early: the next one must have a state."""
