@@ -36,7 +36,7 @@ class Recorded:
     def run(self, seconds: int) -> None:
         for _ in range(seconds):
             self.made += 1
-            self.driver.create(a_pod(f"p{self.made}", cpu="100m"))
+            self.driver.create(a_pod(f"p{self.made}", cpu="100m", schedulerName="default-scheduler"))
             if self.made > 20:
                 self.driver.delete("Pod", f"default/p{self.made - 20}")
             self.driver.settle()

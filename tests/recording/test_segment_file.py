@@ -80,7 +80,7 @@ def test_a_bit_that_flipped_gives_no_block_that_was_not_written(
         (b"mooring-recording x\n{}\n", "format of the recording cannot be read"),
         (b"mooring-recording 999\n{}\n", "format 999; this version reads 1 to"),
         (b"mooring-recording 0\n{}\n", "format 0; this version reads"),
-        (b"mooring-recording 1\n{", "header of the recording cannot be read"),
+        (b"mooring-recording 2\n{", "header of the recording cannot be read"),
         (b'mooring-recording 1\n{"run": 1}\n', "header of the recording cannot be read"),
     ],
 )

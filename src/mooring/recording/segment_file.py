@@ -1,6 +1,6 @@
 """One file of a recording: a line that says what it is, a header, and a compressed stream of blocks.
 
-    mooring-recording 1            the format
+    mooring-recording 2            the format
     {"run": ...}                   the header (SegmentHeader)
     <zstd stream>                  blocks: length, checksum, JSON lines; the last one is empty
 
@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
-FORMAT = 1
-"""The format that is written. Files of older formats are read too."""
+FORMAT = 2
+"""The format that is written. Files of older formats are read too. In format 1 checksums were those of blocks alone, and
+files had no end of their own: a file that was cut between two blocks could not be told from a whole one."""
 MAGIC = b"mooring-recording "
 SUFFIX = ".rec"
 LEVEL = 3
@@ -84,7 +85,7 @@ class SegmentWriter:
     def write(self, block: bytes) -> None:
         """Append a block of lines."""
         self._count += 1
-        frame = _FRAME.pack(len(block), _checksum(self._count, block)) + block
+        frame = _FRAME.pack(len(block), _checksum(FORMAT, self._count, block)) + block
         self._put(self._stream.compress(frame) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
 
     def sync(self) -> None:
@@ -145,6 +146,8 @@ class SegmentReader:
             rest = bool(stream.unused_data) or bool(file.read(1))
         if self.damage is None and held:
             self.damage = f"its last {len(held):,} bytes are not a whole block"
+        if self.format == 1:
+            self.is_ended = stream.eof
         if self.damage is None and stream.eof and (rest or not self.is_ended):
             self.damage = "its compressed data end too early"
 
@@ -160,7 +163,7 @@ class SegmentReader:
                 return
             block = bytes(held[_FRAME.size : end])
             self._count += 1
-            if _checksum(self._count, block) != checksum:
+            if _checksum(self.format, self._count, block) != checksum:
                 self.damage = "a block has another checksum than it should"
                 return
             del held[:end]
@@ -170,7 +173,9 @@ class SegmentReader:
                 self.is_ended = True
 
 
-def _checksum(number: int, block: bytes) -> int:
+def _checksum(format: int, number: int, block: bytes) -> int:
+    if format == 1:
+        return zlib.crc32(block)
     return zlib.crc32(block, zlib.crc32(number.to_bytes(8, "little")))
 
 

@@ -57,8 +57,6 @@ class SavedState(msgspec.Struct, rename="camel"):
     """Zone by zone, in order of arrival."""
     image_sizes: dict[str, int]
     image_lags: dict[int, dict[str, int]]
-    ports: list[tuple[int, tuple[str, str, int]]]
-    """Rows, and ports that are taken there."""
     objects: dict[str, list[msgspec.Raw]]
     """By kind, in order of arrival."""
     pods: list[Pod]
@@ -74,6 +72,8 @@ class SavedState(msgspec.Struct, rename="camel"):
     last_token: int
     search_start: int
     pre_bind_looked_ns: int
+    ports: list[tuple[int, tuple[str, str, int]]] | None = None
+    """Rows, and ports that are taken there; None in states of format 1: those of the pods."""
 
 
 def is_quiet(scheduler: Scheduler) -> bool:
@@ -230,7 +230,8 @@ def _restore_bindings(core: Core, state: SavedState, in_flight: Mapping[str, Que
 def _restore_images(core: Core, state: SavedState) -> None:
     """Last: which counts of images rows see depends on when they changed, and which ports are taken on who left."""
     table = core.cluster.nodes
-    table.ports.take_over(state.ports)
+    if state.ports is not None:
+        table.ports.take_over(state.ports)
     table.images.put_sizes(state.image_sizes)
     table.settle()
     table.images.lag(state.image_lags)
