@@ -39,7 +39,7 @@ FAULTS = Faults(
     failing=0.02,
     unavailable=0.01,
     expired=0.1,
-    cut=0.004,
+    cut=0.002,
     twice=0.02,
     disordered=0.02,
 )

@@ -21,6 +21,8 @@ from mooring.scheduler.scheduler import Scheduler
 
 FLUSH_NS = NS_PER_S // 2
 """A process that is killed loses the steps of this time at most."""
+RETRY_NS = 10 * NS_PER_S
+"""How long after a segment another one is begun because steps were lost: a disk that is full stays so for a while."""
 FLUSH_STEPS = 2000
 """So many steps are written together, if they come within that time."""
 
@@ -133,7 +135,7 @@ class RunRecorder:
 
     def _wants_segment(self, now_ns: int) -> bool:
         if self._lost:
-            return self._files.waiting == 0
+            return self._files.waiting == 0 and now_ns - self._renewed_ns >= RETRY_NS
         is_due = now_ns - self._renewed_ns >= self._limits.interval_s * NS_PER_S
         return is_due or self._files.segment_size >= self._limits.segment_bytes
 
