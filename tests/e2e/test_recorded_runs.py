@@ -50,7 +50,7 @@ def a_scheduler(server: str, recordings: Path, log: Path) -> "Iterator[subproces
     """`mooring run --record` with a short lease."""
     arguments = [
         *("run", "--secure-port=0", f"--master={server}", f"--record={recordings}", "--record-interval=2s"),
-        *("--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"),
+        *("--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=12s", "--leader-elect-retry-period=1s"),
     ]
     with log.open("ab") as output:
         command = [sys.executable, "-m", "mooring.cli.main", *arguments]

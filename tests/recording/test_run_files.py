@@ -176,3 +176,36 @@ def test_steps_are_handed_over_every_half_second(tmp_path: Path) -> None:
     (run,) = runs_in(tmp_path)
     assert replayed(run)[0] > 0, "what was handed over can be read while the run goes on"
     recorded.recorder.close()
+
+
+def test_a_scheduler_that_is_never_quiet_has_segments_that_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "is_quiet", lambda scheduler: False)
+    recorded = Recorded(tmp_path, RecordingLimits(segment_bytes=1500, interval_s=5, drops=False))
+    for _ in range(30):
+        recorded.run(2)
+        recorded.wait_until_written()
+    recorded.recorder.close()
+    (run,) = runs_in(tmp_path)
+    assert [segment.header.begins for segment in run.segments[:2]] == ["empty", "steps"]
+    count, problems = replayed(run, run.segments[-1].header.started_ns)
+    assert count == recorded.recorder.figures.steps, "it cannot begin later"
+    assert problems == []
+    segments_in(tmp_path)[0].unlink()
+    (run,) = runs_in(tmp_path)
+    count, problems = replayed(run)
+    assert count == 0
+    assert all(problem.endswith("it has no state to go on from") for problem in problems)
+    assert len(problems) == len(run.segments)
+
+
+def test_what_follows_an_interruption_needs_a_state(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=1000, drops=False))
+    recorded.run(15)
+    recorded.recorder.interrupted()
+    recorded.run(5)
+    recorded.recorder.close()
+    (run,) = runs_in(tmp_path)
+    assert [segment.header.begins for segment in run.segments] == ["empty", "state"]
+    assert replayed(run) == (recorded.recorder.figures.steps, [])

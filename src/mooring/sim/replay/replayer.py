@@ -73,7 +73,7 @@ class Replayer:
         start = 0
         for index, segment in enumerate(self.run.segments):
             header = segment.header
-            if header.begins != "gap" and (from_ns is None or header.started_ns <= from_ns):
+            if header.begins != "steps" and (from_ns is None or header.started_ns <= from_ns):
                 start = index if from_ns is not None else start
         return self.run.segments[start:]
 
