@@ -209,3 +209,19 @@ def test_what_follows_an_interruption_needs_a_state(tmp_path: Path) -> None:
     (run,) = runs_in(tmp_path)
     assert [segment.header.begins for segment in run.segments] == ["empty", "state"]
     assert replayed(run) == (recorded.recorder.figures.steps, [])
+
+
+def test_a_fault_of_the_recorder_does_not_stop_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(scheduler: object) -> bool:
+        raise ZeroDivisionError("a bug")
+
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=5, drops=False))
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "is_quiet", broken)
+        recorded.run(10)
+    recorded.run(20)
+    recorded.recorder.close()
+    assert recorded.recorder.figures.faults > 0
+    assert recorded.driver.scheduler.attempts == 30
+    (run,) = runs_in(tmp_path)
+    assert replayed(run) == (recorded.recorder.figures.steps, [])
