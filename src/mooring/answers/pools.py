@@ -17,10 +17,12 @@ POOL_LABELS = (
     "ibm-cloud.kubernetes.io/worker-pool-name",
     "k8s.scaleway.com/pool-name",
     "lke.linode.com/pool-id",
+    "pool",
     "node.kubernetes.io/instance-type",
     "beta.kubernetes.io/instance-type",
 )
-"""The labels that name the pool of a node, the first that a node has. The instance type is the last resort: a cluster without
+"""The labels that name the pool of a node, the first that a node has. `pool` is what generated nodes have, and many that
+people label themselves. The instance type is the last resort: a cluster without
 pools has at least machines of some kinds."""
 
 
