@@ -55,7 +55,7 @@ def place_pending(
     simulation = Simulation(loaded.objects, loaded.config, loaded.registry, loaded.gates)
     report = simulation.run(explain, on_progress, story, UNTIL_NS if until_ns is None else until_ns)
     report.notes = [*loaded.notes, *report.notes]
-    answers = _answers(report, replace(loaded, objects=simulation.objects())) if report.explanations else {}
+    answers = _answers(report, replace(loaded, objects=simulation.objects(), queue=None)) if report.explanations else {}
     return SimulationAnswer(
         **_fields_of(report, Report), utilisation=utilisation_of(simulation.cluster.nodes), answers=answers
     )
