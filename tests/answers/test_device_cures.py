@@ -229,7 +229,7 @@ def test_every_cure_places_the_pod_and_one_device_more_does_not_fit(loaded: Load
         if cure.kind == "fewer-devices":
             (edit,) = cure.edits
             assert isinstance(edit, PutObject) and isinstance(edit.item, ResourceClaim)
-            (request,) = edit.item.spec.devices.requests or ()
+            (request,) = edit.item.spec.devices.requests or []
             assert request.exactly is not None
             request.exactly.count += 1
             assert node_after(loaded, cure) is None, cure

@@ -1,0 +1,33 @@
+"""Small YAML files of our own forms (a plan of a load, offers of nodes): one document, and problems with their lines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mooring.kit.yaml_reader import YamlFault, read_documents
+from mooring.model.validation.problem import Problem
+from mooring.sim.input_errors import UnusableInput
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile, bytes_of
+from mooring.sim.reading.lines import lines_of
+
+
+def read_own_file(path: str, max_bytes: int, remedy: str, error: type[UnusableInput]) -> tuple[ManifestFile, Any]:
+    """The file and its one document. Raises the error; `remedy` says what to do about a file that is larger."""
+    file = ManifestFile(path, bytes_of(path, max_bytes, remedy, error))
+    try:
+        documents = [document for document in read_documents(file.text) if document is not None]
+    except YamlFault as fault:
+        raise error([Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)]) from fault
+    if len(documents) != 1:
+        raise error([Problem("", f"the file has {len(documents)} documents; write one", file=path)])
+    return file, documents[0]
+
+
+def on_lines(file: ManifestFile, problems: Sequence[Problem], under: str = "") -> list[Problem]:
+    """The problems with file and line. Paths may begin with `under` though the file leaves it out."""
+    document = DocumentPlace(file.name, (1,))
+    found = [
+        lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
+        for prefix in dict.fromkeys(("", under))
+    ]
+    lines = zip(*found, strict=True)
+    return [problem.at("", file.name).on(max(each)) for problem, each in zip(problems, lines, strict=True)]
