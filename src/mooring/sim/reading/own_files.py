@@ -1,4 +1,4 @@
-"""Small YAML files of our own forms (a plan of a load, offers of nodes): one document, and problems with their lines."""
+"""Small YAML files of our own forms (arrivals, plans of loads, offers of nodes): one document, problems with their lines."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +13,21 @@ from mooring.sim.reading.lines import lines_of
 def read_own_file(path: str, max_bytes: int, remedy: str, error: type[UnusableInput]) -> tuple[ManifestFile, Any]:
     """The file and its one document. Raises the error; `remedy` says what to do about a file that is larger."""
     file = ManifestFile(path, bytes_of(path, max_bytes, remedy, error))
+    documents = documents_of(file, error)
+    if not documents:
+        raise error([Problem("", "the file has 0 documents; write one", file=path)])
+    return file, documents[0]
+
+
+def documents_of(file: ManifestFile, error: type[UnusableInput]) -> list[Any]:
+    """The one document of a file, or none if the file has no content. Raises the error."""
     try:
         documents = [document for document in read_documents(file.text) if document is not None]
     except YamlFault as fault:
-        raise error([Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)]) from fault
-    if len(documents) != 1:
-        raise error([Problem("", f"the file has {len(documents)} documents; write one", file=path)])
-    return file, documents[0]
+        raise error([Problem(f"column {fault.column}", str(fault), file=file.name, line=fault.line)]) from fault
+    if len(documents) > 1:
+        raise error([Problem("", f"the file has {len(documents)} documents; write one", file=file.name)])
+    return documents
 
 
 def on_lines(file: ManifestFile, problems: Sequence[Problem], under: str = "") -> list[Problem]:
@@ -30,4 +38,7 @@ def on_lines(file: ManifestFile, problems: Sequence[Problem], under: str = "") -
         for prefix in dict.fromkeys(("", under))
     ]
     lines = zip(*found, strict=True)
-    return [problem.at("", file.name).on(max(each)) for problem, each in zip(problems, lines, strict=True)]
+    return [
+        problem if problem.line else problem.at(problem.where, file.name).on(max(each))
+        for problem, each in zip(problems, lines, strict=True)
+    ]
