@@ -9,11 +9,11 @@ from mooring.answers.edits import Edit, PlacePod, PutObject
 from mooring.answers.new_nodes import STATE_TAINTS, equipment_of, equipped, node_like
 from mooring.answers.owners import is_daemon
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.model.devices import ResourceSlice
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode
+from mooring.model.well_known_labels import HOSTNAME
 
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 MAX_NODES = 40
