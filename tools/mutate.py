@@ -7,6 +7,9 @@ mutations.py) meets the tests that reach its line, the quickest first, until one
 The files stay as they are: a mutant exists only in the memory of the process that is forked for it, as a rule from a
 session that has collected its tests. What takes effect when a module is imported gets a session of its own.
 
+Tests that are marked slow are left out, unless `--slow` is given: of a folder with long property tests, the run without a
+fault would take minutes. Standard error tells how far it is.
+
 `mutants.toml` says which tests belong to a module, and which mutants no test can kill because they change nothing.
 """
 
@@ -60,8 +63,18 @@ MEMORY_BYTES = 3 << 30
 """A mutant that collects without end stops here, and the machine goes on."""
 SLACK_S = 20.0
 """Beyond the time of its tests a mutant gets so much, for imports and a busy machine."""
+TELL_EVERY_S = 10.0
+"""How often it is told how many mutants are done."""
 SLOWER = 5
 """How many times longer than usual the tests of a mutant may take before they count as hanging."""
+
+
+_STANDARD_ERROR = os.dup(2)
+"""Sessions of pytest print nowhere (mutant_tests.run_tests); progress still does."""
+
+
+def tell(text: str) -> None:
+    os.write(_STANDARD_ERROR, f"{text}\n".encode())
 
 
 def in_fork(work: Callable[[], Any]) -> Any:
@@ -86,6 +99,7 @@ def in_session(tests: Sequence[str], plans: Sequence["Plan"], options: argparse.
     answer: dict[str, Any] = {}
 
     def work(session: pytest.Session) -> None:
+        tell(f"{' '.join(tests)}: running {len(session.items)} tests once, without a fault")
         answer["reach"] = in_fork(lambda: explore(session, [plan.path for plan in plans]))
         reach = Reach(**answer["reach"])
         with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +109,7 @@ def in_session(tests: Sequence[str], plans: Sequence["Plan"], options: argparse.
                 answer[_inside(plan.path)] = {m.name: list(found) for m, *found in line.run(plan.chosen)}
 
     loop = Loop(work)
-    status = run_tests(tests, loop)
+    status = run_tests([*tests, *([] if options.slow else ["-m", "not slow"])], loop)
     if len(answer) <= len(plans):
         why = loop.fault or f"the tests cannot be run (pytest ends with {status})"
         raise SystemExit(f"{' '.join(tests)}: {why}")
@@ -162,10 +176,13 @@ class Line:
     def __init__(self, plan: Plan, reach: Reach, jobs: int, folder: Path) -> None:
         self.path, self._plan, self._reach, self._jobs, self._folder = plan.path, plan, reach, jobs, folder
         self._running: dict[int, Job] = {}
+        self._told_s = 0.0
 
     def run(self, mutations: Sequence[Mutation]) -> Iterator[tuple[Mutation, str, str]]:
         """Each mutant with what became of it (killed, timeout, survived, unreached) and the test that noticed."""
-        for i, mutation in enumerate(m for m in mutations if self.takes(m)):
+        taken = [mutation for mutation in mutations if self.takes(mutation)]
+        for i, mutation in enumerate(taken):
+            self._tell(i, len(taken))
             tests = self._reach.tests_for(str(self.path), mutation.lines)
             if not tests:
                 yield mutation, "unreached", ""
@@ -175,6 +192,11 @@ class Line:
             self._start(Job(mutation, self._folder / f"{self.path.stem}{i}.txt"), tests)
         while self._running:
             yield from self._wait()
+
+    def _tell(self, done: int, of: int) -> None:
+        if time.monotonic() - self._told_s >= TELL_EVERY_S:
+            self._told_s = time.monotonic()
+            tell(f"{_inside(self.path)}: mutant {done + 1} of {of}")
 
     def takes(self, mutation: Mutation) -> bool:
         return True
@@ -308,10 +330,14 @@ def _inside(path: Path) -> str:
 
 
 def tests_of(path: Path, table: dict[str, list[str]]) -> tuple[str, ...]:
-    """The tests of a module: as the table says of its file or folder, else the folder that mirrors its own."""
+    """The tests of a module: as the table says of its file or folder, else the folder that mirrors its own, or the nearest
+    above it: tests of rooms are in the folder of their package."""
     inside = _inside(path)
     folder = inside.rpartition("/")[0]
-    return tuple(table.get(inside) or table.get(folder) or [f"tests/{folder}"])
+    named = table.get(inside) or table.get(folder)
+    while not named and not (ROOT / "tests" / folder).is_dir():
+        folder = folder.rpartition("/")[0]
+    return tuple(named or [f"tests/{folder}"])
 
 
 def examine_all(settings: dict[str, Any], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -333,6 +359,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Put small faults into modules and see whether their tests notice.")
     parser.add_argument("modules", nargs="+", type=Path, help="files below src/mooring")
     parser.add_argument("--tests", nargs="+", help="test files or folders; default: those of tools/mutants.toml")
+    parser.add_argument("--slow", action="store_true", help="run tests that are marked slow as well")
     parser.add_argument("--only", help="only mutants whose name contains this text")
     parser.add_argument("--sample", type=int, help="take so many mutants of each module")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the sample")

@@ -22,6 +22,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dump": ("-o", "-"),
     "explain": ("web",),
     "plan": ("--offer", "OFFER.yaml"),
+    "simulate": (),
     "what-if": ("--cordon", "n"),
 }
 """By command; names of files stand for files that the tests write."""

@@ -53,6 +53,7 @@ QUESTIONS = {
     "capacity": ("POD.json",),
     "explain": ("giant", "--no-cures"),
     "plan": ("--shrink",),
+    "simulate": ("--explain", "giant"),
     "what-if": ("--drain", "node-0001"),
 }
 """By command: a question about the cluster of the fixture."""
@@ -69,3 +70,17 @@ def test_every_question_has_the_same_answer_live_and_from_a_dump(
     live = mooring(command, *own, "--kubeconfig", cluster.kubeconfig, "-o", "json")
     assert live.code in (0, 1), live.err
     assert json.loads(mooring(command, *own, "--from", dump, "-o", "json").out) == json.loads(live.out)
+
+
+def test_files_are_as_if_applied_to_the_live_cluster(cluster: Neighbour, tmp_path: Path) -> None:
+    more = tmp_path / "more.json"
+    more.write_text(json.dumps(as_manifest(a_pod("web", cpu="1"))))
+    ran = mooring("simulate", more, "--kubeconfig", cluster.kubeconfig, "-o", "json")
+    answer = json.loads(ran.out)
+    assert {pod["name"]: pod["result"] for pod in answer["pods"]} == {"giant": "unschedulable", "web": "scheduled"}
+    assert answer["summary"]["pods"] == 2 and len(answer["nodes"]) == 3
+    pods = cluster.ask("GET", "/api/v1/namespaces/default/pods").body["items"]
+    assert [item["metadata"]["name"] for item in pods] == ["giant"], "nothing was written"
+    more.write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"odd": 1}}')
+    ran = mooring("simulate", more, "--kubeconfig", cluster.kubeconfig)
+    assert ran.code == 2 and f"{more}:1: Pod default/web: spec.odd: unknown field" in ran.err

@@ -92,3 +92,23 @@ def test_a_missing_solver_is_told_in_one_line(cluster: Path, offers: Path, monke
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     ran = mooring("plan", "--offer", offers, "--from", cluster)
     assert (ran.code, ran.complaints) == (2, ["mooring plan needs SciPy: pip install 'mooring[plan]'"])
+
+
+def test_problems_of_offers_applied_files_and_arrivals_are_told_at_once(tmp_path: Path) -> None:
+    offers, more, other, arrivals = (tmp_path / name for name in ("o.yaml", "a.yaml", "b.yaml", "day.yaml"))
+    offers.write_text("- name: x\n  price: -1\n  like: nowhere\n")
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeSelectr: {}\n  containers: [{name: c, image: i}]\n"
+    more.write_text(pod)
+    other.write_text(pod.replace("nodeSelectr", "tolerationz"))
+    arrivals.write_text("- {at: soon}\n")
+    cluster = write(tmp_path / "cluster.json", a_node("n"))
+    files = ("--offer", offers, "--apply", more, "--apply", other, "--arrivals", arrivals)
+    ran = mooring("plan", "--from", cluster, *files)
+    assert (ran.code, ran.out) == (2, "")
+    assert [line.removeprefix(f"{tmp_path}/").split(": ")[0] for line in ran.complaints] == [
+        "o.yaml:2",
+        "o.yaml:3",
+        "a.yaml:5",
+        "b.yaml:5",
+        "day.yaml:1",
+    ]

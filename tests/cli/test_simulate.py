@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from command import as_manifest, enabling, mooring, write, write_config
 
 from build import a_node, a_pod
@@ -18,9 +19,9 @@ NO_ROOM = (
 """What PostFilter adds for a pod that no node of NODES could ever hold."""
 
 TABLES = f"""\
-Placed
-NAMESPACE   POD   NODE
-default     web   east
+1 of 2 pending pods placed, 2 nodes
+Requested: cpu 16.7%, memory 6.2%.
+What limits: Insufficient cpu (1 pod, up to 2 nodes).
 
 Nodes (requested/allocatable)
 NODE   PODS    NEW   CPU       MEMORY
@@ -28,10 +29,12 @@ east   1/110   1     1/4 25%   1Gi/8Gi 12%
 west   0/110   0     0/2 0%    0/8Gi 0%
 
 Pending
-  default/giant
-    unschedulable: 0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}
+PODS   WHICH           RESULT          REASON
+1      default/giant   unschedulable   0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}
 
-1 of 2 pending pods placed, 2 nodes
+Placed
+NAMESPACE   POD   NODE
+default     web   east
 """
 
 
@@ -72,8 +75,9 @@ def test_the_tables_tell_where_pods_go_how_full_nodes_are_and_what_is_pending(cl
 
 
 def test_wide_adds_the_margin_of_each_decision(cluster: Path) -> None:
-    placed = mooring("simulate", cluster, "-o", "wide").out.splitlines()[1:3]
-    assert [line.split() for line in placed] == [
+    lines = mooring("simulate", cluster, "-o", "wide").out.splitlines()
+    begin = lines.index("Placed") + 1
+    assert [line.split() for line in lines[begin : begin + 2]] == [
         ["NAMESPACE", "POD", "NODE", "PRIORITY", "SCHEDULER", "FEASIBLE", "SCORE", "NEXT", "BEST"],
         ["default", "web", "east", "0", "default-scheduler", "2", "452", "west", "(433)"],
     ]
@@ -113,8 +117,11 @@ def test_long_tables_are_cut_short_unless_wide(tmp_path: Path) -> None:
 def test_pods_with_the_same_reason_are_listed_together(tmp_path: Path) -> None:
     cluster = a_cluster_with(tmp_path, *(a_pod(f"p-{i}", cpu="9", image="i") for i in range(7)))
     lines = mooring("simulate", cluster).out.splitlines()
-    assert "  default/p-0, default/p-1, default/p-2, default/p-3, default/p-4 and 2 more" in lines
-    assert f"    unschedulable: 0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}" in lines
+    which = "default/p-0, default/p-1, default/p-2, default/p-3, default/p-4 and 2 more"
+    message = f"0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}"
+    assert f"7      {which}   unschedulable   {message}" in lines
+    wide = mooring("simulate", cluster, "-o", "wide").out.splitlines()
+    assert f"default     p-6   unschedulable   1          -              {message}" in wide
 
 
 def test_pods_that_have_to_leave_are_listed(tmp_path: Path) -> None:
@@ -126,7 +133,7 @@ def test_pods_that_have_to_leave_are_listed(tmp_path: Path) -> None:
         "NAMESPACE   POD   NODE   FOR\n"
         "default     old   east   default/urgent\n"
     ) in ran.out  # fmt: skip
-    assert ran.out.endswith("1 of 1 pending pod placed, 1 preempted, 2 nodes\n")
+    assert ran.out.startswith("1 of 1 pending pod placed, 1 preempted, 2 nodes\n")
     preempted = json.loads(mooring("simulate", cluster, "-o", "json").out)["preempted"]
     assert preempted == [{"namespace": "default", "name": "old", "node": "east", "for": "default/urgent"}]
     explained = mooring("simulate", cluster, "--explain", "urgent").out
@@ -137,7 +144,7 @@ def test_a_pod_that_is_promised_a_node_is_listed_with_it(tmp_path: Path) -> None
     leaving = a_pod("old", cpu="3", image="i", nodeName="east", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     cluster = a_cluster_with(tmp_path, leaving, a_pod("urgent", cpu="3", image="i", priority=9))
     ran = mooring("simulate", cluster)
-    assert "  default/urgent (nominated to east)\n    unschedulable: 0/2 nodes are available: " in ran.out
+    assert "default/urgent (nominated to east)   unschedulable   0/2 nodes are available: " in ran.out
     (urgent,) = json.loads(mooring("simulate", cluster, "-o", "json").out)["pods"]
     assert urgent["nominatedNode"] == "east"
 
@@ -152,7 +159,7 @@ def test_a_pod_that_waits_on_permit_is_listed_with_the_plugin(tmp_path: Path) ->
     config = write_config(tmp_path / "c.yaml", **enabling("Mine"))
     options = ("--plugin", plugin, "--config", config, "--until", "10s")
     ran = mooring("simulate", cluster, *options)
-    assert "Pending\n  default/p\n    waiting: has room on east and waits for Mine\n" in ran.out
+    assert "1      default/p   waiting   has room on east and waits for Mine\n" in ran.out
     assert (
         ran.err
         == "note: stopped after 10s of simulated time and 1 attempt; these pods would be attempted again: default/p\n"
@@ -211,7 +218,7 @@ def test_manifests_come_from_all_files_of_a_folder(tmp_path: Path) -> None:
     write(tmp_path / "nodes.json", *NODES)
     write(tmp_path / "below" / "pods.yaml", a_pod("p", image="i"))
     (tmp_path / "README.txt").write_text("not a manifest")
-    assert mooring("simulate", tmp_path).out.endswith("1 of 1 pending pod placed, 2 nodes\n")
+    assert mooring("simulate", tmp_path).out.startswith("1 of 1 pending pod placed, 2 nodes\n")
 
 
 def test_a_folder_without_manifests_is_refused(tmp_path: Path) -> None:
@@ -231,7 +238,7 @@ def test_a_dump_of_kubectl_with_a_file_of_more_pods(tmp_path: Path) -> None:
     dump = write(tmp_path / "dump.json", *dumped)
     more = write(tmp_path / "more.yaml", a_pod("new", image="i", cpu="2"))
     ran = mooring("simulate", dump, more)
-    assert ran.out.splitlines()[:3] == ["Placed", "NAMESPACE   POD   NODE", "default     new   west"]
+    assert ran.out.splitlines()[-3:] == ["Placed", "NAMESPACE   POD   NODE", "default     new   west"]
 
 
 # ---- Input that cannot be used
@@ -394,7 +401,7 @@ def test_a_plugin_of_the_users_own_takes_part(tmp_path: Path, cluster: Path) -> 
         tmp_path, cluster, "def filter(self, pod, node): return 'too far' if node.name == 'east' else None"
     )
     assert "default     web   west" in ran.out
-    assert "unschedulable: 0/2 nodes are available: 2 Insufficient cpu." in ran.out
+    assert "unschedulable   0/2 nodes are available: 2 Insufficient cpu." in ran.out
 
 
 @pytest.mark.parametrize(
@@ -480,7 +487,8 @@ def test_a_plugin_that_fails_ends_the_attempt_with_its_name(
 ) -> None:
     ran = with_plugin(tmp_path, cluster, f"def {method}")
     assert ran.code == 0
-    assert f"  default/web\n    error: {error}\n".replace("PLUGIN", str(tmp_path / "mine.py")) in ran.out
+    told = " ".join(f"default/web error {error}\n".replace("PLUGIN", str(tmp_path / "mine.py")).split())
+    assert told in [" ".join(line.split()[1:]) for line in ran.out.splitlines()]
 
 
 REJECTS = "def filter(self, pod, node): return 'not today'"
@@ -543,7 +551,7 @@ def test_a_gate_that_fails_holds_pods_back_and_is_noted(tmp_path: Path, cluster:
     ran = with_plugin(tmp_path, cluster, method, base="PreEnqueuePlugin", **enabling("Mine", point="preEnqueue"))
     assert ran.code == 0
     error = error.replace("PLUGIN", str(tmp_path / "mine.py"))
-    assert f"  default/web, default/giant\n    gated: {error}\n" in ran.out
+    assert f"2      default/web, default/giant   gated    {error}\n" in ran.out
     assert ran.complaints == [
         f"note: PreEnqueue of plugin Mine failed on pod default/{name}: {error}" for name in ("web", "giant")
     ]
@@ -565,7 +573,7 @@ def test_a_queue_order_that_raises_is_told_and_loses_no_pod(tmp_path: Path, clus
 def test_an_answer_that_is_no_column_is_told(tmp_path: Path, cluster: Path) -> None:
     ran = with_plugin(tmp_path, cluster, "def score(self, cycle, rows): return ['much', 'less']", base="ScorePlugin")
     assert "Traceback" not in ran.out + ran.err
-    assert (ran.code, len(ran.complaints)) == (2, 1) or "error: " in ran.out
+    assert (ran.code, len(ran.complaints)) == (2, 1) or "   error   " in ran.out
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
@@ -771,3 +779,16 @@ def test_help_has_examples(command: tuple[str, ...]) -> None:
     assert ran.code == 0
     assert "\n  Examples:\n" in ran.out and " mooring " in ran.out.partition("Examples:")[2]
     assert all(len(line) <= 120 for line in ran.out.splitlines())
+
+
+def test_yaml_is_the_same_as_json(cluster: Path) -> None:
+    as_json, as_yaml = (mooring("simulate", cluster, "-o", form).out for form in ("json", "yaml"))
+    answer = json.loads(as_json)
+    assert yaml.safe_load(as_yaml) == answer
+    assert (answer["apiVersion"], answer["kind"]) == ("answers.mooring.dev/v1", "Simulation")
+
+
+def test_files_can_be_named_with_from_as_well(cluster: Path, tmp_path: Path) -> None:
+    more = write(tmp_path / "more.json", a_pod("late", cpu="1", image="i"))
+    assert mooring("simulate", "--from", cluster).out == TABLES
+    assert mooring("simulate", more, "--from", cluster).out.startswith("2 of 3 pending pods placed, 2 nodes\n")

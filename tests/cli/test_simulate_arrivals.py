@@ -8,7 +8,7 @@ import pytest
 from command import mooring, write
 
 from build import a_node, a_pod
-from mooring.cli import day_report
+from mooring.cli import report
 from mooring.sim.results import show_seconds
 
 ARRIVALS = """\
@@ -19,19 +19,25 @@ ARRIVALS = """\
 """
 
 TEXT = """\
+4 pods arrived: 4 placed on 1 node, 3 finished, 1 preempted
+40.0s simulated in 0.0 s, with 6 attempts
+Requested on average: cpu 75.0%, memory 0.0%; each character of the curves is 667ms.
+What limits: Insufficient cpu (2 failed attempts, up to 1 node).
+
 Time from arrival to binding
 PRIORITY   PLACED   P50   P90    P99    MAX    PENDING   PREEMPTED
 9          1        2ms   2ms    2ms    2ms    0         0
 0          3        1ms   4.8s   5.9s   6.0s   0         1
 
-Requested share of the allocatable resources over 40.0s; each character is 667ms
-                                                                               MEAN    HIGHEST
-CPU            ███████████████▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄███████████████|   75.0%   100.0%
-MEMORY                                                                     |   0.0%    0.0%
-WAITING PODS   ▁    ▁█████████▁             ▁              ▁▁              |   0.2     1.0
+Utilisation
+RESOURCE       OVER TIME                                                       MEAN    HIGHEST
+cpu            ███████████████▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄███████████████|   75.0%   100.0%
+memory                                                                     |   0.0%    0.0%
+waiting pods   ▁    ▁█████████▁             ▁              ▁▁              |   0.2     1.0
 
-4 pods arrived: 4 placed on 1 node, 3 finished, 1 preempted
-40.0s simulated in 0.0 s, with 6 attempts
+Fullest nodes on average
+NODE   PLACED   CPU     MEMORY
+n      4        75.0%   0.0%
 """
 
 
@@ -59,9 +65,9 @@ def test_the_text_tells_waits_utilisation_and_fates(cluster: Path, arrivals: Pat
 def test_a_terminal_without_blocks_gets_plain_characters(
     cluster: Path, arrivals: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(day_report, "_can_show", lambda text: False)
+    monkeypatch.setattr(report, "can_show", lambda text: False)
     out = mooring("simulate", cluster, "--arrivals", arrivals).out
-    assert f"CPU            {'@' * 15}{'=' * 30}{'@' * 15}|   75.0%   100.0%\n" in out
+    assert f"cpu            {'@' * 15}{'=' * 30}{'@' * 15}|   75.0%   100.0%\n" in out
 
 
 def test_wide_adds_spans_and_nodes(cluster: Path, arrivals: Path) -> None:
@@ -71,6 +77,11 @@ def test_wide_adds_spans_and_nodes(cluster: Path, arrivals: Path) -> None:
     assert lines[begin + 2].split()[0] == "00:00:00.000"
     assert lines[begin + 62] == "", "sixty spans"
     assert lines[begin + 63 : begin + 66] == ["Pods placed by node", "NODE   PLACED", "n      4"]
+    limits = lines.index("What limits")
+    assert lines[limits + 1 : limits + 3] == [
+        "REASON             PLUGIN             ATTEMPTS   NODES",
+        "Insufficient cpu   NodeResourcesFit   2          1",
+    ]
 
 
 def test_json_has_all_of_it(cluster: Path, arrivals: Path) -> None:
@@ -103,13 +114,13 @@ def test_json_has_all_of_it(cluster: Path, arrivals: Path) -> None:
 def test_a_story_comes_first(cluster: Path, arrivals: Path) -> None:
     out = mooring("simulate", cluster, "--arrivals", arrivals, "--story", "second-0").out
     assert out.startswith("The story of default/second-0\n00:00:04.000 added to the active queue\n")
-    assert "\n\nTime from arrival to binding\n" in out
+    assert "\n\n4 pods arrived: " in out and "\n\nTime from arrival to binding\n" in out
 
 
 def test_time_can_be_limited(cluster: Path, arrivals: Path) -> None:
     ran = mooring("simulate", cluster, "--arrivals", arrivals, "--until", "5s")
     assert ran.err == "note: 2 pods would have arrived later\n"
-    assert ran.out.splitlines()[-2].startswith("2 pods arrived: 1 placed on 1 node, 1 pending")
+    assert ran.out.splitlines()[0].startswith("2 pods arrived: 1 placed on 1 node, 1 pending")
 
 
 @pytest.mark.parametrize(("until", "code"), [("3s", 0), ("5s", 1), ("60s", 1)], ids=["done", "pending", "preempted"])

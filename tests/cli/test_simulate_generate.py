@@ -36,11 +36,11 @@ def plan(tmp_path: Path) -> Path:
     return tmp_path / "day.yaml"
 
 
-def test_the_summary_and_the_split_of_the_time_come_first(plan: Path) -> None:
+def test_the_summary_comes_first_and_the_split_of_the_time_last(plan: Path) -> None:
     ran = mooring("simulate", "--generate", plan)
     assert ran.code == 0
     assert ran.err == f"generated 300 pods of 20 templates, 50 nodes, from {plan}\n"
-    summary, parts, waits, _ = ran.out.split("\n\n")
+    summary, waits, _, zones, pools, nodes, parts = ran.out.rstrip().split("\n\n")
     assert summary.startswith("300 pods arrived: 300 placed on 50 nodes (")
     assert "\n24h00m simulated in " in summary
     assert [line.split("  ")[0] for line in parts.splitlines()[2:]] == [
@@ -49,6 +49,8 @@ def test_the_summary_and_the_split_of_the_time_come_first(plan: Path) -> None:
     ]  # fmt: skip
     assert parts.splitlines()[-1].startswith("peak memory ")
     assert waits.startswith("Time from arrival to binding\n")
+    assert [len(each.splitlines()) for each in (zones, pools, nodes)] == [2 + 3, 2 + 2, 2 + 10]
+    assert [line.split()[0] for line in pools.splitlines()[2:]] == ["gpu", "plain"]
 
 
 def test_json_has_the_split_and_no_names_of_pods(plan: Path) -> None:
@@ -138,10 +140,14 @@ def test_options_that_cannot_be_used_together(arguments: list[str], complaint: s
     assert (ran.code, ran.complaints) == (2, [complaint])
 
 
-def test_files_are_needed_unless_a_load_is_generated() -> None:
+def test_a_live_cluster_is_needed_without_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
     ran = mooring("simulate")
     assert ran.code == 2
-    assert ran.complaints[-1] == "Error: Missing argument 'FILE...'."
+    assert ran.complaints[0].startswith(
+        "no cluster: name a dump, a snapshot or manifests with --from FILE, or a kubeconfig"
+    )
 
 
 def test_results_that_cannot_be_written_are_refused(plan: Path) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.nodes.labels import ABSENT, HOSTNAME, LabelColumns
+from mooring.cluster.nodes.labels import ABSENT, LabelColumns
+from mooring.model.well_known_labels import HOSTNAME
 
 ROWS, KEYS, VALUES = range(4), ("a", "b", HOSTNAME), ("", "x", "y")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))

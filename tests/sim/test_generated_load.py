@@ -8,7 +8,8 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.kit.clock import NS_PER_S
-from mooring.sim.generated_load import GPU, ZONE, GeneratedLoad
+from mooring.model.well_known_labels import ZONE
+from mooring.sim.generated_load import GPU, GeneratedLoad
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.reading.load_plan import LoadPlanError, load_plan_of
 

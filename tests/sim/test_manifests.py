@@ -1,5 +1,6 @@
 """Reading manifests: every way in, every fault told in one line, and nothing that ends in a traceback."""
 
+import gc
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.model.pod import Pod
+from mooring.sim.reading import manifests
 from mooring.sim.reading.manifests import Manifests, read
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
@@ -505,3 +507,16 @@ def test_a_thousand_pods_in_yaml_take_seconds_not_minutes(write: Write) -> None:
     manifests = read([name])
     assert len(keys(manifests)) == 1000
     assert time.perf_counter() - start < 60, "a few seconds on an idle machine"
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_only_a_large_input_makes_objects_old_for_the_collector(
+    is_large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifests, "LARGE_BYTES", 1 if is_large else 1 << 30)
+    path = tmp_path / "node.json"
+    path.write_text('{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}')
+    gc.collect()
+    young = [object()]
+    assert manifests.read([str(path)]).problems == [] and gc.isenabled()
+    assert any(each is young for each in gc.get_objects(generation=2)) is is_large

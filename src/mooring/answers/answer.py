@@ -26,6 +26,15 @@ class AnswerTable:
     rows: Sequence[tuple[object, ...]] = field(repr=False)
     is_detail: bool = False
     """Whether it is shown only on request (`-o wide`)."""
+    detail_columns: int = 0
+    """How many of the last columns are shown only on request."""
+
+    def brief(self) -> "AnswerTable":
+        """The table without the columns that are shown only on request."""
+        if not self.detail_columns:
+            return self
+        shown = len(self.columns) - self.detail_columns
+        return AnswerTable(self.title, self.columns[:shown], [row[:shown] for row in self.rows], self.is_detail)
 
 
 class ClusterAnswer(ABC):
@@ -63,7 +72,7 @@ class ClusterAnswer(ABC):
     def _repr_html_(self) -> str:
         """For notebooks: the summary and the tables, cut."""
         parts = [f"<p>{escape(line)}</p>" for line in self.summary()]
-        parts += [_table_html(table) for table in self.tables() if not table.is_detail]
+        parts += [_table_html(table.brief()) for table in self.tables() if table.rows and not table.is_detail]
         return "\n".join(parts)
 
 

@@ -28,6 +28,7 @@ class Counterfactual(SchedulerView):
         super().__init__(loaded)
         self.priority_classes = [item for item in loaded.objects if isinstance(item, PriorityClass)]
         self.events = loaded.events
+        self.queue = loaded.queue
 
     def gate(self, pod: Pod) -> Rejection | None:
         """Why the pod may not enter the queue: the first PreEnqueue rejection. Raises what a plugin raises."""

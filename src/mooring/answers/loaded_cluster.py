@@ -22,6 +22,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem
 from mooring.model.workloads import Workload
+from mooring.queue.queue_record import QueueRecord
 from mooring.scheduler.assembly import all_plugins
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.documents import STDIN, STDIN_NAME
@@ -53,6 +54,8 @@ class LoadedCluster:
     """What a user should know about how the input was read."""
     events: Sequence[PodEvent] = field(default=(), repr=False)
     """Events about pods, as far as the input has them: the history of a pod."""
+    queue: QueueRecord | None = field(default=None, repr=False)
+    """What the scheduler of a snapshot knew of pods that waited."""
 
     def pods(self) -> list[Pod]:
         """All pods that have not finished."""
@@ -111,7 +114,9 @@ def from_manifests(
     """A cluster from what was read without a problem."""
     objects = [manifest.object for manifest in manifests.objects]
     workloads = [each.object for each in manifests.workloads if isinstance(each.object, Workload)]
-    return LoadedCluster(objects, config, registry, gates, workloads, note_ignored(manifests), manifests.events)
+    return LoadedCluster(
+        objects, config, registry, gates, workloads, note_ignored(manifests), manifests.events, manifests.queue
+    )
 
 
 def read_objects(

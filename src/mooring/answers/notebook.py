@@ -18,16 +18,16 @@ from mooring.answers.loaded_cluster import load as load_cluster
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.settled import settled
+from mooring.answers.simulate.day_answer import DayAnswer
+from mooring.answers.simulate.simulating import place_pending, run_day
+from mooring.answers.simulate.simulation_answer import SimulationAnswer
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
 from mooring.model.node import Node
-from mooring.sim.day import Day, DayReport
 from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.arrivals import ArrivalsError, parse_duration
-from mooring.sim.results import Report
 from mooring.sim.simulated_cluster import count
-from mooring.sim.simulation import UNTIL_NS, Simulation
 
 __all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate"]
 
@@ -93,7 +93,7 @@ class QuestionedCluster:
         arrivals: Source | Sequence[Written] | None = None,
         generate: Source | Written | None = None,
         until: float | str | None = None,
-    ) -> Report | DayReport:
+    ) -> SimulationAnswer | DayAnswer:
         """Place all pending pods, or let pods arrive over time; `mooring.simulate` says what the arguments mean."""
         return _simulated(self.loaded, explain, story, arrivals, generate, until)
 
@@ -161,7 +161,7 @@ def simulate(
     arrivals: None = None,
     generate: None = None,
     until: float | str | None = None,
-) -> Report: ...
+) -> SimulationAnswer: ...
 
 
 @overload
@@ -175,7 +175,7 @@ def simulate(
     arrivals: Source | Sequence[Written],
     generate: None = None,
     until: float | str | None = None,
-) -> DayReport: ...
+) -> DayAnswer: ...
 
 
 @overload
@@ -189,7 +189,7 @@ def simulate(
     arrivals: None = None,
     generate: Source | Written,
     until: float | str | None = None,
-) -> DayReport: ...
+) -> DayAnswer: ...
 
 
 def simulate(
@@ -202,7 +202,7 @@ def simulate(
     arrivals: Source | Sequence[Written] | None = None,
     generate: Source | Written | None = None,
     until: float | str | None = None,
-) -> Report | DayReport:
+) -> SimulationAnswer | DayAnswer:
     """Place all pending pods of a cluster and report where each went; or let pods arrive over time.
 
     `objects` is a file or folder of manifests, several of them, or Kubernetes objects as dictionaries; `config` a
@@ -226,20 +226,14 @@ def _simulated(
     arrivals: Source | Sequence[Written] | None,
     generate: Source | Written | None,
     until: float | str | None,
-) -> Report | DayReport:
+) -> SimulationAnswer | DayAnswer:
     until_ns = _until(until)
     _check_use(explain, arrivals, generate)
-    items, settings = cluster.objects, (cluster.config, cluster.registry, cluster.gates)
     if generate is not None:
-        made = GeneratedLoad(plan_from(generate), items)
-        day = Day([*items, *made.nodes], made, *settings, names_placements=False)
-        report: Report | DayReport = day.run(made.over_ns if until_ns is None else until_ns, None, story)
-    elif arrivals is not None:
-        report = Day(items, arrivals_from(arrivals, items), *settings).run(until_ns, None, story)
-    else:
-        report = Simulation(items, *settings).run(explain, None, story, UNTIL_NS if until_ns is None else until_ns)
-    report.notes = [*cluster.notes, *report.notes]
-    return report
+        return run_day(cluster, GeneratedLoad(plan_from(generate), cluster.objects), story=story, until_ns=until_ns)
+    if arrivals is not None:
+        return run_day(cluster, arrivals_from(arrivals, cluster.objects), story=story, until_ns=until_ns)
+    return place_pending(cluster, explain, story=story, until_ns=until_ns)
 
 
 def _check_use(explain: object, arrivals: object, generate: object) -> None:

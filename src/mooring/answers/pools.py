@@ -1,10 +1,7 @@
 """Zones and pools of nodes: the groups by which answers add up what nodes have."""
 
 from mooring.model.node import Node
-
-ZONE = "topology.kubernetes.io/zone"
-_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
-"""The label before Kubernetes 1.17; old manifests still have it."""
+from mooring.model.well_known_labels import BETA_ZONE, ZONE
 
 POOL_LABELS = (
     "karpenter.sh/nodepool",
@@ -17,16 +14,18 @@ POOL_LABELS = (
     "ibm-cloud.kubernetes.io/worker-pool-name",
     "k8s.scaleway.com/pool-name",
     "lke.linode.com/pool-id",
+    "pool",
     "node.kubernetes.io/instance-type",
     "beta.kubernetes.io/instance-type",
 )
-"""The labels that name the pool of a node, the first that a node has. The instance type is the last resort: a cluster without
+"""The labels that name the pool of a node, the first that a node has. `pool` is what generated nodes have, and many that
+people label themselves. The instance type is the last resort: a cluster without
 pools has at least machines of some kinds."""
 
 
 def zone_of(node: Node) -> str:
     """The zone of a node; empty if it has none."""
-    return node.labels.get(ZONE) or node.labels.get(_OLD_ZONE) or ""
+    return node.labels.get(ZONE) or node.labels.get(BETA_ZONE) or ""
 
 
 def pool_of(node: Node) -> str:

@@ -13,4 +13,4 @@ def settled(loaded: LoadedCluster) -> LoadedCluster:
     """
     simulation = Simulation(loaded.objects, loaded.config, loaded.registry, loaded.gates)
     simulation.run()
-    return replace(loaded, objects=simulation.objects())
+    return replace(loaded, objects=simulation.objects(), queue=None)

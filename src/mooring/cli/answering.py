@@ -27,7 +27,7 @@ from mooring.cli.options import (
 )
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
-from mooring.cli.report import cut_table
+from mooring.cli.report import cut_table, with_known_bars
 from mooring.sim.input_errors import LiveSourceError, NoKubeconfig
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests, read
@@ -75,24 +75,32 @@ class ClusterSource:
     kubeconfig: str | None = None
     context: str = ""
 
+    @property
+    def is_live(self) -> bool:
+        """Whether a live cluster is named."""
+        return self.kubeconfig is not None or bool(self.context)
+
     def load(self) -> LoadedCluster:
         """Read the cluster; refuse input that cannot be used."""
-        manifests = self.read()
+        loaded, notes = self.scheduled(self.read())
+        tell_notes([*loaded.notes, *notes])
+        return loaded
+
+    def scheduled(self, manifests: Manifests) -> tuple[LoadedCluster, list[str]]:
+        """The objects with how they are scheduled, and notes about plugins."""
         settings = manifests.settings
         gates = chosen_gates(self.feature_gates, settings)
         tell_gates(gates)
         config = configured(self.config, gates, settings)
         registry = registry_with(self.plugins)
         notes = enable_loaded(config, registry)
-        loaded = from_manifests(manifests, config, registry, gates)
-        tell_notes([*loaded.notes, *notes])
-        return loaded
+        return from_manifests(manifests, config, registry, gates), notes
 
     def read(self) -> Manifests:
         """The objects of the cluster; refuses input that cannot be used."""
         if not self.sources:
             return self._read_live()
-        if self.kubeconfig is not None or self.context:
+        if self.is_live:
             refuse("--from cannot be used with --kubeconfig or --context; choose a file or a live cluster")
         with LateBar("reading") as bar:
             manifests = read(self.sources, sys.stdin.buffer, bar, validation=Validation(self.validate))
@@ -166,19 +174,19 @@ def print_answer(answer: ClusterAnswer, output: str) -> None:
     elif output == "yaml":
         click.echo(yaml.safe_dump(answer.to_dict(), sort_keys=False, allow_unicode=True), nl=False)
     else:
-        click.echo("\n\n".join(_parts(answer, output == "wide")))
+        click.echo(with_known_bars("\n\n".join(_parts(answer, output == "wide"))))
 
 
 def _parts(answer: ClusterAnswer, wide: bool) -> Iterator[str]:
     yield "\n".join(answer.summary())
-    yield from tables_as_text(answer, wide)
+    yield from tables_as_text(answer.tables(), wide)
 
 
-def tables_as_text(answer: ClusterAnswer, wide: bool) -> Iterator[str]:
-    """The tables of an answer that have rows; those with details only if it is `wide`."""
-    for table in answer.tables():
+def tables_as_text(tables: Iterable[AnswerTable], wide: bool) -> Iterator[str]:
+    """Those of the tables that have rows; details only if it is `wide`."""
+    for table in tables:
         if table.rows and (wide or not table.is_detail):
-            yield _as_text(table, wide)
+            yield _as_text(table if wide else table.brief(), wide)
 
 
 def _as_text(table: AnswerTable, wide: bool) -> str:

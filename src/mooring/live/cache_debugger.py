@@ -10,11 +10,15 @@ import msgspec
 from mooring.cluster.nodes.amounts import amounts_on
 from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.waiting import WaitingPod
+from mooring.kit.clock import in_seconds
 from mooring.kit.logs import Log
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod
+from mooring.queue.queue_record import ON_PERMIT, PermitRecord, QueueRecord, WaitingPodRecord, record_object
 from mooring.scheduler.scheduler import Scheduler
 
 # ---- SIGUSR2
@@ -88,14 +92,36 @@ def _pod_line(pod: Pod) -> str:
 def snapshot(
     scheduler: Scheduler, config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None = None
 ) -> JsonObject:
-    """A v1 List of the settings and of all objects that the next decision would use; `mooring simulate` reads it and makes
-    the same decisions. Assumed pods are shown on their nodes."""
+    """A v1 List of the settings, the queue, and all objects that the next decision would use; `mooring simulate` reads it and
+    makes the same decisions. Assumed pods are shown on their nodes."""
     return {
         "kind": "List",
         "apiVersion": "v1",
         "metadata": {},
-        "items": [settings_object(config, gates), *(_written(item) for item in _believed(scheduler))],
+        "items": [
+            settings_object(config, gates),
+            record_object(_queue_record(scheduler)),
+            *(_written(item) for item in _believed(scheduler)),
+        ],
     }
+
+
+def _queue_record(scheduler: Scheduler) -> QueueRecord:
+    """The pods in the queue, and those that wait on Permit."""
+    pods = [_queued(scheduler, entry) for entry in scheduler.queued_pods()]
+    pods += [_permitted(waiting) for waiting in scheduler.waiting]
+    return QueueRecord(taken_at=in_seconds(scheduler.core.clock.now_ns()), pods=tuple(pods))
+
+
+def _queued(scheduler: Scheduler, entry: QueuedPod) -> WaitingPodRecord:
+    place = scheduler.place_in_queue(entry.key) or ""
+    until = in_seconds(scheduler.backoff_ends_ns(entry)) if place == "backoff" else ""
+    return WaitingPodRecord(pod=entry.key, place=place, attempts=entry.attempts, backoff_until=until)
+
+
+def _permitted(waiting: WaitingPod) -> WaitingPodRecord:
+    permits = (PermitRecord(plugin=name, until=in_seconds(until)) for name, until in waiting.deadlines_ns.items())
+    return WaitingPodRecord(pod=waiting.pod.key, place=ON_PERMIT, node=waiting.node_name, permits=tuple(permits))
 
 
 def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:

@@ -12,7 +12,8 @@ import msgspec
 from mooring.model.meta import Requirement
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, Volume
 from mooring.model.storage import CSINode, PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
-from mooring.model.volumes import BETA_REGION, BETA_ZONE, DELIMITER, REGION, ZONE
+from mooring.model.volumes import DELIMITER
+from mooring.model.well_known_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 """The annotation of a CSINode that lists the in-tree plugins that the kubelet leaves to drivers."""

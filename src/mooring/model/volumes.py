@@ -9,6 +9,7 @@ import msgspec
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import GceDisk, IscsiVolume, RbdVolume, Volume, VolumeById
 from mooring.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from mooring.model.well_known_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -115,11 +116,6 @@ def made_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeCl
 
 
 # ---- zones
-ZONE = "topology.kubernetes.io/zone"
-REGION = "topology.kubernetes.io/region"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION = "failure-domain.beta.kubernetes.io/region"
-
 SUCCESSORS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 """The present name of each deprecated label; nodes and volumes may have either."""
 

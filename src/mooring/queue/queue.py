@@ -370,6 +370,10 @@ class SchedulingQueue:
 
     # ---- What can be seen from outside
 
+    def backoff_ends_ns(self, entry: QueuedPod) -> int:
+        """When a pod in backoff leaves it at the latest."""
+        return self._places.backoff.rule.release_ns(entry)
+
     def where(self, key: str) -> Place | None:
         """Where a pod waits; None: it is in flight, or unknown."""
         return self._places.where(key)

@@ -16,6 +16,7 @@ from mooring.model.quantity import parse
 from mooring.model.selectors import compile_selector
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, FILESYSTEM
+from mooring.model.well_known_labels import HOSTNAME, TOPOLOGY
 
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 
@@ -140,9 +141,6 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 LOCAL = "mooring.dev/local"
 """The class parameter that binds provisioned volumes to one node instead of its zone. Ours: for trying local storage."""
 
-_HOSTNAME = "kubernetes.io/hostname"
-_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-
 
 def can_provision(provisioner: str) -> bool:
     """Whether volumes of a class with this provisioner can be provisioned."""
@@ -185,9 +183,9 @@ def reference_to(claim: JsonObject) -> JsonObject:
 def _terms(storage_class: JsonObject, node: JsonObject | None) -> list[JsonObject]:
     """The terms of the volume's node affinity: near the chosen node, or where the class allows; none means everywhere."""
     labels = node["metadata"].get("labels", {}) if node is not None else {}
-    if storage_class.get("parameters", {}).get(LOCAL) == "true" and _HOSTNAME in labels:
-        return [_term({_HOSTNAME: [labels[_HOSTNAME]]})]
-    if near := {key: [labels[key]] for key in _TOPOLOGY if key in labels}:
+    if storage_class.get("parameters", {}).get(LOCAL) == "true" and HOSTNAME in labels:
+        return [_term({HOSTNAME: [labels[HOSTNAME]]})]
+    if near := {key: [labels[key]] for key in TOPOLOGY if key in labels}:
         return [_term(near)]
     return [
         _term({line["key"]: line["values"] for line in allowed.get("matchLabelExpressions", ())})

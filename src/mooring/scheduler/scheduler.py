@@ -259,6 +259,10 @@ class Scheduler:
         """Where a pod waits; None: it is in flight, or unknown."""
         return self.core.queue.where(key)
 
+    def backoff_ends_ns(self, entry: QueuedPod) -> int:
+        """When a pod in backoff is active again at the latest."""
+        return self.core.queue.backoff_ends_ns(entry)
+
     def pending_counts(self) -> dict[Place, int]:
         """How many pods wait where in the queue."""
         return self.core.queue.pending_counts()

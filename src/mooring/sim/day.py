@@ -20,7 +20,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.arrival_stream import ArrivalStream, ListedArrivals
 from mooring.sim.day_record import PartTimes, Stay, StayFile, peak_memory_bytes
-from mooring.sim.gauge import Span, UtilisationGauge
+from mooring.sim.failure_reasons import FailureReason
+from mooring.sim.gauge import NodeMeans, Span, UtilisationGauge
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import SimulatedEviction, Story
@@ -93,6 +94,12 @@ class DayReport:
     placed: int = 0
     """How many pods were bound; `placements` has them by name, unless the arrivals were generated."""
     placed_by_node: Mapping[str, int] = field(default_factory=dict)
+    failed_attempts: int = 0
+    """Attempts that found no node."""
+    limits: list[FailureReason] = field(default_factory=list)
+    """Why nodes rejected pods in those attempts; the most frequent reason first."""
+    node_means: NodeMeans | None = field(default=None, compare=False, repr=False)
+    """How full each node was on average; None if no time passed."""
     parts_s: dict[str, float] = field(default_factory=dict, compare=False)
     """How long each part of the simulation took, in seconds of the machine's clock."""
     peak_bytes: int | None = field(default=None, compare=False)
@@ -315,6 +322,9 @@ class Day:
             simulated.stories.of(told.key) if told is not None else None,
             self._placed_by_node.total(),
             self._placed_by_node,
+            simulated.failures.attempts,
+            simulated.failures.reasons(),
+            self._gauge.node_means(),
         )
         self._parts.lap("report")
         report.parts_s, report.peak_bytes = self._parts.seconds(), peak_memory_bytes()

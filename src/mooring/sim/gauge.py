@@ -6,6 +6,7 @@ The gauge adds up amount times duration, so averages are exact however long a sp
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.kit.clock import NS_PER_S
@@ -28,6 +29,20 @@ class Span:
     pending: float
 
 
+MAIN = ("cpu", "memory")
+"""The resources that each node is followed for: those with the first places in the matrices of amounts."""
+
+
+@dataclass(slots=True)
+class NodeMeans:
+    """What the pods of each node requested of the resources MAIN, averaged over time; columns over the nodes."""
+
+    names: list[str]
+    requested: NDArray[np.float64]
+    """By resource and node, in units of the node table."""
+    allocatable: NDArray[np.float64]
+
+
 class RequestedSums:
     """What the pods on all nodes request of each resource, kept up to date from the rows that were touched.
 
@@ -41,9 +56,12 @@ class RequestedSums:
         """Of the places of resources."""
         self._seen = nodes.amounts.requested.copy()
         self._sums: list[int] = []
+        self._moments: dict[int, list[int]] = {}
+        """Row -> for each resource of MAIN, the sum of all changes, each times when it was seen."""
 
-    def refresh(self) -> list[int]:
-        """The sums by place of the resource, as they are now. The caller must not change the list."""
+    def refresh(self, at_ns: int = 0) -> list[int]:
+        """The sums by place of the resource, as they are now. The caller must not change the list. `at_ns` is the time since
+        the beginning; without it, there are no means."""
         nodes, amounts = self._nodes, self._nodes.amounts
         touches = nodes.touches
         if touches.end == self._position and amounts.resources_version == self._version:
@@ -51,21 +69,58 @@ class RequestedSums:
         rows = touches.since(self._position) if self._position >= 0 else None
         is_known = amounts.resources_version == self._version and amounts.requested.shape == self._seen.shape
         if rows is None or not is_known:
+            self._note_all(at_ns)
             self._seen = amounts.requested.copy()
             self._sums = [sum(amounts.tolist()) for amounts in self._seen]
         else:
             for row in rows:
-                self._add(row)
+                self._add(row, at_ns)
         self._position, self._version = touches.end, amounts.resources_version
         return self._sums
 
-    def _add(self, row: int) -> None:
+    def means(self, passed_ns: int) -> NodeMeans:
+        """The means of all nodes that are there over the time since the beginning, which must not be 0.
+
+        What a row has now, it has had since its last change; so what it had over time is what it has now, times all the time,
+        less each change times when it came.
+        """
+        nodes, amounts = self._nodes, self._nodes.amounts
+        self.refresh(passed_ns)
+        moments = np.zeros((len(MAIN), nodes.height))
+        for row, sums in self._moments.items():
+            moments[:, row] = sums
+        rows = np.flatnonzero(nodes.alive[: nodes.height])
+        requested = amounts.requested[: len(MAIN), rows] - moments[:, rows] / passed_ns
+        names = [nodes.names[row] for row in rows.tolist()]
+        return NodeMeans(names, requested, amounts.allocatable[: len(MAIN), rows].astype(np.float64))
+
+    def _add(self, row: int, at_ns: int) -> None:
         """Add the difference that a touched row makes."""
         now = self._nodes.amounts.requested[:, row]
-        for place, change in enumerate((now - self._seen[:, row]).tolist()):
+        changes = (now - self._seen[:, row]).tolist()
+        for place, change in enumerate(changes):
             if change:
                 self._sums[place] += change
+        self._note(row, changes[: len(MAIN)], at_ns)
         self._seen[:, row] = now
+
+    def _note(self, row: int, changes: list[int], at_ns: int) -> None:
+        """Add changes to the moments."""
+        sums = self._moments.get(row)
+        if sums is None:
+            sums = self._moments[row] = [0] * len(MAIN)
+        for place, change in enumerate(changes):
+            sums[place] += change * at_ns
+
+    def _note_all(self, at_ns: int) -> None:
+        """The same for all rows that differ from what was seen."""
+        now = self._nodes.amounts.requested[: len(MAIN)]
+        before = np.zeros_like(now)
+        width = min(self._seen.shape[1], now.shape[1])
+        before[:, :width] = self._seen[: len(MAIN), :width]
+        changes = now - before
+        for row in np.flatnonzero(changes.any(0)).tolist():
+            self._note(row, changes[:, row].tolist(), at_ns)
 
 
 class UtilisationGauge:
@@ -99,12 +154,17 @@ class UtilisationGauge:
             self._pending_sum += self._pending * passed_ns
             self._now_ns = now_ns
             self._keep_point()
-        requested = self._requested.refresh()
+        requested = self._requested.refresh(now_ns - self._begin_ns)
         self._used = {name: requested[place] for name, place in self._nodes.amounts.resource_book.items()}
         self._pending = sum(self._driver.scheduler.pending_counts().values())
 
     def mean_used(self) -> dict[str, float]:
         return self.spans(1)[0].used if self._now_ns > self._begin_ns else {}
+
+    def node_means(self) -> NodeMeans | None:
+        """The means of each node; None if no time has passed."""
+        passed_ns = self._now_ns - self._begin_ns
+        return self._requested.means(passed_ns) if passed_ns else None
 
     def spans(self, count: int) -> list[Span]:
         """The time since the beginning in `count` equal spans."""

@@ -20,12 +20,11 @@ from mooring.model.pod import Pod
 from mooring.model.quantity import parse_or
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems
 from mooring.model.validation.validate import validate
+from mooring.model.well_known_labels import HOSTNAME, ZONE
 from mooring.sim.reading.admission import Admission
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.reading.load_plan import LoadPlan, LoadPlanError, NodePool
 
-ZONE = "topology.kubernetes.io/zone"
-HOSTNAME = "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"
 TEAMS = 40
 """How many namespaces the templates are spread over."""

@@ -1,6 +1,7 @@
 """The results of simulations as values: what became of each pod, evictions, how full nodes are, explanations, stories.
 
-`cli/report.py` prints them; `mooring.simulate` returns them to Python code, so their fields are a public interface.
+`answers/simulate` makes answers of them, and `mooring.simulate` returns those to Python code, so their fields are a public
+interface.
 """
 
 import re
@@ -12,6 +13,7 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import Decision
 from mooring.scheduler.scheduler import Scheduler
+from mooring.sim.failure_reasons import FailureReason
 
 # ---- stories: what happened to a pod, each entry with its time and its attempt
 
@@ -221,6 +223,8 @@ class Report:
     explanations: list[Explanation] = field(default_factory=list)
     """In the order of the request."""
     story: Story | None = None
+    limits: list[FailureReason] = field(default_factory=list)
+    """Why nodes rejected the pods that are pending, in their last attempts; the most frequent reason first."""
 
     @property
     def explanation(self) -> Explanation | None:

@@ -7,6 +7,7 @@ decide` and `mooring bench` use it; everything with time uses `driver.py`.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,7 +16,6 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework import config
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.intents import Intent, Write
 from mooring.framework.points import Nomination, NoRoom, Plugin, SchedulerServices
 from mooring.framework.registry import Registry
 from mooring.framework.rejected_attempt import RejectedAttempt
@@ -29,11 +29,11 @@ from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.search import Findings
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
-from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.decision import Decision, DecisionError, NoFit
 from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
-from mooring.sim.driver import after
 from mooring.sim.input_errors import ScenarioError
+from mooring.sim.single_attempts import gate_of, reserve, write_through
 
 # ---- the placer
 
@@ -79,7 +79,9 @@ class Placer:
         self.cluster = Cluster()
         self.nominated = self.cluster.nominated
         self.pending: dict[str, Pod] = {}
-        self._runners = build_runners(config, registry, SchedulerServices(self.cluster, want=self._do))
+        self._runners = build_runners(
+            config, registry, SchedulerServices(self.cluster, want=partial(write_through, self.cluster))
+        )
         self._options = options
         self._attempts = 0
         self._placed: set[str] = set()
@@ -96,15 +98,6 @@ class Placer:
         else:
             self.cluster.put(item)
 
-    def _do(self, intent: Intent) -> None:
-        """Carry out the writes of plugins at once, such as a claim that loses its devices."""
-        if isinstance(intent, Write):
-            key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
-            if intent.method == "DELETE":
-                self.cluster.remove(intent.kind, key)
-            elif (old := self.cluster.objects.get(intent.kind, {}).get(key)) is not None:
-                self.cluster.put(after(intent, old))
-
     def place(self, key: str) -> Step:
         """Attempt one pod. A pod that is placed stays on its node."""
         pod = self.pending.get(key)
@@ -114,7 +107,7 @@ class Placer:
         runner = self._runners.get(pod.spec.scheduler_name)
         if runner is None:
             return Step(pod, Outcome.IGNORED)
-        gate = self.gate(runner, pod)
+        gate = gate_of(runner, pod)
         if isinstance(gate, DecisionError):
             return Step(pod, Outcome.ERROR, gate)
         if gate is not None:
@@ -125,7 +118,7 @@ class Placer:
             return self._preempt(runner, pod, decision)
         if isinstance(decision, DecisionError):
             return Step(pod, Outcome.ERROR, decision)
-        if not _reserve(runner, decision):
+        if reserve(runner, decision) is not None:
             return Step(pod, Outcome.RESERVE_FAILED, decision)
         del self.pending[key]
         self.nominated.withdraw(pod.id)
@@ -172,17 +165,6 @@ class Placer:
         if node_name:
             self.nominated.promise(updated, node_name)
 
-    def gate(self, runner: Runner, pod: Pod) -> Rejection | DecisionError | None:
-        """The first PreEnqueue rejection: why the pod may not be queued yet."""
-        for plugin in runner.profile.pre_enqueues:
-            try:
-                rejection = plugin.pre_enqueue(pod)
-                if rejection is not None:
-                    return rejection.by(plugin.name)
-            except Exception as fault:  # a plugin may raise anything, or answer with anything
-                return DecisionError(f'running PreEnqueue plugin "{plugin.name}": {fault}')
-        return None
-
 
 def _own_words(preemption: Plugin | None, failure: RejectedAttempt, room: PostFilterResult) -> PostFilterResult:
     """The message of DefaultPreemption if an earlier PostFilter plugin ended the run: the corpus always has it."""
@@ -190,22 +172,6 @@ def _own_words(preemption: Plugin | None, failure: RejectedAttempt, room: PostFi
         return room
     answer = preemption.post_filter(failure)
     return replace(room, message=answer.rejection.message) if isinstance(answer, NoRoom) else room
-
-
-def _reserve(runner: Runner, placement: Placement) -> bool:
-    """Run Reserve. Where one plugin rejects, run Unreserve of all in reverse order, as upstream does."""
-    plugins = runner.profile.reserves
-    assert placement.context is not None, "a placement comes with its context"
-    for plugin in plugins:
-        try:
-            rejection = plugin.reserve(placement.context, placement.node)
-        except Exception:  # a plugin may raise anything
-            rejection = Rejection(())
-        if rejection is not None:
-            for other in reversed(plugins):
-                other.unreserve(placement.context, placement.node)
-            return False
-    return True
 
 
 # ---- scenarios

@@ -24,12 +24,13 @@ from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem, Problems, show
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed, deciding, lowest_name
-from mooring.scheduler.decision import Decision, Placement
+from mooring.scheduler.decision import Decision, Diagnosis, NoFit, Placement
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.recorded_scheduler import Recorder
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.driver import START_NS, Driver
+from mooring.sim.failure_reasons import FailureCounter
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.results import SimulatedEviction, Stories
 
@@ -89,6 +90,10 @@ class SimulatedCluster:
         self.finished = [item for item in objects if isinstance(item, Pod) and item.is_finished]
         self.choices: dict[str, Placement] = {}
         """The last placement of each pod by key, if `records`: a day with millions of pods keeps none."""
+        self.diagnoses: dict[str, Diagnosis] = {}
+        """Why the last attempt of each pod found no node, by key, if `records`; not for pods that it placed."""
+        self.failures = FailureCounter()
+        """All attempts that found no node."""
         self.explained: set[str] = set()
         """Keys of pods whose last decision is kept with all details."""
         self.explained_decisions: dict[str, Decision] = {}
@@ -176,11 +181,19 @@ class SimulatedCluster:
         """Keep what reports need of a decision; without its columns, which are large."""
         if pod.key in self.explained:
             self.explained_decisions[pod.key] = decision
+        if isinstance(decision, NoFit):
+            self.failures.add(decision.diagnosis)
         if self._records:
-            self._decided.append(pod.key)
-        if self._records and isinstance(decision, Placement):
-            self.choices[pod.key] = replace(decision, diagnosis=None, details=None, context=None)
+            self._record(pod.key, decision)
         return decision
+
+    def _record(self, key: str, decision: Decision) -> None:
+        self._decided.append(key)
+        self.diagnoses.pop(key, None)
+        if isinstance(decision, Placement):
+            self.choices[key] = replace(decision, diagnosis=None, details=None, context=None)
+        elif isinstance(decision, NoFit):
+            self.diagnoses[key] = decision.diagnosis
 
     def _evicted(self, victim: Pod, preemptor: Pod) -> None:
         pod = self._pods.get(victim.key, victim)

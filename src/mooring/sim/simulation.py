@@ -21,6 +21,7 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
+from mooring.sim.failure_reasons import FailureCounter, FailureReason
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.manifests import Manifests
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
@@ -110,6 +111,7 @@ class Simulation:
             [*notes, *self._closing_notes(results, Duration(passed_ns))],
             explanations,
             simulated.stories.of(told.key) if told is not None else None,
+            self._limits(results),
         )
 
     # ---- Time
@@ -191,6 +193,15 @@ class Simulation:
             return Fate.ERROR, "no Bind plugin bound it" if self._attempts.get(pod.key) else "it was not attempted"
         fate = Fate.ERROR if condition.reason == SCHEDULER_ERROR else Fate.UNSCHEDULABLE
         return fate, condition.message or ""
+
+    def _limits(self, results: Sequence[PodResult]) -> list[FailureReason]:
+        """What keeps the pods that are pending from nodes."""
+        counter = FailureCounter()
+        for result in results:
+            diagnosis = self._simulated.diagnoses.get(result.pod.key)
+            if diagnosis is not None and result.fate is Fate.UNSCHEDULABLE:
+                counter.add(diagnosis)
+        return counter.reasons()
 
     # ---- Explanations
 

@@ -13,13 +13,11 @@ from mooring.answers.capacity.pod_copies import PodCopies
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.scheduler_view import SchedulerView
 from mooring.cluster.cluster import Cluster
-from mooring.framework.intents import Intent, Write
-from mooring.framework.runner import Runner
-from mooring.framework.status import Rejection, describe
+from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
-from mooring.sim.driver import after
+from mooring.sim.single_attempts import gate_of, reserve, write_through
 
 Refusal = Rejection | NoFit | DecisionError
 """Why a copy was not placed; a Rejection is that of a PreEnqueue or Reserve plugin."""
@@ -30,29 +28,12 @@ class CopyPlacer(SchedulerView):
 
     def __init__(self, loaded: LoadedCluster, extras: Sequence[KubeObject] = ()) -> None:
         objects = {(type(item), item.key): item for item in (*loaded.objects, *extras)}
-        super().__init__(loaded, objects.values(), self._do)
-
-    def _do(self, intent: Intent) -> None:
-        """Carry out the writes of plugins at once, such as a claim that loses its devices."""
-        if not isinstance(intent, Write):
-            return
-        key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
-        if intent.method == "DELETE":
-            self.cluster.remove(intent.kind, key)
-        elif (old := self.cluster.objects.get(intent.kind, {}).get(key)) is not None:
-            self.cluster.put(after(intent, old))
+        super().__init__(loaded, objects.values(), lambda intent: write_through(self.cluster, intent))
 
     def gate(self, pod: Pod) -> Rejection | DecisionError | None:
         """Why the pod may not enter the queue."""
         runner = self.runner(pod)
-        for plugin in runner.profile.pre_enqueues if runner is not None else ():
-            try:
-                rejection = plugin.pre_enqueue(pod)
-            except Exception as fault:  # a plugin may raise anything
-                return DecisionError(f'running PreEnqueue plugin "{plugin.name}": {describe(fault)}')
-            if rejection is not None:
-                return rejection.by(plugin.name)
-        return None
+        return gate_of(runner, pod) if runner is not None else None
 
     def add(self, items: Sequence[KubeObject]) -> None:
         """Claims of a copy that is about to be decided."""
@@ -65,27 +46,11 @@ class CopyPlacer(SchedulerView):
         runner = self.runner(pod)
         if not isinstance(decision, Placement) or runner is None:
             return decision
-        rejection = _reserve(runner, decision)
+        rejection = reserve(runner, decision)
         if rejection is not None:
             return rejection
         self.cluster.nodes.place(pod, decision.node)
         return decision
-
-
-def _reserve(runner: Runner, placement: Placement) -> Rejection | None:
-    """Run Reserve. Where one plugin rejects, run Unreserve of all in reverse order."""
-    plugins = runner.profile.reserves
-    assert placement.context is not None, "a placement comes with its context"
-    for plugin in plugins:
-        try:
-            rejection = plugin.reserve(placement.context, placement.node)
-        except Exception as fault:  # a plugin may raise anything
-            rejection = Rejection((f'running Reserve plugin "{plugin.name}": {describe(fault)}',))
-        if rejection is not None:
-            for other in reversed(plugins):
-                other.unreserve(placement.context, placement.node)
-            return rejection.by(plugin.name)
-    return None
 
 
 # ---- until one does not fit

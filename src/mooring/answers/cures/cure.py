@@ -7,7 +7,9 @@ The cost orders cures, the smallest change first. It is a rough measure of how m
 | lower a request                               | 20, and up to 60 more for the share that is given up |
 | tolerate a taint                              | 30 for each                                         |
 | drop or widen a rule of the pod               | 40 for each                                         |
+| claim fewer or other devices                  | 40                                                  |
 | create or bind a volume                       | 45                                                  |
+| free devices that no pod uses                 | 45                                                  |
 | move other pods                               | 50, 60 for two                                      |
 | raise the priority                            | 60, 5 for each victim                               |
 | remove other pods                             | 70, 80 for two                                      |
@@ -28,7 +30,7 @@ REMOVE_GATE = UNCORDON = 10
 LOWER_REQUEST, GIVE_UP_ALL = 20, 60
 TOLERATE = 30
 CHANGE_RULE = 40
-VOLUME = 45
+VOLUME = FREE_CLAIM = 45
 MOVE, ANOTHER_MOVE = 50, 10
 RAISE_PRIORITY, VICTIM, BROKEN_BUDGET = 60, 5, 50
 REMOVE_POD = 70

@@ -9,11 +9,11 @@ from mooring.answers.edits import Edit, PlacePod, PutObject
 from mooring.answers.new_nodes import STATE_TAINTS, equipment_of, equipped, node_like
 from mooring.answers.owners import is_daemon
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.model.devices import ResourceSlice
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode
+from mooring.model.well_known_labels import HOSTNAME
 
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 MAX_NODES = 40
@@ -74,16 +74,27 @@ def by_one_more(patient: Patient) -> Iterator[Cure]:
 
 
 def kinds_of_nodes(cluster: Cluster) -> list[tuple[Node, int]]:
-    """One node of each kind with how many there are, the most frequent kind first. A kind has the same amounts, taints and
-    labels, but for its hostname."""
+    """One node of each kind with how many there are, the most frequent kind first. A kind has the same amounts, taints,
+    numbers of devices, and labels, but for its hostname."""
     first: dict[Hashable, Node] = {}
     counts: dict[Hashable, int] = {}
+    devices = _devices(cluster)
     for node in cluster.nodes.nodes:
         if node is not None:
-            kind = _kind(node)
+            kind = _kind(node), frozenset(devices.get(node.name, {}).items())
             first.setdefault(kind, node)
             counts[kind] = counts.get(kind, 0) + 1
     return [(first[kind], counts[kind]) for kind in sorted(counts, key=lambda kind: -counts[kind])]
+
+
+def _devices(cluster: Cluster) -> dict[str, dict[str, int]]:
+    """Node -> driver -> how many devices it has."""
+    found: dict[str, dict[str, int]] = {}
+    for item in cluster.objects[ResourceSlice].values():
+        if isinstance(item, ResourceSlice) and item.spec.node_name:
+            own = found.setdefault(item.spec.node_name, {})
+            own[item.spec.driver] = own.get(item.spec.driver, 0) + len(item.spec.devices or ())
+    return found
 
 
 def _kind(node: Node) -> Hashable:

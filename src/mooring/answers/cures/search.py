@@ -10,6 +10,7 @@ from itertools import combinations, islice
 
 from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.cures.cure import EACH, REMOVE_GATE, Cure, Patient, SearchBudget
+from mooring.answers.cures.devices import by_fewer_devices, by_freed_devices, by_other_devices
 from mooring.answers.cures.node_choice import Tolerate, WidenSelection
 from mooring.answers.cures.other_nodes import by_mending, by_one_more, by_uncordoning
 from mooring.answers.cures.other_pods import by_moves, by_priority
@@ -105,6 +106,9 @@ _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
     _without_gates,
     by_uncordoning,
     by_volumes,
+    by_fewer_devices,
+    by_other_devices,
+    by_freed_devices,
     by_priority,
     by_mending,
     by_one_more,

@@ -9,11 +9,13 @@ from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.cures.search import DECISIONS, find_cures
 from mooring.answers.explain.explanation import PastEvent, PodExplanation, ScoredNode, WorkloadExplanation
 from mooring.answers.explain.obstacles import with_obstacles
+from mooring.answers.explain.queue_waits import queue_waits
 from mooring.answers.explain.reasons import Reason, reasons_of
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.owners import pods_of_workload, workload_kind
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
+from mooring.queue.queue_record import ON_PERMIT
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
@@ -69,9 +71,15 @@ def _with_others(explanation: PodExplanation, others: Iterable[Pod]) -> PodExpla
 def explain_pod(trials: Counterfactual, pod: Pod, *, cures: bool = True, decisions: int = DECISIONS) -> PodExplanation:
     """The explanation of a pod of the cluster that is tried."""
     known = PodExplanation(pod.key, node_count=trials.cluster.nodes.alive_count, history=_history(pod, trials.events))
+    record = trials.queue.of(pod.key) if trials.queue is not None else None
     if pod.spec.node_name and trials.cluster.nodes.row_of_pod(pod.id) is not None:
-        return _of_placed(trials, pod, known)
+        explanation = _of_placed(trials, pod, known)
+        if record is None or record.place != ON_PERMIT:
+            return explanation
+        return replace(explanation, is_placed=False, is_reserved=True, waits_for=queue_waits(record))
     explanation = _of_pending(trials, pod, known)
+    if record is not None:
+        explanation = replace(explanation, waits_for=[*queue_waits(record), *explanation.waits_for])
     if cures and not explanation.node:
         found = find_cures(trials, pod, decisions)
         explanation = replace(explanation, cures=found.found, gave_up=found.gave_up)

@@ -38,6 +38,8 @@ class PodExplanation(ClusterAnswer):
     node: str = ""
     """Where the pod is; or where it would go now."""
     is_placed: bool = False
+    is_reserved: bool = False
+    """Whether it has room on its node, but is not bound: it waits for Permit plugins."""
     would_go_to: str = ""
     """For a pod that has a node: where it would go if it were decided now; empty if nowhere."""
     message: str = ""
@@ -76,6 +78,8 @@ class PodExplanation(ClusterAnswer):
         return lines
 
     def _headline(self) -> str:
+        if self.is_reserved:
+            return f"{self.pod} is pending: it has room on {self.node}"
         if self.is_placed:
             if not self.would_go_to:
                 return f"{self.pod} is on {self.node}, and would get no node now: {self.message}"
@@ -131,6 +135,7 @@ class PodExplanation(ClusterAnswer):
             "pod": self.pod,
             "node": self.node,
             "placed": self.is_placed,
+            "reserved": self.is_reserved,
             "wouldGoTo": self.would_go_to,
             "message": self.message,
             "nodes": self.node_count,

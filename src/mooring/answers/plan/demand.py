@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from mooring.answers.plan.spreading import NO_DOMAIN, SpreadLimit, most_on_a_node, spread_limit
 from mooring.answers.plan.trials import TrialCluster
-from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
 from mooring.framework.feasible import NARROWED_OUT, PASSED
 from mooring.framework.points import Reads, ResourceDemand
 from mooring.framework.status import Rejection
 from mooring.model.pod import Pod
+from mooring.model.well_known_labels import HOSTNAME
 
 Amounts = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -25,7 +25,6 @@ import msgspec
 from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
 from mooring.answers.new_nodes import equipment_of, equipped, node_like
 from mooring.controllers.nodes.devices import DEVICES, slices_of
-from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.decode import decode_as
 from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject, Wire
@@ -34,9 +33,8 @@ from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, a
 from mooring.model.validation.validate import validate
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.documents import DocumentPlace, ManifestFile, bytes_of
 from mooring.sim.reading.field_checks import Validation, check_core_fields, nearest
-from mooring.sim.reading.lines import lines_of
+from mooring.sim.reading.own_files import on_lines, read_own_file
 from mooring.sim.simulated_cluster import alike
 
 MAX_BYTES = 4 << 20
@@ -88,30 +86,11 @@ def read_offers(offered: Offered, loaded: LoadedCluster, validation: Validation 
     """The offers of a file or of plain data. Raises InputError with all problems, those of a file with their lines."""
     if not isinstance(offered, str | os.PathLike):
         return _offers(_listed(offered), loaded, validation)
-    path = os.fspath(offered)
-    file = ManifestFile(path, bytes_of(path, MAX_BYTES, "write fewer offers", InputError))
+    file, written = read_own_file(os.fspath(offered), MAX_BYTES, "write fewer offers", InputError)
     try:
-        documents = [document for document in read_documents(file.text) if document is not None]
-    except YamlFault as fault:
-        problem = Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)
-        raise InputError([problem]) from fault
-    try:
-        if len(documents) != 1:
-            raise InputError([Problem("", f"the file has {len(documents)} documents; write one")])
-        return _offers(_listed(documents[0]), loaded, validation)
+        return _offers(_listed(written), loaded, validation)
     except InputError as error:
-        raise InputError(_with_lines(file, error.problems)) from None
-
-
-def _with_lines(file: ManifestFile, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems with their lines. Paths begin with `offers` also if the file is a bare list."""
-    document = DocumentPlace(file.name, (1,))
-    under, bare = (
-        lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
-        for prefix in ("", "offers")
-    )
-    lines = zip(under, bare, strict=True)
-    return [problem.at("", file.name).on(max(found)) for problem, found in zip(problems, lines, strict=True)]
+        raise InputError(on_lines(file, error.problems, "offers")) from None
 
 
 def _listed(written: Any) -> list[Any]:

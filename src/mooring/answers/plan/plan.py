@@ -1,6 +1,7 @@
 """`mooring plan`: which nodes to add at least cost so that everything fits, and which nodes can go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -9,11 +10,12 @@ from mooring.answers.loaded_cluster import LoadedCluster, Objects, Source, Writt
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.arrivals_peak import pods_at_peak
 from mooring.answers.plan.judge import objects_of, patient
-from mooring.answers.plan.offers import Offered, read_offers
+from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
 from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.object_changes import apply as apply_objects
+from mooring.sim.input_errors import InputError, UnusableInput
 from mooring.sim.reading.arrivals import arrivals_of, read_arrivals
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
@@ -182,11 +184,18 @@ def plan(
     """Which nodes of `offers` to add at least cost so that everything pending fits, with what `apply` adds and the pods of
     the busiest moment of `arrivals`. With `shrink`: which of the present nodes can go.
 
-    Raises InputError, ArrivalsError, ConfigError, and SolverMissing without SciPy.
+    Raises InputError with the problems of all of them, ArrivalsError if only the arrivals have any, ConfigError, and
+    SolverMissing without SciPy.
     """
-    chosen = read_offers(offers, loaded, validation) if offers is not None else []
-    wanted = patient(_with_arrivals(_applied(loaded, apply, validation), arrivals, validation))
-    additions = nodes_to_add(wanted, chosen, tell)
+    errors = _ReadingErrors()
+    chosen: Sequence[NodeOffer] = ()
+    with errors.kept():
+        chosen = read_offers(offers, loaded, validation) if offers is not None else ()
+    wanted = _applied(loaded, apply, validation, errors)
+    with errors.kept():
+        wanted = _with_arrivals(wanted, arrivals, validation)
+    errors.raise_all()
+    additions = nodes_to_add(patient(wanted), chosen, tell)
     new = [name for each in additions.added for name in each.names]
     shrinking = nodes_to_remove(additions.loaded, new, tell) if shrink else Shrinking((), (), True)
     return _answer(loaded, additions, shrinking, bool(chosen), shrink)
@@ -210,13 +219,36 @@ def _answer(
     )
 
 
-def _applied(loaded: LoadedCluster, files: Sequence[Objects], validation: Validation) -> LoadedCluster:
+class _ReadingErrors:
+    """Errors of several files, so that all their problems are told at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[UnusableInput] = []
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        try:
+            yield
+        except UnusableInput as error:
+            self._errors.append(error)
+
+    def raise_all(self) -> None:
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise InputError([problem for error in self._errors for problem in error.problems])
+
+
+def _applied(
+    loaded: LoadedCluster, files: Sequence[Objects], validation: Validation, errors: _ReadingErrors
+) -> LoadedCluster:
     """The cluster with more objects, before any pod is placed."""
     if not files:
         return loaded
     cluster = ChangingCluster(loaded, validation)
     for file in files:
-        apply_objects(cluster, file)
+        with errors.kept():
+            apply_objects(cluster, file)
     return objects_of(cluster)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.framework.attempt import Attempt
 from mooring.model.pod import Pod
+from mooring.model.well_known_labels import HOSTNAME
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 from mooring.plugins.affinity.spread_constraints import SpreadConstraint
 from mooring.plugins.affinity.spread_counts import SkewCheck

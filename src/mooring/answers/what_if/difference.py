@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.utilisation import MAIN, GroupUse, Utilisation
 from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
 from mooring.answers.what_if.moments import ClusterMoment, why_pending
-from mooring.answers.what_if.utilisation import MAIN, GroupUse, Utilisation
 from mooring.answers.what_if.workload_book import WorkloadName
 from mooring.model.pod import Pod
 from mooring.sim.simulated_cluster import count, some

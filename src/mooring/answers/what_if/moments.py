@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from mooring.answers.utilisation import Utilisation, utilisation_of
 from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.utilisation import Utilisation, utilisation_of
 from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.failure import POD_SCHEDULED

@@ -12,9 +12,9 @@ from mooring.model.devices import ResourceClaimTemplate
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
+from mooring.model.well_known_labels import TOPOLOGY
 from mooring.sim.reading.workload_pods import claims_for
 
-_TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 """Labels that the API server copies from the node to a pod when it is bound; a new pod has none yet."""
 _GENERATION = "~"
 """Stands between the uid of the first pod of a name and the number of its replacement. No uid of a server has it."""
@@ -29,7 +29,7 @@ def replacement(pod: Pod, number: int, created: str, name: str = "") -> Pod:
         fresh = pod.with_node("").with_status(PodStatus(phase="Pending")).with_name(name or pod.name, uid)
         meta = fresh.metadata
     else:
-        labels = {key: value for key, value in pod.labels.items() if key not in _TOPOLOGY_LABELS}
+        labels = {key: value for key, value in pod.labels.items() if key not in TOPOLOGY}
         meta = msgspec.structs.replace(pod.metadata, name=name or pod.name, uid=uid, labels=labels)
         spec = msgspec.structs.replace(pod.spec, node_name="")
         fresh = Pod(metadata=meta, spec=spec, status=PodStatus(phase="Pending"))
@@ -47,7 +47,7 @@ def _is_as_created(pod: Pod) -> bool:
         return False
     if any(condition.type == "PodResizePending" for condition in status.conditions or ()):
         return False
-    return not any(key in pod.labels for key in _TOPOLOGY_LABELS)
+    return not any(key in pod.labels for key in TOPOLOGY)
 
 
 def claims_with(pod: Pod, templates: Mapping[str, ResourceClaimTemplate]) -> list[KubeObject]:

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from mooring.answers.owners import behind_replica_set
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, Workload
-from mooring.rules.workload_pods import HASH_LABEL
 from mooring.sim.reading.workload_pods import count_pods
 
 MIRROR = "kubernetes.io/config.mirror"
@@ -48,16 +48,13 @@ class WorkloadBook:
         return self._above(direct, pod) or direct
 
     def _above(self, replica_set: WorkloadName, pod: Pod) -> WorkloadName | None:
-        """The Deployment of a ReplicaSet. A dump may have Deployments and pods but no ReplicaSets: then names tell."""
+        """The Deployment of a ReplicaSet. Where only names tell, it must be one that the cluster has."""
         found = self._find("ReplicaSet", replica_set.key) or self.workloads.get(replica_set)
-        above = found.controller() if found is not None else None
-        if above is not None:
-            return WorkloadName(above.kind, _key(pod.namespace, above.name))
-        suffix = "-" + pod.labels.get(HASH_LABEL, "")
-        if found is None and len(suffix) > 1 and replica_set.key.endswith(suffix):
-            named = WorkloadName("Deployment", replica_set.key.removesuffix(suffix))
-            return named if named in self.workloads else None
-        return None
+        behind = behind_replica_set(pod, replica_set.key.rpartition("/")[2], found)
+        if behind is None:
+            return None
+        above = WorkloadName(behind[0], _key(pod.namespace, behind[1]))
+        return above if found is not None or above in self.workloads else None
 
     def pods_of(self, name: WorkloadName, pods: Iterable[Pod]) -> list[Pod]:
         """The pods of a workload that are neither finished nor being deleted."""

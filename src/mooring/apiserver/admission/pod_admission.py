@@ -14,6 +14,7 @@ from mooring.model.api_errors import ApiError, forbidden, quoted
 from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import NANO, parse
 from mooring.model.validation.field_rules import amount
+from mooring.model.well_known_labels import TOPOLOGY
 from mooring.rules.pod_admission import (
     add_limits,
     add_runtime,
@@ -26,8 +27,6 @@ from mooring.rules.pod_admission import (
     selector_conflicts,
 )
 
-TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-"""The labels of a node that its pods get, so that containers can read them through the downward API."""
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 """The message of the condition PodScheduled, which upstream's clients match."""
 
@@ -54,7 +53,7 @@ def finish_pod(pod: JsonObject, now: str) -> None:
 def add_topology(pod: JsonObject, node: JsonObject | None) -> None:
     """Where a pod runs is written onto it, because containers can read their pod's labels but not their node's."""
     held = (node or {}).get("metadata", {}).get("labels", {})
-    found = {key: held[key] for key in TOPOLOGY_LABELS if key in held}
+    found = {key: held[key] for key in TOPOLOGY if key in held}
     if found:
         pod["metadata"]["labels"] = {**pod["metadata"].get("labels", {}), **found}
 

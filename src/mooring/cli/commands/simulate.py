@@ -4,54 +4,42 @@ Standard output has only the report, which programs may read; notes, warnings, t
 standard error.
 """
 
-import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import click
 
-from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.explain.explain import explain_pod
-from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.cli.answering import tables_as_text
-from mooring.cli.day_report import day_as_json, day_as_text
-from mooring.cli.options import (
-    chosen_gates,
-    config_file,
-    configured,
-    enable_loaded,
-    feature_gates,
-    idle_plugins,
-    plugin_files,
-    registry_with,
-    tell_gates,
+from mooring.answers.simulate.day_answer import DayAnswer
+from mooring.answers.simulate.simulating import place_pending, run_day, with_applied
+from mooring.answers.simulate.simulation_answer import SimulationAnswer, explanation_tables
+from mooring.cli.answering import (
+    ClusterSource,
+    asks_cluster,
+    output_form,
+    own_output,
+    print_answer,
+    tables_as_text,
+    tell_notes,
 )
+from mooring.cli.options import idle_plugins
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse, tracebacks
-from mooring.cli.report import as_json, as_tables
-from mooring.cli.report import explain as show_explanation
 from mooring.cli.report import tell as tell_story
-from mooring.framework.config import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
+from mooring.cli.report import told_others, told_outcome, told_preemption
 from mooring.kit.process import relax_collector
 from mooring.model.kinds import KINDS
-from mooring.model.meta import KubeObject
 from mooring.model.validation.problem import Problem, show
-from mooring.scheduler.decision import Placement
-from mooring.sim.day import Day, DayReport
 from mooring.sim.day_record import StayFile
 from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.reading.arrivals import Arrival, ArrivalsError, parse_duration, read_arrivals
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.load_plan import LoadPlanError, read_load_plan
-from mooring.sim.reading.manifests import Manifests, read
-from mooring.sim.results import Report
-from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
+from mooring.sim.reading.manifests import Manifests
+from mooring.sim.results import Explanation
 
 NOT_ALL_PLACED = 1
 """The exit status with --exit-code."""
@@ -67,8 +55,10 @@ DUMP_COMMAND = (
 EPILOG = """
 \b
 Examples:
+  mooring simulate                                      where would the pending pods of my cluster go?
+  mooring simulate --context prod more-pods.yaml        would these fit into my cluster? (nothing is written to it)
   mooring simulate cluster.yaml                         where do the pending pods go?
-  mooring simulate dump.json more-pods.yaml             would these fit into my cluster? (dump.json: see below)
+  mooring simulate dump.json more-pods.yaml             the same from a dump (see below)
   mooring simulate cluster.yaml --explain web-0         why does web-0 go to its node?
   mooring simulate cluster.yaml --story web-0           what happened to web-0, and when?
   mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
@@ -93,25 +83,7 @@ Exit status:
 
 
 @click.command(epilog=EPILOG, short_help="Place the pending pods of a cluster, explain any of them.")
-@click.argument("files", nargs=-1, metavar="FILE...")
-@config_file
-@plugin_files
-@feature_gates
-@click.option(
-    "--validate",
-    type=click.Choice([each.value for each in Validation]),
-    default=Validation.STRICT.value,
-    show_default=True,
-    help="Unknown or repeated fields: refuse the input, warn, or ignore them, as kubectl does.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json"]),
-    default="table",
-    show_default=True,
-    help="Tables, tables with every row and column, or JSON.",
-)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--explain",
     multiple=True,
@@ -133,12 +105,11 @@ Exit status:
 @click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an exception that a plugin raises.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is pending in the end, or was preempted.")
+@asks_cluster
+@output_form
 def simulate(
+    source: ClusterSource,
     files: tuple[str, ...],
-    config: str | None,
-    plugins: tuple[str, ...],
-    feature_gates: str,
-    validate: str,
     output: str,
     explain: tuple[str, ...],
     story: str | None,
@@ -151,50 +122,28 @@ def simulate(
 ) -> None:
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
 
-    FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input. Workloads
-    (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they would make. With
-    --generate no FILE is needed.
+    FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input; --from FILE is
+    the same. Workloads (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they
+    would make. Without FILE and --generate, and with --kubeconfig or --context, the cluster is a live one: it is only read,
+    and each FILE is as if it were applied to it.
     """
     begin_s = time.perf_counter()
     until_ns = _until(until)
-    _check_use(files, explain, arrivals, generate, results)
-    with LateBar("reading") as bar:
-        manifests = read(files, sys.stdin.buffer, bar, validation=Validation(validate))
-    for warning in manifests.warnings:
-        _warn(warning)
-    if manifests.problems:
-        refuse(*manifests.problems)
-    settings = manifests.settings
-    gates = chosen_gates(feature_gates, settings)
-    tell_gates(gates)
-    source = config or (settings.file if settings is not None else "configuration")
-    with tracebacks(debug), refusals(source, plugins):
-        task = _Task(
-            manifests,
-            configured(config, gates, settings),
-            plugins,
-            gates,
-            Validation(validate),
-            story,
-            until_ns,
-            output,
-            results,
-            config is not None,
-        )
+    _check_use(explain, arrivals, generate, results)
+    manifests = _read(source, files, needs_cluster=generate is None)
+    with tracebacks(debug), refusals(_configuration_file(source, manifests), source.plugins):
+        loaded = _loaded(source, manifests, files)
+        task = _Task(loaded, Validation(source.validate), story, until_ns, output, results)
         if generate is not None:
             is_done = task.run_generated(generate, begin_s)
         else:
-            is_done = task.place(explain) if arrivals is None else task.run_day(arrivals)
+            is_done = task.place(explain) if arrivals is None else task.run_arrivals(arrivals)
     if exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
 
 
-def _check_use(
-    files: Sequence[str], explain: Sequence[str], arrivals: str | None, generate: str | None, results: str | None
-) -> None:
+def _check_use(explain: Sequence[str], arrivals: str | None, generate: str | None, results: str | None) -> None:
     """Refuse options that cannot be used together."""
-    if not files and generate is None:
-        raise click.MissingParameter(ctx=click.get_current_context(), param_type="argument", param_hint="'FILE...'")
     over_time = "--arrivals" if arrivals is not None else "--generate" if generate is not None else ""
     if arrivals is not None and generate is not None:
         refuse("--generate cannot be used with --arrivals; choose one of the two")
@@ -204,10 +153,6 @@ def _check_use(
         refuse("--results needs --arrivals or --generate; without them the report names every pod")
 
 
-def _warn(problem: object) -> None:
-    click.echo(f"warning: {problem}", err=True)
-
-
 def _until(text: str | None) -> int | None:
     until_ns = parse_duration(text)
     if text is not None and until_ns is None:
@@ -215,102 +160,109 @@ def _until(text: str | None) -> int | None:
     return until_ns
 
 
+# ---- the cluster
+
+
+def _read(source: ClusterSource, files: tuple[str, ...], needs_cluster: bool) -> Manifests:
+    """The objects of the cluster. With a live one, files are applied to it later."""
+    if source.is_live:
+        return source.read()
+    given = (*source.sources, *files)
+    return replace(source, sources=given).read() if given or needs_cluster else Manifests()
+
+
+def _configuration_file(source: ClusterSource, manifests: Manifests) -> str:
+    """Where the configuration comes from, for messages."""
+    return source.config or (manifests.settings.file if manifests.settings is not None else "configuration")
+
+
+def _loaded(source: ClusterSource, manifests: Manifests, files: tuple[str, ...]) -> LoadedCluster:
+    """The cluster with its scheduler, and all that the user should know about both."""
+    loaded, enabled = source.scheduled(manifests)
+    idle = idle_plugins(loaded.config, loaded.registry)
+    told = [f"plugin {name} is loaded, but no profile enables it" for name in idle]
+    notes = [*loaded.notes, *_note_settings(manifests, source.config is not None), *enabled, *told]
+    loaded = replace(loaded, notes=notes)
+    if not source.is_live or not files:
+        return loaded
+    with own_output():
+        return with_applied(loaded, files, Validation(source.validate))
+
+
+def _note_settings(manifests: Manifests, has_config: bool) -> list[str]:
+    settings = manifests.settings
+    if settings is None:
+        return []
+    if has_config:
+        return [f"--config replaces the scheduler configuration that {settings.file} has"]
+    return [f"the scheduler configuration and feature gates are those of {settings.file}; --config replaces them"]
+
+
+# ---- the simulation
+
+
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What to simulate, and how to show the report."""
+    """What to simulate, and how to show the answer."""
 
-    manifests: Manifests
-    config: KubeSchedulerConfiguration
-    plugins: tuple[str, ...]
-    gates: dict[str, bool]
+    loaded: LoadedCluster
     validation: Validation
     story: str | None
     until_ns: int | None
     output: str
     results: str | None
     """A file that gets a line for each pod of a day."""
-    has_config: bool
-    """Whether --config was given; it replaces the configuration of a snapshot."""
 
     def place(self, explain: Sequence[str]) -> bool:
         """Place the pending pods. Returns whether all of them are placed in the end."""
-        with _own_output(), LateBar("placing") as bar:
-            registry, notes = self._registry()
-            simulation = Simulation(self._objects(), self.config, registry, self.gates)
-            report = simulation.run(explain, bar, self.story, UNTIL_NS if self.until_ns is None else self.until_ns)
-            answers = self._answers(report, LoadedCluster(simulation.objects(), self.config, registry, self.gates))
-        report.notes = note_ignored(self.manifests) + notes + report.notes
-        if self.output == "json":
-            _print_json(_with_answers(as_json(report), answers))
+        with own_output(), LateBar("placing") as bar:
+            answer = place_pending(self.loaded, explain, story=self.story, until_ns=self.until_ns, on_progress=bar)
+        if self.output in ("json", "yaml") or not (answer.explanations or answer.story):
+            print_answer(answer, self.output)
         else:
-            _print([*_parts(report, answers, self.output == "wide")], report.notes)
-        return len(report.placed) == len(report.pods)
+            click.echo("\n\n".join(_asked(answer, self.output == "wide")))
+        tell_notes(answer.notes)
+        return len(answer.placed) == len(answer.pods)
 
-    def _answers(self, report: Report, after: LoadedCluster) -> dict[str, PodExplanation]:
-        """By key, for explained pods that have no node in the end: the answer of `mooring explain`."""
-        pending = [each.pod.key for each in report.explanations if not isinstance(each.decision, Placement)]
-        trials = Counterfactual(after) if pending else None
-        if trials is None:
-            return {}
-        # Without the history: --story tells it better.
-        return {key: replace(explain_pod(trials, after.pod(key)), history=()) for key in pending}
-
-    def run_day(self, path: str) -> bool:
+    def run_arrivals(self, path: str) -> bool:
         """Let pods arrive over time. Returns whether no pod is pending in the end and none was preempted."""
-        objects = self._objects()
         try:
-            arrivals = read_arrivals(path, objects, self.validation, _warn)
+            arrivals = read_arrivals(path, self.loaded.objects, self.validation, _warn)
         except ArrivalsError as error:
             refuse(*error.problems)
-        begin_s = time.perf_counter()
-        report = self._simulate(objects, arrivals)
-        return self._show_day(report, time.perf_counter() - begin_s)
+        return self._show_day(self._day(arrivals))
 
     def run_generated(self, path: str, begin_s: float) -> bool:
-        """Generate a load and let its pods arrive. Returns the same as `run_day`."""
-        objects, read_s = self._objects(), time.perf_counter() - begin_s
+        """Generate a load and let its pods arrive. Returns the same as `run_arrivals`."""
+        read_s = time.perf_counter() - begin_s
         try:
-            load = GeneratedLoad(read_load_plan(path), objects)
+            load = GeneratedLoad(read_load_plan(path), self.loaded.objects)
         except LoadPlanError as error:
             refuse(*(problem.at(problem.where, path) for problem in error.problems))
         told = f"{len(load)} pods of {len(load.templates)} templates, {len(load.nodes)} nodes"
         click.echo(f"generated {told}, from {path}", err=True)
         planned_s = time.perf_counter() - begin_s - read_s
-        report = self._simulate([*objects, *load.nodes], load, load.over_ns)
-        generated_s = planned_s + report.parts_s.pop("generating", 0)
-        report.parts_s = {"reading": read_s, "generating": generated_s, **report.parts_s}
-        return self._show_day(report, time.perf_counter() - begin_s, is_generated=True)
+        relax_collector()  # a full collection would visit the objects of all nodes and pods again and again
+        answer = self._day(load)
+        generated_s = planned_s + answer.parts_s.pop("generating", 0)
+        answer.parts_s = {"reading": read_s, "generating": generated_s, **answer.parts_s}
+        answer.took_s = time.perf_counter() - begin_s
+        return self._show_day(answer)
 
-    def _simulate(
-        self, objects: Sequence[KubeObject], arrivals: Sequence[Arrival] | GeneratedLoad, over_ns: int | None = None
-    ) -> DayReport:
-        """The report of a day, which ends at --until, or else after `over_ns`."""
-        with _own_output(), _stays(self.results) as file, LateBar("simulating") as bar:
-            registry, notes = self._registry()
-            names = not isinstance(arrivals, GeneratedLoad)
-            day = Day(objects, arrivals, self.config, registry, self.gates, names_placements=names)
-            if not names:
-                relax_collector()  # a full collection would visit the objects of all nodes and pods again and again
-            report = day.run(over_ns if self.until_ns is None else self.until_ns, bar, self.story, file)
-        report.notes = note_ignored(self.manifests) + notes + report.notes
-        return report
+    def _day(self, arrivals: Sequence[Arrival] | GeneratedLoad) -> DayAnswer:
+        with own_output(), _stays(self.results) as file, LateBar("simulating") as bar:
+            return run_day(self.loaded, arrivals, story=self.story, until_ns=self.until_ns, file=file, on_progress=bar)
 
-    def _show_day(self, report: DayReport, took_s: float, is_generated: bool = False) -> bool:
-        if self.output == "json":
-            _print_json(day_as_json(report, took_s))
-        else:
-            _print([*day_as_text(report, took_s, self.output == "wide", is_generated)], report.notes)
-        return not report.pending and not report.preempted
+    def _show_day(self, answer: DayAnswer) -> bool:
+        if answer.story is not None and self.output in ("table", "wide"):
+            click.echo(f"{tell_story(answer.story, self.output == 'wide')}\n")
+        print_answer(answer, self.output)
+        tell_notes(answer.notes)
+        return not answer.pending and not answer.preempted
 
-    def _registry(self) -> tuple[Registry, list[str]]:
-        """The registry with the user's plugins, which are enabled in `config`, and notes about them."""
-        registry = registry_with(self.plugins)
-        notes = [*_note_settings(self.manifests, self.has_config), *enable_loaded(self.config, registry)]
-        idle = idle_plugins(self.config, registry)
-        return registry, [*notes, *(f"plugin {name} is loaded, but no profile enables it" for name in idle)]
 
-    def _objects(self) -> list[KubeObject]:
-        return [manifest.object for manifest in self.manifests.objects]
+def _warn(problem: object) -> None:
+    click.echo(f"warning: {problem}", err=True)
 
 
 @contextmanager
@@ -328,47 +280,23 @@ def _stays(path: str | None) -> Iterator[StayFile | None]:
         yield StayFile(file)
 
 
-def _own_output() -> AbstractContextManager[object]:
-    """A context in which what plugins print goes to standard error."""
-    return redirect_stdout(sys.stderr)
+# ---- what was asked about single pods
 
 
-def _note_settings(manifests: Manifests, has_config: bool) -> list[str]:
-    settings = manifests.settings
-    if settings is None:
-        return []
-    if has_config:
-        return [f"--config replaces the scheduler configuration that {settings.file} has"]
-    return [f"the scheduler configuration and feature gates are those of {settings.file}; --config replaces them"]
+def _asked(answer: SimulationAnswer, wide: bool) -> Iterator[str]:
+    """The explanations and the story, and what became of all pods in one line."""
+    for explanation in answer.explanations:
+        yield from _explained(answer, explanation, wide)
+    if answer.story is not None:
+        yield tell_story(answer.story, wide)
+    yield answer.outcome()
 
 
-def _with_answers(written: dict[str, Any], answers: Mapping[str, PodExplanation]) -> dict[str, Any]:
-    """The report with the answers beside the explanations of their pods."""
-    for explanation in (*written.get("explanations", ()), *filter(None, [written.get("explanation")])):
-        if explanation["pod"] in answers:
-            explanation["answer"] = answers[explanation["pod"]].to_dict()
-    return written
-
-
-def _parts(report: Report, answers: Mapping[str, PodExplanation], wide: bool) -> Iterator[str]:
-    """The explanations and the story with the last line of the report; all of the report if none was asked for."""
-    for explanation in report.explanations:
-        head, *rest = show_explanation(explanation, wide)
-        yield head
-        if explanation.pod.key in answers:
-            yield from tables_as_text(answers[explanation.pod.key], wide)
-        yield from rest
-    if report.story is not None:
-        yield tell_story(report.story, wide)
-    tables = [*as_tables(report, wide)]
-    yield from tables if not report.explanations and report.story is None else tables[-1:]
-
-
-def _print_json(answer: dict[str, Any]) -> None:
-    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
-
-
-def _print(parts: Sequence[str], notes: Sequence[str]) -> None:
-    click.echo("\n\n".join(parts))
-    for note in notes:
-        click.echo(f"note: {note}", err=True)
+def _explained(answer: SimulationAnswer, explanation: Explanation, wide: bool) -> Iterator[str]:
+    yield told_outcome(explanation)
+    found = answer.answers.get(explanation.pod.key)
+    if found is not None:
+        yield from tables_as_text(found.tables(), wide)
+    yield from told_preemption(explanation)
+    yield from tables_as_text(explanation_tables(explanation), wide)
+    yield from told_others(explanation)

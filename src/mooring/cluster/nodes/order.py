@@ -9,9 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-_ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+from mooring.model.well_known_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
+
+_ZONES = (BETA_ZONE, ZONE)
 """The deprecated label comes first, as in upstream's GetZoneKey."""
-_REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_REGIONS = (BETA_REGION, REGION)
 
 
 class NodeOrder:

@@ -7,9 +7,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from mooring.model.json_objects import JsonObject
+from mooring.model.well_known_labels import HOSTNAME, ZONE
 from mooring.rules.conditions import condition_of, with_condition
 
-HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 ZONES = ("zone-a", "zone-b", "zone-c")
 """Nodes go to these in turn, unless the template names a zone."""

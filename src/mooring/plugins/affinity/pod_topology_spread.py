@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import Integers, Ints, Mask, round_half_away
-from mooring.cluster.nodes.labels import ABSENT, HOSTNAME, LabelColumn
+from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.context import KeptValues, SchedulingContext
@@ -39,6 +39,7 @@ from mooring.framework.score_by_value import ScoreByValue
 from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
+from mooring.model.well_known_labels import HOSTNAME
 from mooring.plugins.affinity.spread_constraints import (
     HARD,
     SOFT,

@@ -8,7 +8,6 @@ import numpy as np
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import Mask
-from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.framework.status import PluginError
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodPredicate
@@ -17,6 +16,7 @@ from mooring.model.meta import int32
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint
 from mooring.model.selectors import EVERYTHING, Selector, SelectorError, compile_selector
+from mooring.model.well_known_labels import HOSTNAME, ZONE
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 # The two values of whenUnsatisfiable.
@@ -24,7 +24,7 @@ HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(topology_key=HOSTNAME, max_skew=3, when_unsatisfiable=SOFT),
-    TopologySpreadConstraint(topology_key="topology.kubernetes.io/zone", max_skew=5, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(topology_key=ZONE, max_skew=5, when_unsatisfiable=SOFT),
 )
 """Upstream's defaults for profiles with defaultingType System: the numbers are those of its systemDefaultConstraints.
 """

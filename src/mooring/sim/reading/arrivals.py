@@ -30,7 +30,6 @@ from typing import Any
 
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.decode import decode_as
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -38,9 +37,9 @@ from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, sho
 from mooring.model.validation.validate import validate
 from mooring.sim.input_errors import UnusableInput
 from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.documents import DocumentPlace, ManifestFile, bytes_of
+from mooring.sim.reading.documents import ManifestFile, bytes_of
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
-from mooring.sim.reading.lines import lines_of
+from mooring.sim.reading.own_files import documents_of, on_lines
 
 MAX_BYTES = 256 << 20
 MAX_ARRIVALS = 2_000_000
@@ -86,11 +85,11 @@ def read_arrivals(
         return _read_csv(reader, text, path)
     written = ManifestFile(path, text)
     try:
-        arrivals = reader.read(_from_yaml(text, path))
+        arrivals = reader.read(_from_yaml(written))
     except ArrivalsError as error:
-        raise ArrivalsError(_with_lines(written, error.problems)) from None
+        raise ArrivalsError(on_lines(written, error.problems, "arrivals")) from None
     if reader.warnings and on_warning is not None:
-        for warning in _with_lines(written, reader.warnings):
+        for warning in on_lines(written, reader.warnings, "arrivals"):
             on_warning(warning)
     return arrivals
 
@@ -108,19 +107,6 @@ def _read_csv(reader: "_Reader", text: bytes, path: str) -> list[Arrival]:
         parts = [(problem, _CSV_PLACE.fullmatch(problem.path)) for problem in error.problems]
         named = [replace(problem, line=int(at[1]), path=at[2]) if at else problem for problem, at in parts]
         raise ArrivalsError(named) from None
-
-
-def _with_lines(file: ManifestFile, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems with their lines. Paths begin with `arrivals` also if the file is a bare list."""
-    document = DocumentPlace(file.name, (1,))
-    under, bare = (
-        lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
-        for prefix in ("", "arrivals")
-    )
-    return [
-        problem if problem.line else problem.on(max(lines))
-        for problem, lines in zip(problems, zip(under, bare, strict=True), strict=True)
-    ]
 
 
 def parse_duration(value: Any) -> int | None:
@@ -185,16 +171,10 @@ def _from_cells(cells: Mapping[str, str]) -> dict[str, Any]:
     return entry
 
 
-def _from_yaml(text: bytes, path: str) -> list[_Entry]:
+def _from_yaml(file: ManifestFile) -> list[_Entry]:
     """The entries of a YAML file. Raises ArrivalsError."""
-    try:
-        documents = [document for document in read_documents(text) if document is not None]
-    except YamlFault as fault:
-        problem = Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)
-        raise ArrivalsError([problem]) from fault
-    if len(documents) > 1:
-        raise ArrivalsError([Problem("", f"the file has {len(documents)} documents; write one", file=path)])
-    return _listed(documents[0] if documents else None, path)
+    documents = documents_of(file, ArrivalsError)
+    return _listed(documents[0] if documents else None, file.name)
 
 
 def _listed(written: Any, path: str) -> list[_Entry]:

@@ -32,7 +32,6 @@ from typing import Any
 
 from msgspec import field
 
-from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.decode import decode_as
 from mooring.model.meta import Wire
 from mooring.model.node import Taint
@@ -40,9 +39,8 @@ from mooring.model.quantity import QuantityError, QuantityText, parse
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
 from mooring.sim.input_errors import UnusableInput
 from mooring.sim.reading.arrivals import parse_duration
-from mooring.sim.reading.documents import DocumentPlace, ManifestFile, bytes_of
 from mooring.sim.reading.field_checks import nearest
-from mooring.sim.reading.lines import lines_of
+from mooring.sim.reading.own_files import on_lines, read_own_file
 
 MAX_BYTES = 1 << 20
 MAX_PODS = 10_000_000
@@ -111,21 +109,11 @@ _RUN_TIMES = ("median", "longest")
 
 def read_load_plan(path: str) -> LoadPlan:
     """The plan in a YAML file. Raises LoadPlanError with all problems, each with its line."""
-    file = ManifestFile(path, bytes_of(path, MAX_BYTES, "write fewer pools", LoadPlanError))
+    file, written = read_own_file(path, MAX_BYTES, "write fewer pools", LoadPlanError)
     try:
-        documents = [document for document in read_documents(file.text) if document is not None]
-    except YamlFault as fault:
-        problem = Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)
-        raise LoadPlanError([problem]) from fault
-    if len(documents) != 1:
-        raise LoadPlanError([Problem("", f"the file has {len(documents)} documents; write one", file=path)])
-    try:
-        return load_plan_of(documents[0])
+        return load_plan_of(written)
     except LoadPlanError as error:
-        place = DocumentPlace(path, (1,))
-        lines = lines_of(file, [(place, problem.path) for problem in error.problems])
-        placed = [problem.at("", path).on(line) for problem, line in zip(error.problems, lines, strict=True)]
-        raise LoadPlanError(placed) from None
+        raise LoadPlanError(on_lines(file, error.problems)) from None
 
 
 def load_plan_of(written: Any) -> LoadPlan:

@@ -40,6 +40,11 @@ class GroupUse:
         requested, allocatable = self.amounts.get(resource, (0, 0))
         return requested / allocatable if allocatable else None
 
+    def told_share(self, resource: str) -> str:
+        """The requested share for people: 31.2%; a dash for None."""
+        share = self.share(resource)
+        return "-" if share is None else f"{share:.1%}"
+
     def content(self) -> dict[str, Any]:
         amounts = {name: {"requested": used, "allocatable": room} for name, (used, room) in self.amounts.items()}
         return {"nodes": self.nodes, "cordonedNodes": self.cordoned, "pods": self.pods, "resources": amounts}

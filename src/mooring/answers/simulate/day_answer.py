@@ -1,0 +1,200 @@
+"""The answer of a simulated day: waiting times, utilisation over time as small charts, and what limits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.simulate.mean_use import MeanUse, MeanUses
+from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
+from mooring.answers.simulate.simulation_answer import limits_table, told_limits
+from mooring.answers.utilisation import MAIN
+from mooring.model.quantity import show_bytes
+from mooring.sim.day import DayReport, Waits
+from mooring.sim.results import show_seconds, show_time
+from mooring.sim.simulated_cluster import count
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+BARS = " ▁▂▃▄▅▆▇█"
+"""Characters for 0 to 100 %."""
+
+
+@dataclass(repr=False)
+class DayAnswer(ClusterAnswer, DayReport):
+    """The report of a day, with what a reader wants to see first."""
+
+    kind: ClassVar[str] = "SimulatedDay"
+
+    mean_uses: MeanUses = field(default_factory=lambda: MeanUses({}, {}, {}), compare=False)
+    took_s: float = field(default=0.0, compare=False)
+    """How long the simulation took, in seconds of the machine's clock."""
+    is_generated: bool = False
+    """Whether the pods were generated: then the time that each part of the work took is shown as well."""
+
+    # ---- text
+
+    def summary(self) -> list[str]:
+        took = (
+            f"{show_seconds(self.simulated_s)} simulated in {self.took_s:.1f} s, with {count(self.attempts, 'attempt')}"
+        )
+        return [self._outcome(), took, *self._use(), *told_limits(self.limits, "failed attempt")]
+
+    def _outcome(self) -> str:
+        fates = [
+            (self.placed, f"placed on {self._spread()}"),
+            (self.finished, "finished"),
+            (len(self.preempted), "preempted"),
+            (self.pending, "pending"),
+        ]
+        told = ", ".join(f"{number} {what}" for number, what in fates if number) or "none placed"
+        return f"{count(self.arrived, 'pod')} arrived: {told}"
+
+    def _spread(self) -> str:
+        """How many nodes have placements, and the range of their number: `3 nodes (2 to 54 on each)`."""
+        counts = self.placed_on().values()
+        nodes = count(len(counts), "node")
+        if len(counts) < 2:
+            return nodes
+        low, high = min(counts), max(counts)
+        return f"{nodes} ({low if low == high else f'{low} to {high}'} on each)"
+
+    def _use(self) -> list[str]:
+        if not self.spans:
+            return []
+        shares = ", ".join(f"{name} {self.mean_used[name]:.1%}" for name in MAIN if name in self.mean_used)
+        each = f"each character of the curves is {show_seconds(self.simulated_s / len(self.spans))}"
+        return [f"Requested on average: {shares or 'nothing'}; {each}."]
+
+    def tables(self) -> list[AnswerTable]:
+        return [
+            _waits_table(self.waits),
+            AnswerTable("Utilisation", ("resource", "over time", "mean", "highest"), self._curves()),
+            _group_table("By zone", "zone", self.mean_uses.zones),
+            _group_table("By pool", "pool", self.mean_uses.pools),
+            AnswerTable(
+                "Fullest nodes on average",
+                ("node", "placed", *MAIN),
+                [(name, use.placed, *map(use.told_share, MAIN)) for name, use in self.mean_uses.fullest.items()],
+            ),
+            limits_table(self.limits, "attempts"),
+            self._parts_table(),
+            self._span_table(),
+            AnswerTable("Pods placed by node", ("node", "placed"), [*self.placed_on().items()], is_detail=True),
+            AnswerTable(
+                "Preempted",
+                ("namespace", "pod", "node", "for"),
+                [(each.pod.namespace, each.pod.name, each.node, each.preemptor) for each in self.preempted],
+                is_detail=True,
+            ),
+        ]
+
+    def _resources(self) -> list[str]:
+        return sorted(self.mean_used, key=lambda name: (name not in MAIN, name))
+
+    def _curves(self) -> list[tuple[object, ...]]:
+        """A row for each resource: a curve over time, its mean and its highest point."""
+        rows: list[tuple[object, ...]] = []
+        for name in self._resources():
+            shares = [span.used[name] for span in self.spans]
+            if name in MAIN or any(shares):
+                rows.append((name, _curve(shares, 1.0), f"{self.mean_used[name]:.1%}", f"{max(shares):.1%}"))
+        waiting = [span.pending for span in self.spans]
+        if waiting:
+            mean, most = sum(waiting) / len(waiting), max(waiting)
+            rows.append(("waiting pods", _curve(waiting, most), f"{mean:.1f}", f"{most:.1f}"))
+        return rows
+
+    def _span_table(self) -> AnswerTable:
+        names = self._resources()
+        rows = [
+            (
+                show_time(round(span.from_s * 1000) * 1_000_000),
+                *(f"{span.used.get(name, 0):.1%}" for name in names),
+                f"{span.pending:.1f}",
+            )
+            for span in self.spans
+        ]
+        return AnswerTable("Spans", ("from", *names, "waiting pods"), rows, is_detail=True)
+
+    def _parts_table(self) -> AnswerTable:
+        """Where the time went, and the memory that it needed."""
+        total_s, pods = sum(self.parts_s.values()) or 1.0, max(self.arrived, 1)
+        rows: list[tuple[object, ...]] = [
+            (part, f"{seconds:.1f}", f"{seconds / total_s:.0%}", f"{seconds / pods * 1e6:.0f}")
+            for part, seconds in self.parts_s.items()
+        ]
+        if self.peak_bytes is not None:
+            rows.append((f"peak memory {show_bytes(self.peak_bytes)}", "", "", ""))
+        heads = ("part", "seconds", "share", "µs a pod")
+        return AnswerTable("Where the time went", heads, rows, is_detail=not self.is_generated)
+
+    # ---- data
+
+    def content(self) -> dict[str, Any]:
+        """Times in seconds."""
+        answer: dict[str, Any] = {
+            "simulatedSeconds": self.simulated_s,
+            "tookSeconds": round(self.took_s, 3),
+            "planned": self.planned,
+            "arrived": self.arrived,
+            "placed": self.placed,
+            "finished": self.finished,
+            "pending": self.pending,
+            "attempts": self.attempts,
+            "failedAttempts": self.failed_attempts,
+            "rescued": self.rescued,
+            "waits": [_waits_as_data(waits) for waits in self.waits],
+            "meanUtilisation": self.mean_used,
+            "zones": _groups_as_data(self.mean_uses.zones),
+            "pools": _groups_as_data(self.mean_uses.pools),
+            "fullestNodes": _groups_as_data(self.mean_uses.fullest),
+            "limits": limits_as_data(self.limits, "attempts"),
+            "spans": [{"from": span.from_s, "utilisation": span.used, "pending": span.pending} for span in self.spans],
+            "nodes": [{"name": name, "placed": number} for name, number in self.placed_on().items()],
+            "placements": self.placements,
+            "preempted": evictions_as_data(self.preempted),
+            "notes": self.notes,
+            "parts": {part: round(seconds, 6) for part, seconds in self.parts_s.items()},
+            "peakMemoryBytes": self.peak_bytes,
+        }
+        if self.story is not None:
+            answer["story"] = story_as_data(self.story)
+        return answer
+
+
+def _waits_table(waits: Sequence[Waits]) -> AnswerTable:
+    """A row for each priority, the highest first."""
+    rows = [
+        (
+            entry.priority,
+            len(entry.waited_s),
+            *(show_seconds(entry.quantile_s(share)) for share in QUANTILES.values()),
+            entry.pending,
+            entry.preempted,
+        )
+        for entry in waits
+    ]
+    heads = ("priority", "placed", *QUANTILES, "pending", "preempted")
+    return AnswerTable("Time from arrival to binding", heads, rows)
+
+
+def _waits_as_data(waits: Waits) -> dict[str, Any]:
+    quantiles = {name: waits.quantile_s(share) for name, share in QUANTILES.items()}
+    counts = {"priority": waits.priority, "placed": len(waits.waited_s)}
+    return {**counts, **quantiles, "pending": waits.pending, "preempted": waits.preempted}
+
+
+def _group_table(title: str, kind: str, groups: Mapping[str, MeanUse]) -> AnswerTable:
+    rows = [(name, use.nodes, use.placed, *map(use.told_share, MAIN)) for name, use in groups.items()]
+    return AnswerTable(title, (kind, "nodes", "placed", *MAIN), rows)
+
+
+def _groups_as_data(groups: Mapping[str, MeanUse]) -> list[dict[str, Any]]:
+    return [{"name": name, **use.content()} for name, use in groups.items()]
+
+
+def _curve(values: Sequence[float], most: float) -> str:
+    """A character for each value; anything above nothing is visible. Closed by a bar, so that its end can be seen."""
+    steps = len(BARS) - 1
+    shown = (min(steps, max(round(value / most * steps), value > 0)) if most else 0 for value in values)
+    return "".join(BARS[step] for step in shown) + "|"

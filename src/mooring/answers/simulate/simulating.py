@@ -1,0 +1,105 @@
+"""Runs simulations of a loaded cluster and makes answers of their reports."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from mooring.answers.counterfactual import Counterfactual
+from mooring.answers.explain.explain import explain_pod
+from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.loaded_cluster import LoadedCluster, Objects
+from mooring.answers.simulate.day_answer import DayAnswer
+from mooring.answers.simulate.mean_use import mean_uses
+from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.utilisation import utilisation_of
+from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.what_if.object_changes import apply as apply_objects
+from mooring.model.node import Node
+from mooring.scheduler.decision import Placement
+from mooring.sim.day import Day, DayReport
+from mooring.sim.day_record import StayFile
+from mooring.sim.generated_load import GeneratedLoad
+from mooring.sim.reading.arrivals import Arrival
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.results import Report
+from mooring.sim.simulation import UNTIL_NS, Simulation
+
+Progress = Callable[[int, int], None]
+"""Called with how many pods are done, and how many there are."""
+
+
+def with_applied(loaded: LoadedCluster, written: Objects, validation: Validation = Validation.STRICT) -> LoadedCluster:
+    """The cluster after objects of files or dictionaries were applied to it, before its scheduler sees them.
+
+    Raises InputError, ConfigError.
+    """
+    cluster = ChangingCluster(loaded, validation)
+    apply_objects(cluster, written)
+    notes = [*loaded.notes, *cluster.notes]
+    return replace(loaded, objects=[*cluster.driver.objects.values()], notes=notes)
+
+
+def place_pending(
+    loaded: LoadedCluster,
+    explain: str | Sequence[str] | None = None,
+    *,
+    story: str | None = None,
+    until_ns: int | None = None,
+    on_progress: Progress | None = None,
+) -> SimulationAnswer:
+    """Place all pending pods at one moment. `explain` and `story` name pods.
+
+    Raises NoSuchPod, ConfigError, and InputError for objects that contradict each other.
+    """
+    simulation = Simulation(loaded.objects, loaded.config, loaded.registry, loaded.gates)
+    report = simulation.run(explain, on_progress, story, UNTIL_NS if until_ns is None else until_ns)
+    report.notes = [*loaded.notes, *report.notes]
+    answers = _answers(report, replace(loaded, objects=simulation.objects(), queue=None)) if report.explanations else {}
+    return SimulationAnswer(
+        **_fields_of(report, Report), utilisation=utilisation_of(simulation.cluster.nodes), answers=answers
+    )
+
+
+def _answers(report: Report, after: LoadedCluster) -> dict[str, PodExplanation]:
+    """By key, for explained pods that have no node in the end: the answer of `mooring explain`."""
+    pending = [each.pod.key for each in report.explanations if not isinstance(each.decision, Placement)]
+    trials = Counterfactual(after) if pending else None
+    if trials is None:
+        return {}
+    # Without the history: the story tells it better.
+    return {key: replace(explain_pod(trials, after.pod(key)), history=()) for key in pending}
+
+
+def run_day(
+    loaded: LoadedCluster,
+    arrivals: Sequence[Arrival] | GeneratedLoad,
+    *,
+    story: str | None = None,
+    until_ns: int | None = None,
+    file: StayFile | None = None,
+    on_progress: Progress | None = None,
+) -> DayAnswer:
+    """Let pods arrive over time; a generated load brings its nodes and its end. `file` gets a line for each pod.
+
+    Raises NoSuchPod, ConfigError, and InputError for objects that contradict each other.
+    """
+    begin_s = time.perf_counter()
+    objects, end_ns, is_generated = list(loaded.objects), until_ns, isinstance(arrivals, GeneratedLoad)
+    if isinstance(arrivals, GeneratedLoad):
+        objects += arrivals.nodes
+        end_ns = arrivals.over_ns if until_ns is None else until_ns
+    day = Day(objects, arrivals, loaded.config, loaded.registry, loaded.gates, names_placements=not is_generated)
+    report = day.run(end_ns, on_progress, story, file)
+    report.notes = [*loaded.notes, *report.notes]
+    nodes = (item for item in objects if isinstance(item, Node))
+    return DayAnswer(
+        **_fields_of(report, DayReport),
+        mean_uses=mean_uses(report.node_means, report.placed_by_node, nodes),
+        took_s=time.perf_counter() - begin_s,
+        is_generated=is_generated,
+    )
+
+
+def _fields_of(report: object, kind: type) -> dict[str, Any]:
+    return {each.name: getattr(report, each.name) for each in fields(kind)}

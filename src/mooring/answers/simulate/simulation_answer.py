@@ -1,0 +1,220 @@
+"""The answer of a simulation of one moment: where the pending pods go, how full the cluster gets, and what limits it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.simulate.results_as_data import (
+    evictions_as_data,
+    explanation_as_data,
+    limits_as_data,
+    node_as_data,
+    pod_as_data,
+    story_as_data,
+)
+from mooring.answers.utilisation import FULLEST, MAIN, GroupUse, Utilisation
+from mooring.model.quantity import show_amount
+from mooring.sim.failure_reasons import FailureReason
+from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
+from mooring.sim.simulated_cluster import count, some
+
+POD_NAMES = 5
+"""How many pods with the same reason are named."""
+LIMITS = 3
+"""How many reasons the summary names."""
+
+
+@dataclass(repr=False)
+class SimulationAnswer(ClusterAnswer, Report):
+    """The report of a simulation, with what a reader wants to see first."""
+
+    kind: ClassVar[str] = "Simulation"
+
+    utilisation: Utilisation = field(default_factory=lambda: Utilisation(GroupUse(), {}, {}, {}))
+    """In the end."""
+    answers: Mapping[str, PodExplanation] = field(default_factory=dict)
+    """For explained pods that have no node in the end, by key: the answer of `mooring explain`."""
+
+    # ---- text
+
+    def summary(self) -> list[str]:
+        return [self.outcome(), *told_use(self.utilisation.total), *told_limits(self.limits, "pod")]
+
+    def outcome(self) -> str:
+        """The counts in one line."""
+        nodes = count(len(self.nodes), "node")
+        if not self.pods:
+            return f"no pending pods, {nodes}"
+        placed = f"{len(self.placed)} of {count(len(self.pods), 'pending pod')} placed"
+        return f"{placed}, {len(self.preempted)} preempted, {nodes}" if self.preempted else f"{placed}, {nodes}"
+
+    def tables(self) -> list[AnswerTable]:
+        is_small = len(self.nodes) <= FULLEST
+        fullest = [] if is_small else self._fullest()
+        return [
+            _group_table("By zone", "zone", self.utilisation.zones),
+            _group_table("By pool", "pool", self.utilisation.pools),
+            limits_table(self.limits, "pods"),
+            _node_table("Fullest nodes (requested/allocatable)", fullest),
+            _node_table("Nodes (requested/allocatable)", self.nodes, is_detail=not is_small),
+            AnswerTable("Pending", ("pods", "which", "result", "reason"), _by_reason(self.pending)),
+            AnswerTable(
+                "Preempted",
+                ("namespace", "pod", "node", "for"),
+                [(each.pod.namespace, each.pod.name, each.node, each.preemptor) for each in self.preempted],
+            ),
+            _placed_table(self.placed),
+            AnswerTable(
+                "Pending pods",
+                ("namespace", "pod", "result", "attempts", "nominated to", "reason"),
+                [_pending_row(result) for result in self.pending],
+                is_detail=True,
+            ),
+            *(table for each in self.explanations for table in explanation_tables(each, f"{each.pod.key}: ")),
+        ]
+
+    def _fullest(self) -> list[NodeUse]:
+        by_name = {node.name: node for node in self.nodes}
+        return [by_name[name] for name in self.utilisation.fullest if name in by_name]
+
+    # ---- data
+
+    def content(self) -> dict[str, Any]:
+        answer: dict[str, Any] = {
+            "summary": self._counts(),
+            "utilisation": {
+                "total": self.utilisation.total.content(),
+                "zones": _groups_as_data(self.utilisation.zones),
+                "pools": _groups_as_data(self.utilisation.pools),
+                "fullestNodes": _groups_as_data(self.utilisation.fullest, is_sorted=False),
+            },
+            "limits": limits_as_data(self.limits, "pods"),
+            "pods": [pod_as_data(result) for result in self.pods],
+            "nodes": [node_as_data(node) for node in self.nodes],
+            "preempted": evictions_as_data(self.preempted),
+            "simulatedSeconds": self.simulated_s,
+            "notes": self.notes,
+        }
+        if self.explanations:
+            answer["explanations"] = [self._explained(each) for each in self.explanations]
+            answer["explanation"] = answer["explanations"][0]
+        if self.story is not None:
+            answer["story"] = story_as_data(self.story)
+        return answer
+
+    def _counts(self) -> dict[str, int]:
+        placed, pending = len(self.placed), len(self.pending)
+        return {"pods": len(self.pods), "placed": placed, "pending": pending, "preempted": len(self.preempted)}
+
+    def _explained(self, explanation: Explanation) -> dict[str, Any]:
+        written, answer = explanation_as_data(explanation), self.answers.get(explanation.pod.key)
+        return written if answer is None else {**written, "answer": answer.to_dict()}
+
+
+# ---- sentences
+
+
+def told_use(total: GroupUse) -> list[str]:
+    """How full the cluster is."""
+    shares = [f"{name} {share:.1%}" for name in MAIN if (share := total.share(name)) is not None]
+    return [f"Requested: {', '.join(shares)}."] if shares else []
+
+
+def told_limits(limits: Sequence[FailureReason], counted: str) -> list[str]:
+    """The most frequent reasons; `counted` is a pod or an attempt."""
+    told = [
+        f"{each.message} ({count(each.times, counted)}, up to {count(each.nodes, 'node')})" for each in limits[:LIMITS]
+    ]
+    more = f"; {len(limits) - LIMITS} more: -o wide shows all" if len(limits) > LIMITS else ""
+    return [f"What limits: {'; '.join(told)}{more}."] if told else []
+
+
+# ---- tables
+
+
+def limits_table(limits: Iterable[FailureReason], counted: str) -> AnswerTable:
+    """All reasons; the summary has the most frequent."""
+    rows = [(each.message, each.plugin, each.times, each.nodes) for each in limits]
+    return AnswerTable("What limits", ("reason", "plugin", counted, "nodes"), rows, is_detail=True)
+
+
+def _group_table(title: str, kind: str, groups: Mapping[str, GroupUse]) -> AnswerTable:
+    rows = [(name, use.nodes, use.pods, *map(use.told_share, MAIN)) for name, use in sorted(groups.items())]
+    return AnswerTable(title, (kind, "nodes", "pods", *MAIN), rows)
+
+
+def _by_reason(results: Iterable[PodResult]) -> list[tuple[object, ...]]:
+    """The pending pods by reason: a Deployment that does not fit would fill the screen with the same line."""
+    grouped: dict[tuple[Fate, str, str], list[str]] = {}
+    for result in results:
+        grouped.setdefault((result.fate, result.message, _promise(result)), []).append(result.pod.key)
+    return [
+        (len(pods), f"{some(pods, POD_NAMES)}{promise}", fate.value, message)
+        for (fate, message, promise), pods in grouped.items()
+    ]
+
+
+def _promise(result: PodResult) -> str:
+    """The nominated node of a pod; the message of a pod that waits for Permit names its node already."""
+    return f" (nominated to {result.nominated})" if result.nominated and result.fate is not Fate.WAITING else ""
+
+
+def _pending_row(result: PodResult) -> tuple[object, ...]:
+    pod = result.pod
+    return pod.namespace, pod.name, result.fate.value, result.attempts, result.nominated or "-", result.message
+
+
+def _placed_table(results: Sequence[PodResult]) -> AnswerTable:
+    details = ("priority", "scheduler", "feasible", "score", "next best")
+    rows = [(each.pod.namespace, each.pod.name, each.node, *_margin(each)) for each in results]
+    return AnswerTable("Placed", ("namespace", "pod", "node", *details), rows, detail_columns=len(details))
+
+
+def _margin(result: PodResult) -> tuple[object, ...]:
+    others = ", ".join(f"{node} ({score})" for node, score in result.best if node != result.node)
+    score = result.score if result.feasible_count > 1 else "-"
+    return result.pod.priority, result.pod.spec.scheduler_name, result.feasible_count, score, others or "-"
+
+
+def _node_table(title: str, nodes: Sequence[NodeUse], *, is_detail: bool = False) -> AnswerTable:
+    """A row for each node. Extended resources are always shown, others on request."""
+    had = {name for node in nodes for name, (_, room) in node.amounts.items() if room}.difference(MAIN)
+    extra, plain = sorted(name for name in had if "/" in name), sorted(name for name in had if "/" not in name)
+    shown = (*MAIN, *extra, *plain)
+    rows = [
+        (node.name, f"{node.pods}/{node.allowed_pods}", node.new_pods, *(_amount(node, name) for name in shown))
+        for node in nodes
+    ]
+    return AnswerTable(title, ("node", "pods", "new", *shown), rows, is_detail, detail_columns=len(plain))
+
+
+def _amount(node: NodeUse, resource: str) -> str:
+    """Requested and allocatable amount with the share, in units that people read."""
+    used, room = node.amounts.get(resource, (0, 0))
+    if not room and not used:
+        return "-"
+    share = f"{100 * used // room}%" if room else "-"
+    return f"{show_amount(resource, used)}/{show_amount(resource, room)} {share}"
+
+
+def explanation_tables(explanation: Explanation, title: str = "") -> list[AnswerTable]:
+    """The scores of the feasible nodes and the reasons of the others, node by node; `title` comes before theirs."""
+    details = getattr(explanation.decision, "details", None)
+    if details is None:
+        return []
+    plugins = list(next(iter(details.scores.values()), {}))
+    ranked = sorted(details.totals, key=lambda node: (-details.totals[node], node)) if details.scores else []
+    scores = [(node, details.totals[node], *(details.scores[node][plugin] for plugin in plugins)) for node in ranked]
+    heads = ("node", "total", *(f"{plugin}*{explanation.weights.get(plugin, 1)}" for plugin in plugins))
+    rejected = [(node, r.plugin, r.code.name, r.message) for node, r in sorted(details.rejected.items())]
+    return [
+        AnswerTable(f"{title}Scores (after weights)", heads, scores),
+        AnswerTable(f"{title}Rejected", ("node", "plugin", "verdict", "reason"), rejected),
+    ]
+
+
+def _groups_as_data(groups: Mapping[str, GroupUse], *, is_sorted: bool = True) -> list[dict[str, Any]]:
+    names = sorted(groups) if is_sorted else [*groups]
+    return [{"name": name, **groups[name].content()} for name in names]
