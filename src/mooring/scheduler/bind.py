@@ -93,7 +93,7 @@ def release(core: Core, pod_id: str, release: Release) -> None:
     binding = core.bindings.get(pod_id)
     if binding is None:
         return
-    core.observer.wait_on_permit_ended(_status_of_release(release), binding.step_began_ns)
+    core.observer.wait_on_permit_ended(binding.pod, _status_of_release(release), binding.step_began_ns)
     if release.is_allowed:
         run_pre_bind(core, binding)
     elif release.is_error:
