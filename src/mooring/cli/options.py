@@ -14,6 +14,7 @@ import click
 from mooring.cli.refusal import refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
+from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
 from mooring.framework.config.settings import SchedulerSettings
 from mooring.framework.config.types import PluginEntry, Plugins
@@ -52,6 +53,20 @@ class _ByteCount(click.ParamType[int]):
         if count < 0:
             self.fail(f"{value} is negative", param, ctx)
         return count
+
+
+class GoDuration(click.ParamType[Duration]):
+    """`1m30s`, with Go's error messages."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
+        if isinstance(value, Duration):
+            return value
+        try:
+            return Duration.parse(value)
+        except ValueError as fault:
+            self.fail(str(fault), param, ctx)
 
 
 kept_answers_limit = click.option(

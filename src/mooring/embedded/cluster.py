@@ -25,8 +25,10 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
 from mooring.live.extenders.calls import ExtenderCaller
+from mooring.live.tracing.tracing import Tracing
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.observer import Observer
 
 Report = Callable[[str, Exception | None], None]
 """What to do with a message, and with the fault behind it if there is one."""
@@ -56,6 +58,8 @@ class EmbeddedSettings:
     """The feature gates that the configuration was made for."""
     accepts_loss: bool = False
     """Whether to go on with what is left of a damaged data directory."""
+    tracing: Tracing = field(default_factory=Tracing)
+    """The cluster closes it."""
 
 
 class EmbeddedCluster:
@@ -82,20 +86,24 @@ class EmbeddedCluster:
         self.is_new = not self.api.store.version
         """Whether nothing was kept from an earlier time."""
         create_initial_objects(self.api)
+        observer, requests = settings.tracing.observe(Observer(), clock)
         self.scheduler = build_scheduler(
             settings.config,
             clock,
             settings.registry,
             DecideOptions(tie_break=by_seed),
             report=report,
+            observer=observer,
             gates=settings.gates,
         )
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
-        self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
+        self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname(), requests)
         if self.scheduler.extenders:
-            self.driver.extenders = ExtenderCaller(self.scheduler, whole_in_store(self.api), self._go_on)
+            whole = whole_in_store(self.api)
+            self.driver.extenders = ExtenderCaller(self.scheduler, whole, self._go_on, around=requests.asker)
         self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
         self._schedules = settings.schedules
+        self._tracing = settings.tracing
         self._report = report
         self._news = asyncio.Event()
         self.api.store.listen(self._hear)
@@ -174,6 +182,7 @@ class EmbeddedCluster:
                 await self._news.wait()
 
     def close(self) -> None:
-        """Flush the journal and let go of its files."""
+        """Flush the journal and let go of its files; export the last traces."""
         if self._journal is not None:
             self._journal.close()
+        self._tracing.close()

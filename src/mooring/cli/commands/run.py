@@ -6,6 +6,7 @@ Flags and their forms (`--leader-elect=false`, `-v=2`) are kube-scheduler's, so 
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection, in_cluster, names_cluster
 from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.cli.options import (
+    GoDuration,
     chosen_gates,
     config_file,
     feature_gates,
@@ -29,9 +31,9 @@ from mooring.cli.options import (
     registry_with,
 )
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
+from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
-from mooring.framework.config.durations import Duration
 from mooring.framework.config.settings import as_object
 from mooring.framework.config.syntax import parse
 from mooring.kit import process
@@ -51,6 +53,9 @@ Examples:
   mooring run --config second.yaml --leader-elect-resource-name=mine    beside it, for pods of another schedulerName
   mooring run --dry-run --secure-port=0                             decide and report, but write nothing
   mooring run --write-config-to=effective.yaml                      the configuration with all defaults
+
+\b
+The section `tracing` of the configuration, or the variables OTEL_*, turn traces of attempts on: docs/tracing.md.
 
 \b
 Boolean flags take a value: --leader-elect=false. Mooring accepts and ignores the flags of kube-scheduler that have
@@ -76,20 +81,6 @@ IGNORED = _NO_MEANING.split()
 """Flags of kube-scheduler that existing manifests may have and that mean nothing here: accepted, hidden, ignored."""
 
 _ELECTION = ("lease_duration", "renew_deadline", "retry_period", "resource_lock", "resource_name", "resource_namespace")
-
-
-class _GoDuration(click.ParamType[Duration]):
-    """`1m30s`, with Go's error messages."""
-
-    name = "DURATION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
-        if isinstance(value, Duration):
-            return value
-        try:
-            return Duration.parse(value)
-        except ValueError as fault:
-            self.fail(str(fault), param, ctx)
 
 
 class _Verbosity(click.ParamType[int]):
@@ -137,10 +128,11 @@ def _accept_ignored(command: Any) -> Any:
     help="Log what the scheduler would do and where another scheduler differs; write nothing.",
 )
 @kept_answers_limit
+@trace_plugins_over
 @_boolean("--leader-elect", help="Schedule only while holding the lease.  [default: true]")
-@click.option("--leader-elect-lease-duration", "lease_duration", type=_GoDuration(), help="[default: 15s]")
-@click.option("--leader-elect-renew-deadline", "renew_deadline", type=_GoDuration(), help="[default: 10s]")
-@click.option("--leader-elect-retry-period", "retry_period", type=_GoDuration(), help="[default: 2s]")
+@click.option("--leader-elect-lease-duration", "lease_duration", type=GoDuration(), help="[default: 15s]")
+@click.option("--leader-elect-renew-deadline", "renew_deadline", type=GoDuration(), help="[default: 10s]")
+@click.option("--leader-elect-retry-period", "retry_period", type=GoDuration(), help="[default: 2s]")
 @click.option("--leader-elect-resource-lock", "resource_lock", help="[default: leases]")
 @click.option("--leader-elect-resource-name", "resource_name", help="[default: kube-scheduler]")
 @click.option("--leader-elect-resource-namespace", "resource_namespace", help="[default: kube-system]")
@@ -165,15 +157,15 @@ def _accept_ignored(command: Any) -> Any:
 @click.option("--authorization-kubeconfig", metavar="FILE", help="The cluster that reviews the access of callers.")
 @_boolean("--authentication-skip-lookup", default=False)
 @_boolean("--authentication-tolerate-lookup-failure", default=True)
-@click.option("--authentication-token-webhook-cache-ttl", type=_GoDuration(), default="10s", show_default=True)
+@click.option("--authentication-token-webhook-cache-ttl", type=GoDuration(), default="10s", show_default=True)
 @click.option("--authorization-always-allow-paths", default=",".join(ALWAYS_ALLOWED), show_default=True)
-@click.option("--authorization-webhook-cache-authorized-ttl", type=_GoDuration(), default="10s", show_default=True)
-@click.option("--authorization-webhook-cache-unauthorized-ttl", type=_GoDuration(), default="10s", show_default=True)
+@click.option("--authorization-webhook-cache-authorized-ttl", type=GoDuration(), default="10s", show_default=True)
+@click.option("--authorization-webhook-cache-unauthorized-ttl", type=GoDuration(), default="10s", show_default=True)
 @click.option("--client-ca-file", type=click.Path(path_type=Path))
 @feature_gates
 @click.option("--kube-api-qps", type=float, help="Requests per second, without --config.  [default: no limit]")
 @click.option("--kube-api-burst", type=int)
-@click.option("--pod-max-in-unschedulable-pods-duration", "max_parked", type=_GoDuration(), default="5m0s")
+@click.option("--pod-max-in-unschedulable-pods-duration", "max_parked", type=GoDuration(), default="5m0s")
 @click.option("-v", "--v", "verbosity", type=_Verbosity(), default=0, help="How much to log, 0 to 10.")
 @click.option("--logging-format", default="text", show_default=True, help="text or json.")
 @_accept_ignored
@@ -207,7 +199,10 @@ def run(**flags: Any) -> None:
         logs = start_logs(logging.getLogger("mooring"), log_format, flags["verbosity"])
         for name, file in idle.items():
             logs.log.warning("Plugin is loaded but no profile of the configuration enables it", plugin=name, file=file)
-        sys.exit(process.run_event_loop(_run(settings, logs, flags["write_config_to"])))
+        tracing = tracing_of(config, flags["trace_plugins_over"], logs.log.warning)
+        with closing(tracing):
+            settings = replace(settings, tracing=tracing)
+            sys.exit(process.run_event_loop(_run(settings, logs, flags["write_config_to"])))
 
 
 async def _run(settings: RunSettings, logs: Any, write_config_to: str | None) -> int:
