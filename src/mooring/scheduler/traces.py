@@ -18,9 +18,9 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.failure import cut
 from mooring.scheduler.observer import GroupResult, Observer, SchedulerState
 
-MAX_TRACES = 4096
-"""How many traces are kept for requests that come after the attempt, such as statuses: the oldest go first. A trace has some
-2 KiB, and drivers have at most some hundred requests under way."""
+MAX_OVER = 4096
+"""How many attempts that are over are kept, for requests that come later, such as statuses: the oldest go first. Each takes
+some 2 KiB, and drivers have some hundred requests under way."""
 
 NAMESPACE, POD, UID, NODE = "k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid", "k8s.node.name"
 """Names of OpenTelemetry's semantic conventions."""
@@ -39,27 +39,27 @@ class SchedulerTraces(Observer):
         self._clock = clock
         self._now_ns = clock.now_ns
         self._threshold_ns = threshold_ns
-        self._by_pod: dict[str, AttemptTrace] = {}
-        """The last attempt of a pod, if it is traced, by id of the pod; the oldest attempt first."""
+        self._under_way: dict[str, AttemptTrace] = {}
+        """The attempts that are traced, by id of the pod."""
+        self._over: dict[str, AttemptTrace] = {}
+        """Those that have ended, up to the next attempt of the pod."""
 
     def of(self, pod_id: str) -> AttemptTrace | None:
         """The trace of the last attempt of a pod; None: it is not traced."""
-        return self._by_pod.get(pod_id)
+        return self._under_way.get(pod_id) or self._over.get(pod_id)
 
     def caller_for(self, profile: Profile) -> PluginCaller:
-        return TracingCaller(self._inner.caller_for(profile), self._by_pod, self._clock)
+        return TracingCaller(self._inner.caller_for(profile), self._under_way, self._clock)
 
     # ---- attempts
 
     def attempt_began(self, entry: QueuedPod) -> None:
         self._inner.attempt_began(entry)
         trace_id = self._tracer.sample()
-        if self._by_pod:
-            self._by_pod.pop(entry.uid, None)
+        if self._over:
+            self._over.pop(entry.uid, None)
         if trace_id is not None:
-            self._by_pod[entry.uid] = AttemptTrace(self._root(trace_id, entry), self._threshold_ns)
-            if len(self._by_pod) > MAX_TRACES:
-                del self._by_pod[next(iter(self._by_pod))]
+            self._under_way[entry.uid] = AttemptTrace(self._root(trace_id, entry), self._threshold_ns)
 
     def _root(self, trace_id: int, entry: QueuedPod) -> TraceSpan:
         """The first span. It begins when the pod leaves the queue; an event says how long the pod was there."""
@@ -78,31 +78,40 @@ class SchedulerTraces(Observer):
 
     def decided(self, entry: QueuedPod, node_name: str) -> None:
         self._inner.decided(entry, node_name)
-        trace = self._by_pod.get(entry.uid)
+        trace = self._under_way.get(entry.uid)
         if trace is not None and node_name:
             trace.root.set({NODE: node_name})
 
     def attempt_failed(self, entry: QueuedPod, is_error: bool, message: str) -> None:
         self._inner.attempt_failed(entry, is_error, message)
-        trace = self._by_pod.get(entry.uid)
+        trace = self._take_over(entry)
         if trace is not None:
             trace.failed(is_error, cut(message), self._now_ns())
 
     def pod_bound(self, entry: QueuedPod) -> None:
         self._inner.pod_bound(entry)
-        trace = self._by_pod.get(entry.uid)
+        trace = self._take_over(entry)
         if trace is not None:
             trace.bound()
 
+    def _take_over(self, entry: QueuedPod) -> AttemptTrace | None:
+        """The trace of an attempt that is over. What follows from the attempt may still add to it."""
+        trace = self._under_way.pop(entry.uid, None)
+        if trace is not None:
+            self._over[entry.uid] = trace
+            if len(self._over) > MAX_OVER:
+                del self._over[next(iter(self._over))]
+        return trace
+
     def wait_on_permit_ended(self, pod: Pod, status: str, began_ns: int) -> None:
         self._inner.wait_on_permit_ended(pod, status, began_ns)
-        trace = self._by_pod.get(pod.id)
+        trace = self._under_way.get(pod.id)
         if trace is not None:
             trace.point_ended(WAIT_ON_PERMIT, status, began_ns, self._now_ns())
 
     def preempts(self, preemptor: Pod, nomination: Nomination) -> None:
         self._inner.preempts(preemptor, nomination)
-        trace = self._by_pod.get(preemptor.id)
+        trace = self._under_way.get(preemptor.id)
         if trace is not None:
             about: Attributes = {NODE: nomination.node_name, VICTIMS: len(nomination.victims)}
             trace.root.note("Preempting", self._now_ns(), about)
