@@ -6,6 +6,7 @@ collector is down the oldest spans are dropped, and the log says so once a minut
 
 import logging
 import socket
+import sys
 import threading
 import time
 from importlib.metadata import version
@@ -60,12 +61,14 @@ class OpenTelemetryTracing(Tracing):
 
     def close(self) -> None:
         """The SDK may wait for half a minute, so a thread that ends with the process waits instead."""
-        ending = threading.Thread(target=self.tracer.provider.shutdown, name="end of tracing", daemon=True)
+        ending = threading.Thread(target=self._end, name="end of tracing", daemon=True)
         ending.start()
         ending.join(CLOSING_S)
-        if not ending.is_alive():
-            _sdk_log.removeHandler(self._log)
-            _sdk_log.propagate = True
+
+    def _end(self) -> None:
+        self.tracer.provider.shutdown()
+        _sdk_log.removeHandler(self._log)
+        _sdk_log.propagate = not _sdk_log.handlers
 
 
 def _resource() -> Resource:
@@ -78,7 +81,7 @@ def _resource() -> Resource:
 def _exporter(name: str, settings: TracingSettings) -> SpanExporter:
     """Imports what is needed: the one for gRPC takes 0.1 s and 20 MiB more than the other."""
     if name == "console":
-        return ConsoleSpanExporter()
+        return ConsoleSpanExporter(out=sys.stdout)
     if settings.protocol == "http/protobuf":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 
