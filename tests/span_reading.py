@@ -18,6 +18,8 @@ from mooring.scheduler.observer import Observer
 from mooring.scheduler.traces import SchedulerTraces
 
 MS = NS_PER_S // 1000
+NO_PLUGINS_NS = 1 << 62
+"""A threshold that no plugin reaches, however busy the machine is."""
 
 
 class RecordedSpans:

@@ -30,9 +30,8 @@ from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.observer import Observer
 from otlp_receiver import ReceivedSpan, a_receiver, received
 from recording_server import nowhere
+from span_reading import NO_PLUGINS_NS
 
-NO_PLUGINS_NS = 1 << 62
-"""A threshold that no plugin reaches, however busy the machine is."""
 POINTS = ["PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBind", "Bind", "PostBind"]
 
 

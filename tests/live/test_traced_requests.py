@@ -31,7 +31,7 @@ from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import Observer
 from recording_server import Answer, Recorded, Recorder, Time, a_recorder, always, refused, said, script
-from span_reading import RecordedSpans, about
+from span_reading import NO_PLUGINS_NS, RecordedSpans, about
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -47,7 +47,7 @@ class Stage:
         self.recorder = recorder
         self.spans = RecordedSpans(ratio)
         clock = WallClock()
-        traces = self.spans.around(Observer(), clock)
+        traces = self.spans.around(Observer(), clock, NO_PLUGINS_NS)
         settings: KubeSchedulerConfiguration = config.default()
         if extenders:
             settings = a_config(
