@@ -63,9 +63,12 @@ class AttemptTrace:
 
     def point_ended(self, point: str, status: str, began_ns: int, now_ns: int) -> None:
         """An extension point, or the wait on Permit, is over. PostBind is the last of a pod that was bound."""
-        span, self._step = self._step or self.root.child(point, began_ns), None
+        span, self._step = self._step, None
+        if span is None:
+            span = self.root.child(point, began_ns, {STATUS: status})
+        else:
+            span.set({STATUS: status})
         self._show_plugins(span, point)
-        span.set({STATUS: status})
         span.end(now_ns, status if status == ERROR else None)
         self._ended = point, now_ns
         if self._is_bound and point == _LAST:

@@ -76,20 +76,22 @@ class TracedCaller(_CallerAround):
         return timed
 
     def _call(self, point: str, plugin: str, method: Callable[..., Any], *args: object) -> Any:
-        """The work of PreBind is a call as well: it takes until the generator ends."""
-        began_ns, answer = self._now_ns(), None
+        """Call the method and note how long it takes, whatever it raises."""
+        began_ns = self._now_ns()
         try:
             answer = method(*args)
         finally:
-            if not isinstance(answer, Generator):
-                self._trace.called(point, plugin, began_ns, self._now_ns())
-        return self._work(point, plugin, began_ns, answer) if isinstance(answer, Generator) else answer
+            self._trace.called(point, plugin, began_ns, self._now_ns())
+        is_work = point == "PreBind" and isinstance(answer, Generator)
+        return self._work(plugin, answer) if is_work else answer
 
-    def _work(self, point: str, plugin: str, began_ns: int, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    def _work(self, plugin: str, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """The work that PreBind returned, which goes on with the answers to its writes. It counts as another call."""
+        began_ns = self._now_ns()
         try:
             return (yield from work)
         finally:
-            self._trace.called(point, plugin, began_ns, self._now_ns())
+            self._trace.called("PreBind", plugin, began_ns, self._now_ns())
 
     def began(self) -> int:
         return self._now_ns()
