@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.trace import StatusCode
 
@@ -442,6 +442,7 @@ def test_without_a_sample_nothing_is_built() -> None:
     assert [world.traces.of(f"uid-p{i}") for i in range(20)] == [None] * 20
 
 
+@settings(max_examples=10)
 @given(st.sampled_from((0.05, 0.3, 0.7)), st.integers(20, 60))
 def test_an_attempt_is_traced_as_a_whole_or_not_at_all(ratio: float, count: int) -> None:
     world = World(ratio=ratio)
@@ -515,6 +516,29 @@ def test_metrics_are_what_they_are_without_traces() -> None:
         return metrics.registry.text()
 
     assert text(True) == text(False)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("10m", "2", "3900m", "100")), st.integers(0, 3), st.booleans()), max_size=12
+)
+
+
+@settings(max_examples=15)
+@given(STEPS)
+def test_what_the_scheduler_wants_is_the_same_with_and_without_traces(steps: list[tuple[str, int, bool]]) -> None:
+    def wanted(ratio: float) -> list[Any]:
+        world, found = World(ratio=ratio), []
+        for number, (cpu, priority, is_bound) in enumerate(steps):
+            world.shows(our_pod(f"p{number}", cpu=cpu, priority=priority))
+            intents = world.attempt()
+            world.later(100)
+            world.bind(intents, None if is_bound else "ouch")
+            found += [*intents, *world.scheduler.take_intents()]
+        assert world.spans.orphans() == []
+        assert len(world.spans.roots()) == (len(steps) if ratio else 0)
+        return [repr(intent) for intent in found]
+
+    assert wanted(1.0) == wanted(0.0)
 
 
 def test_a_clock_that_is_set_back_makes_no_span_end_before_it_begins() -> None:
