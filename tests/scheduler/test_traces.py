@@ -24,7 +24,6 @@ from mooring.scheduler import traces
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, TimePassed, WriteAnswered
 from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.scheduler.observer import Observer
 from span_reading import MS, RecordedSpans, about, took_s
 
 PROFILE = "default-scheduler"
@@ -83,7 +82,7 @@ class World:
         takes_ms: dict[str, int] | None = None,
         ratio: float = 1.0,
         gates: dict[str, bool] | None = None,
-        inner: Observer | None = None,
+        is_traced: bool = True,
     ) -> None:
         self.clock = VirtualClock(1_800_000_000 * NS_PER_S)
         self.spans = RecordedSpans(ratio)
@@ -93,12 +92,13 @@ class World:
         enabled = [{"name": "Slow"}] if plug else []
         profile = {"schedulerName": PROFILE, "plugins": {"multiPoint": {"enabled": enabled}}}
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-        self.traces = self.spans.around(inner or Observer(), self.clock)
+        self.metrics = SchedulerMetrics(self.clock)
+        self.traces = self.spans.around(self.metrics, self.clock)
         self.scheduler = build_scheduler(
             config.from_object({**head, "profiles": [profile]}, feature_gates=gates),
             self.clock,
             registry,
-            observer=self.traces,
+            observer=self.traces if is_traced else self.metrics,
             gates=gates,
         )
         self.shows(a_node("n1"), a_node("n2"))
@@ -162,6 +162,13 @@ def test_a_pod_that_is_bound() -> None:
     assert root.status.status_code is StatusCode.UNSET
     assert [took_s(span) for span in (root, world.spans.named("Bind"), world.spans.named("Filter"))] == [0.04, 0.04, 0]
     assert {about(span, "scheduler.status") for span in world.spans.below(root)} == {("Success",)}
+
+
+def test_a_pod_that_does_not_wait() -> None:
+    world = World()
+    world.shows(our_pod())
+    world.bind(world.attempt())
+    assert dict(world.spans.root_of("pod").events[0].attributes or {}) == {"scheduler.queue_wait_s": 0.0}
 
 
 def test_a_pod_that_fits_nowhere_and_is_tried_again() -> None:
@@ -437,8 +444,8 @@ def test_without_a_sample_nothing_is_built() -> None:
     world = World(ratio=0.0)
     for i in range(20):
         world.shows(our_pod(f"p{i}", cpu="10m"))
-        world.bind(world.attempt())
-    assert world.spans.all == ()
+        world.bind(world.attempt(), "ouch" if i == 3 else None)
+    assert (world.spans.all, world.traces._under_way, world.traces._over) == ((), {}, {})
     assert [world.traces.of(f"uid-p{i}") for i in range(20)] == [None] * 20
 
 
@@ -503,19 +510,40 @@ def test_the_traces_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) 
 # ---- beside metrics, and clocks
 
 
-def test_metrics_are_what_they_are_without_traces() -> None:
-    def text(is_traced: bool) -> str:
-        clock = VirtualClock(1_800_000_000 * NS_PER_S)
-        metrics = SchedulerMetrics(clock)
-        world = World(plug=True, takes_ms={"Filter": 2, "Permit": 1}, ratio=float(is_traced), inner=metrics)
-        metrics._now_ns = world.clock.now_ns
-        for i in range(30):
-            world.shows(our_pod(f"p{i}", cpu="10m" if i % 3 else "100"))
-            world.bind(world.attempt(), "ouch" if i == 7 else None)
-        assert bool(world.spans.all) is is_traced
-        return metrics.registry.text()
+def metrics_of(is_traced: bool) -> str:
+    """All metrics after pods were bound, rejected, preempted, held by Permit, woken by hints, and scheduled as a group."""
+    world = World(plug=True, takes_ms={"Filter": 2, "Permit": 1}, gates=dict(BOTH_GATES), is_traced=is_traced)
+    for i in range(30):
+        world.shows(our_pod(f"p{i}", cpu="10m" if i % 3 else "100"))
+        world.bind(world.attempt(), "ouch" if i == 7 else None)
+    world.shows(our_pod("low", cpu="3", nodeName="n2"), our_pod("high", cpu="4", priority=5))
+    world.attempt()
+    Slow.answers["Permit"] = Wait(1)
+    world.shows(our_pod("held"))
+    world.attempt()
+    world.later(1000)
+    world.scheduler.handle(TimePassed())
+    world.scheduler.release_waiting()
+    Slow.answers.clear()
+    world.shows(a_node("n3"), a_group(min_count=2), a_member("a"), a_member("b"))
+    for _ in range(5):
+        world.bind(world.attempt())
+    assert bool(world.spans.all) is is_traced
+    world.scheduler.handle(TimePassed())
+    return world.metrics.registry.text()
 
-    assert text(True) == text(False)
+
+def test_metrics_are_what_they_are_without_traces() -> None:
+    text = metrics_of(is_traced=False)
+    for shown in (
+        "preemption_victims_count 1",
+        'permit_wait_duration_seconds_count{result="Unschedulable"} 1',
+        'podgroup_schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1',
+        'queueing_hint_execution_duration_seconds_count{plugin="Slow",event="NodeAdd",hint="Queue"} 1',
+        'schedule_attempts_total{result="error",profile="default-scheduler"} 1',
+    ):
+        assert f"scheduler_{shown}\n" in text
+    assert metrics_of(is_traced=True) == text
 
 
 STEPS = st.lists(
