@@ -114,6 +114,22 @@ BAD = {
         {ENDPOINT: "localhost:4318"},
         "OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318 is not a URL such as http://localhost:4318",
     ),
+    "an endpoint without a host": (
+        {ENDPOINT: "http://"},
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http:// is not a URL such as http://localhost:4318",
+    ),
+    "an endpoint with a port that is none": (
+        {ENDPOINT: "http://c:otlp"},
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:otlp is not a URL such as http://localhost:4318",
+    ),
+    "an endpoint with half an address": (
+        {ENDPOINT: "http://[::1"},
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http://[::1 is not a URL such as http://localhost:4318",
+    ),
+    "a timeout": (
+        {**OTLP, "OTEL_BSP_EXPORT_TIMEOUT": "-1"},
+        "OTEL_BSP_EXPORT_TIMEOUT=-1 is not a whole number above 0",
+    ),
     "a queue": (
         {**OTLP, "OTEL_BSP_MAX_QUEUE_SIZE": "many"},
         "OTEL_BSP_MAX_QUEUE_SIZE=many is not a whole number above 0",

@@ -510,9 +510,11 @@ def test_the_traces_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) 
 # ---- beside metrics, and clocks
 
 
-def metrics_of(is_traced: bool) -> str:
+def metrics_of(is_traced: bool, ratio: float = 1.0) -> str:
     """All metrics after pods were bound, rejected, preempted, held by Permit, woken by hints, and scheduled as a group."""
-    world = World(plug=True, takes_ms={"Filter": 2, "Permit": 1}, gates=dict(BOTH_GATES), is_traced=is_traced)
+    world = World(
+        plug=True, takes_ms={"Filter": 2, "Permit": 1}, gates=dict(BOTH_GATES), is_traced=is_traced, ratio=ratio
+    )
     for i in range(30):
         world.shows(our_pod(f"p{i}", cpu="10m" if i % 3 else "100"))
         world.bind(world.attempt(), "ouch" if i == 7 else None)
@@ -528,7 +530,7 @@ def metrics_of(is_traced: bool) -> str:
     world.shows(a_node("n3"), a_group(min_count=2), a_member("a"), a_member("b"))
     for _ in range(5):
         world.bind(world.attempt())
-    assert bool(world.spans.all) is is_traced
+    assert bool(world.spans.all) is (is_traced and ratio > 0)
     world.scheduler.handle(TimePassed())
     return world.metrics.registry.text()
 
@@ -544,6 +546,7 @@ def test_metrics_are_what_they_are_without_traces() -> None:
     ):
         assert f"scheduler_{shown}\n" in text
     assert metrics_of(is_traced=True) == text
+    assert metrics_of(is_traced=True, ratio=0.0) == text
 
 
 STEPS = st.lists(

@@ -120,8 +120,16 @@ def _check_endpoints(environ: Mapping[str, str]) -> None:
     """The SDK would take a URL without a scheme for the name of a host, and fail with each export."""
     for variable in _ENDPOINTS:
         written = environ.get(variable, "").strip()
-        if written and (urlsplit(written).scheme not in ("http", "https") or not urlsplit(written).hostname):
+        if written and not _is_url(written):
             raise TracingError(f"{variable}={written} is not a URL such as http://localhost:4318")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:  # a port that is no number, or brackets that belong to no address
+        return False
 
 
 def _check_authority(endpoint: str) -> None:
