@@ -41,7 +41,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "apiclient": (("credentials",), ("kubeconfig", "reflectors")),
     "apiserver": (("patches",), ("schema",), ("admission",), ("server",)),
     "controllers": (("lifecycle", "nodes"), ("workloads",), ("storage",)),
-    "live": (("extenders", "endpoints"),),
+    "live": (("extenders", "endpoints"), ("tracing",)),
     "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "groups"),),
     "scheduler": (("extenders",), ("groups",)),
 }

@@ -456,6 +456,20 @@ def test_behind_a_proxy_the_general_client_is_used() -> None:
     run(main())
 
 
+def test_the_header_of_a_trace_is_sent_with_and_without_a_proxy() -> None:
+    async def main() -> None:
+        async with a_recorder(always(said(201))) as server:
+            for proxy in ("", server.url):
+                async with a_client(server.url, proxy_url=proxy) as client:
+                    await client.send("POST", BINDING, b"{}", traceparent="00-ab-cd-01")
+                    await client.send("POST", BINDING, b"{}")
+            sent = [request.headers.get("traceparent") for request in server.requests]
+            assert sent == ["00-ab-cd-01", None] * 2
+            assert [request.body for request in server.requests] == [b"{}"] * 4
+
+    run(main())
+
+
 def test_a_proxy_of_the_environment_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with a_recorder(always(said(201))) as proxy:

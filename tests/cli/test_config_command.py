@@ -41,6 +41,14 @@ def test_a_bad_file_is_told_in_upstreams_words(tmp_path: Path, text: str, said: 
     assert done.exit_code == 2 and said in done.stderr
 
 
+def test_kube_scheduler_refuses_the_section_that_only_mooring_has(tmp_path: Path) -> None:
+    file = a_file(tmp_path, "tracing: {samplingRatePerMillion: 100}\n")
+    done = ask("check", file)
+    text = 'strict decoding error: unknown field "tracing": Mooring has this section, kube-scheduler has none'
+    assert (done.exit_code, done.stderr) == (2, f"{file}: {text}\n")
+    assert yaml.safe_load(ask("defaults", file).stdout)["tracing"] == {"samplingRatePerMillion": 100}
+
+
 def test_a_file_that_is_not_there() -> None:
     done = ask("check", "/nowhere.yaml")
     assert done.exit_code == 2 and "/nowhere.yaml: cannot be read: No such file" in done.stderr

@@ -14,14 +14,18 @@ def shown(*arguments: str) -> dict[str, str]:
 
 
 def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
-    own = {"dry-run": "false", "plugin": "[]"}  # --kept-answers-limit has a default that depends on the nodes
+    own = {
+        "dry-run": "false",
+        "plugin": "[]",
+        "trace-plugins-over": "1ms",
+    }  # --kept-answers-limit has a default that depends on the nodes
     assert len(DEFAULTS) == 62
     assert shown() == {**DEFAULTS, **own}
 
 
 def test_every_flag_that_is_accepted_is_one_of_kube_schedulers_or_our_own() -> None:
     accepted = {max(option.opts, key=len).removeprefix("--") for option in run.params}
-    assert accepted - DEFAULTS.keys() == {"dry-run", "kept-answers-limit", "plugin"}
+    assert accepted - DEFAULTS.keys() == {"dry-run", "kept-answers-limit", "plugin", "trace-plugins-over"}
     assert set(IGNORED) <= DEFAULTS.keys()
     assert DEFAULTS.keys() - accepted == {"help", "version"}
 

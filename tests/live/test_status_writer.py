@@ -162,7 +162,7 @@ def test_what_is_to_be_written_now_is_written_now() -> None:
         held.faults = [ApiError(404, "NotFound", "gone")]
         held.turns.release()
         with pytest.raises(ApiError):
-            await statuses.patch_now(POD, failed("x"))
+            await statuses.patch_now(POD, failed("x"), held)
         assert held.patches == [
             (
                 "p",

@@ -180,7 +180,7 @@ def test_after_an_extender_failed_to_bind_others_hear_first() -> None:
 def test_the_end_of_a_bind_that_fails_is_measured(answer: Any, status: Code) -> None:
     world, pod = World({"permit P": Wait(10), "bind Binder": answer}), a_big_pod()
     world.attempt(pod)
-    caller = world.core.bindings[pod.id].runner.caller = RecordingCaller()
+    caller = world.core.bindings[pod.id].context.caller = RecordingCaller()
     world.waiting(pod).allow("P")
     world.release()
     assert caller.ends()[:2] == [("PreBind", "Success"), ("Bind", status.name)]
@@ -189,7 +189,7 @@ def test_the_end_of_a_bind_that_fails_is_measured(answer: Any, status: Code) -> 
 def test_a_bind_that_succeeds_is_measured_once_it_is_answered() -> None:
     world, pod = World({"permit P": Wait(10)}), a_big_pod()
     world.attempt(pod)
-    caller = world.core.bindings[pod.id].runner.caller = RecordingCaller()
+    caller = world.core.bindings[pod.id].context.caller = RecordingCaller()
     world.waiting(pod).allow("P")
     world.release()
     assert caller.ends() == [("PreBind", "Success")]
@@ -204,7 +204,7 @@ def test_a_bind_that_an_extender_fails_at_is_measured() -> None:
     world.scheduler.attempt()
     (call,) = world.scheduler.take_intents()
     assert isinstance(call, Call)
-    caller = world.scheduler.core.bindings[pod.id].runner.caller = RecordingCaller()
+    caller = world.scheduler.core.bindings[pod.id].context.caller = RecordingCaller()
     world.scheduler.handle(CallAnswered(call.token, b'{"Error": "no licence"}'))
     assert caller.ends()[0] == ("Bind", "Error")
 
@@ -233,6 +233,6 @@ def test_asking_the_permits_of_a_group_is_measured_as_permit() -> None:
     world, pod = World({"permit P": Wait(10)}), a_big_pod()
     world.attempt(pod)
     binding = world.core.bindings[pod.id]
-    caller = binding.runner.caller = RecordingCaller()
+    caller = binding.context.caller = RecordingCaller()
     assert bind.ask_permits(binding) == {"P": 10}
     assert caller.ends() == [("Permit", "Wait")]

@@ -88,11 +88,23 @@ class LeanClient:
         if self._general is not None:
             await self._general.__aexit__(kind, error, trace)
 
-    async def send(self, method: str, path: str, body: bytes, content_type: str = "application/json") -> bytes:
-        """Send one write. It is repeated after the delay of a Retry-After header, and once with new credentials."""
+    async def send(
+        self, method: str, path: str, body: bytes, content_type: str = "application/json", traceparent: str = ""
+    ) -> bytes:
+        """Send one write. It is repeated after the delay of a Retry-After header, and once with new credentials.
+
+        `traceparent` is the header of W3C Trace Context; empty: none is sent.
+        """
         if self._general is not None:
             return await self._general.send(
-                OutgoingRequest(method, path, body=body, content_type=content_type, time_limit_s=self._time_limit_s)
+                OutgoingRequest(
+                    method,
+                    path,
+                    body=body,
+                    content_type=content_type,
+                    time_limit_s=self._time_limit_s,
+                    traceparent=traceparent,
+                )
             )
         retries, is_renewed = 0, False
         while True:
@@ -102,7 +114,7 @@ class LeanClient:
             began_s = self._timing.monotonic_s() if self._observe is not None else 0.0
             code = NO_ANSWER
             try:
-                reply = await self._attempt(method, path, body, content_type, grant)
+                reply = await self._attempt(method, path, body, content_type, grant, traceparent)
                 code = str(reply.status)
             finally:
                 if self._observe is not None:
@@ -119,8 +131,10 @@ class LeanClient:
             retries += 1
             await self._timing.sleep(reply.retry_after_s or 0)
 
-    async def _attempt(self, method: str, path: str, body: bytes, content_type: str, grant: Grant) -> Reply:
-        request = self._request(method, path, body, content_type, grant)
+    async def _attempt(
+        self, method: str, path: str, body: bytes, content_type: str, grant: Grant, traceparent: str
+    ) -> Reply:
+        request = self._request(method, path, body, content_type, grant, traceparent)
         fence = NO_FENCE if method == "GET" else self._fence
         await self._take_place()
         connection = None
@@ -142,10 +156,12 @@ class LeanClient:
                 self._put_back(connection, grant)
             self._give_place()
 
-    def _request(self, method: str, path: str, body: bytes, content_type: str, grant: Grant) -> bytes:
+    def _request(self, method: str, path: str, body: bytes, content_type: str, grant: Grant, traceparent: str) -> bytes:
         line = (
             f"{method} {self._prefix}{path} HTTP/1.1\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
         )
+        if traceparent:
+            line += f"traceparent: {traceparent}\r\n"
         return line.encode() + self._common_head(grant) + body
 
     # ---- time limits

@@ -46,6 +46,8 @@ class OutgoingRequest:
     content_type: str = ""
     time_limit_s: float | None = None
     """For the whole attempt with its body; None for no limit."""
+    traceparent: str = ""
+    """The header of W3C Trace Context; empty: none is sent."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -138,6 +140,8 @@ class Transport:
             headers["Authorization"] = grant.authorization
         if request.body is not None:
             headers["Content-Type"] = request.content_type
+        if request.traceparent:
+            headers["traceparent"] = request.traceparent
         return {
             "params": request.params or None,
             "data": self._body(request),

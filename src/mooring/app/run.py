@@ -36,10 +36,12 @@ from mooring.live.leader_elector import Callbacks, elector_settings, new_identit
 from mooring.live.lease_thread import LeaseThread
 from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler
 from mooring.live.service_metrics import ServiceMetrics, read_recording, read_watches
+from mooring.live.tracing.tracing import Tracing
 from mooring.model.pod import Pod
 from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 
 Work = Coroutine[Any, Any, None]
@@ -89,6 +91,8 @@ class RunSettings:
     """None: the default, which grows with the number of nodes."""
     recording: RecordingSettings | None = None
     """Where the scheduler is recorded; None: it is not."""
+    tracing: Tracing = field(default_factory=Tracing)
+    """Its owner closes it after the run."""
 
 
 class Running:
@@ -107,7 +111,8 @@ class Running:
         self._recorder = record_live(
             settings.recording, settings.config, settings.gates, self._clock.now_ns(), settings.max_unschedulable_s
         )
-        self._scheduler = self._build()
+        observer, requests = settings.tracing.observe(self._metrics.of_scheduler, self._clock)
+        self._scheduler = self._build(observer)
         self._live = LiveScheduler(
             self._scheduler,
             settings.access,
@@ -116,6 +121,7 @@ class Running:
             settings.is_dry_run,
             observe=self._metrics.answered,
             fence=self._fence,
+            requests=requests,
         )
         read_watches(self._live.reflectors.members, self._metrics.registry)
         self._stopping = asyncio.Event()
@@ -123,7 +129,7 @@ class Running:
         """Set when the process has to stop: the lease is lost, the scheduler has ended, or a signal arrived."""
         self._leading: asyncio.Task[None] | None = None
 
-    def _build(self) -> Scheduler:
+    def _build(self, observer: Observer) -> Scheduler:
         """The scheduler. Ties are broken by seed, as upstream breaks them at random; simulations use the lowest
         name."""
         settings = self._settings
@@ -134,7 +140,7 @@ class Running:
             DecideOptions(tie_break=by_seed),
             tell=self._tell if self._logs.verbosity >= STORY_VERBOSITY else None,
             report=self._report,
-            observer=self._metrics.of_scheduler,
+            observer=observer,
             max_unschedulable_s=settings.max_unschedulable_s,
             gates=settings.gates,
             kept=KeptAnswers(settings.kept_answers_limit_bytes),

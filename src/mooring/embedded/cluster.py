@@ -25,9 +25,11 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
 from mooring.live.extenders.calls import ExtenderCaller
+from mooring.live.tracing.tracing import Tracing
 from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.observer import Observer
 
 Report = Callable[[str, Exception | None], None]
 """What to do with a message, and with the fault behind it if there is one."""
@@ -59,6 +61,8 @@ class EmbeddedSettings:
     """Where the scheduler is recorded; None: it is not."""
     accepts_loss: bool = False
     """Whether to go on with what is left of a damaged data directory."""
+    tracing: Tracing = field(default_factory=Tracing)
+    """The cluster closes it."""
 
 
 class EmbeddedCluster:
@@ -86,21 +90,25 @@ class EmbeddedCluster:
         """Whether nothing was kept from an earlier time."""
         create_initial_objects(self.api)
         self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
+        observer, requests = settings.tracing.observe(Observer(), clock)
         self.scheduler = build_scheduler(
             settings.config,
             clock,
             settings.registry,
             DecideOptions(tie_break=by_seed),
             report=report,
+            observer=observer,
             gates=settings.gates,
             recorder=self.recorder,
         )
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
-        self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
+        self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname(), requests)
         if self.scheduler.extenders:
-            self.driver.extenders = ExtenderCaller(self.scheduler, whole_in_store(self.api), self._go_on)
+            whole = whole_in_store(self.api)
+            self.driver.extenders = ExtenderCaller(self.scheduler, whole, self._go_on, around=requests.asker)
         self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
         self._schedules = settings.schedules
+        self._tracing = settings.tracing
         self._report = report
         self._news = asyncio.Event()
         self.api.store.listen(self._hear)
@@ -179,8 +187,9 @@ class EmbeddedCluster:
                 await self._news.wait()
 
     def close(self) -> None:
-        """Flush the journal and the recording, and let go of their files."""
+        """Flush the journal and the recording, and let go of their files; export the last traces."""
         if self._journal is not None:
             self._journal.close()
         if self.recorder is not None:
             self.recorder.close()
+        self._tracing.close()

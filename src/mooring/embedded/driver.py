@@ -18,10 +18,11 @@ from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Re
 from mooring.live.event_writer import EventSeries, NewEvent, Repetition
 from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.periodic_tasks import PeriodicTasks
+from mooring.live.tracing.requests import RequestTraces
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import Watch
-from mooring.model.kinds import RESOURCES, WATCHED
+from mooring.model.kinds import BY_STRUCT, RESOURCES, WATCHED
 from mooring.model.meta import Condition, KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
@@ -138,8 +139,12 @@ EVENTS = RESOURCES["events.k8s.io", "v1", "events"]
 class EmbeddedDriver:
     """Lets the scheduler act, and time pass. Its inputs come from `StoreFeed`."""
 
-    def __init__(self, api: ResourceApi, scheduler: Scheduler, instance: str) -> None:
+    def __init__(
+        self, api: ResourceApi, scheduler: Scheduler, instance: str, requests: RequestTraces | None = None
+    ) -> None:
+        """`requests` traces the writes that attempts lead to."""
         self._api = api
+        self._requests = requests or RequestTraces()
         self._scheduler = scheduler
         self._series = EventSeries(instance)
         self._pacemaker = PeriodicTasks(scheduler, api.clock, self._sweep)
@@ -181,7 +186,8 @@ class EmbeddedDriver:
             case Bind():
                 self._bind(intent)
             case PatchStatus():
-                self._patch(intent.pod, intent.condition, intent.nominated_node_name)
+                with self._requests.write(intent.pod.id, "PATCH pods/status", is_awaited=False):
+                    self._patch(intent.pod, intent.condition, intent.nominated_node_name)
             case Evict():
                 self._evict(intent)
             case Record():
@@ -197,7 +203,8 @@ class EmbeddedDriver:
         pod = intent.pod
         binding = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": {"kind": "Node", "name": intent.node_name}}
         try:
-            self._api.bind(pod.namespace, pod.name, binding)
+            with self._requests.write(pod.id, "POST pods/binding", is_awaited=True):
+                self._api.bind(pod.namespace, pod.name, binding)
         except ApiError as refused:
             self._scheduler.handle(BindAnswered(pod, refused.message))
         else:
@@ -207,7 +214,10 @@ class EmbeddedDriver:
     def _write(self, intent: Write) -> None:
         """Write an object of a plugin, such as the allocation of a claim."""
         try:
-            item = carry_out(self._api, intent)
+            with self._requests.write(
+                intent.pod_id, f"{intent.method} {BY_STRUCT[intent.kind].plural}", is_awaited=True
+            ):
+                item = carry_out(self._api, intent)
         except ApiError as refused:
             self._scheduler.handle(WriteAnswered(intent.token, None, WriteFault(refused.message, refused.code)))
         else:
@@ -235,10 +245,12 @@ class EmbeddedDriver:
         condition = msgspec.structs.replace(intent.condition, observed_generation=victim.metadata.generation)
         fault = None
         try:
-            self._patch(victim, condition, None)
+            with self._requests.write(intent.preemptor.id, "PATCH pods/status", is_awaited=False):
+                self._patch(victim, condition, None)
             live = self._api.find(PODS, victim.namespace, victim.name)
             if live is not None and live["metadata"]["uid"] == victim.uid:
-                self._api.delete(PODS, victim.namespace, victim.name)
+                with self._requests.write(intent.preemptor.id, "DELETE pods", is_awaited=False):
+                    self._api.delete(PODS, victim.namespace, victim.name)
         except ApiError as refused:
             fault = None if refused.code == 404 else refused.message
         self._scheduler.handle(EvictionAnswered(victim, intent.preemptor, fault))

@@ -109,7 +109,7 @@ class Attempt:
 
     def pre_filter(self) -> Narrowing | PodRejected:
         """Ask every PreFilter plugin. A final rejection ends it; after a curable one the others are still asked."""
-        caller, status = self.runner.caller, ERROR
+        caller, status = self.context.caller, ERROR
         began_ns = caller.began()
         try:
             outcome = self._pre_filter()
@@ -154,7 +154,7 @@ class Attempt:
 
     def filter(self, narrowing: Narrowing) -> Verdicts:
         """Ask every Filter plugin about the nodes that the ones before it let pass."""
-        caller, context, status = self.runner.caller, self.context, ERROR
+        caller, context, status = self.context.caller, self.context, ERROR
         began_ns = caller.began()
         try:
             kept = self._memo.first_rejections(context)[: context.nodes.height]
@@ -247,7 +247,7 @@ class Attempt:
         return self._measured(feasible, lambda: self._find_best(feasible))
 
     def _measured(self, feasible: FeasibleRows, score: Callable[[], C]) -> C:
-        caller, point, status = self.runner.caller, "PreScore", ERROR
+        caller, point, status = self.context.caller, "PreScore", ERROR
         began_ns = caller.began()
         try:
             self._pre_score(feasible)

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.plugin_caller import Wrap, unwrapped
+from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 
 T = TypeVar("T")
+
+_PLAIN = PluginCaller()
 
 GROUP_TRIAL = "mooring/group-trial"
 """Written into the state of an attempt while Permit is asked what it would say, if the pod's group were to go: nothing
@@ -85,16 +87,20 @@ class SchedulingContext:
     """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`, or a copy of it in a
     what-if."""
 
-    __slots__ = ("_kept", "cluster", "nodes", "pod", "seed", "shape", "state", "wrap")
+    __slots__ = ("_kept", "caller", "cluster", "nodes", "pod", "seed", "shape", "state", "wrap")
 
-    def __init__(self, pod: Pod, cluster: Cluster, seed: int, kept: ValuesByPart, wrap: Wrap = unwrapped) -> None:
+    def __init__(
+        self, pod: Pod, cluster: Cluster, seed: int, kept: ValuesByPart, caller: PluginCaller = _PLAIN
+    ) -> None:
         self.pod = pod
         self.shape = pod.shape
         self.cluster = cluster
         self.nodes = cluster.nodes
         self.seed = seed
         self.state = CycleState()
-        self.wrap = wrap
+        self.caller = caller
+        """Told of every extension point of this attempt, its binding cycle included."""
+        self.wrap = caller.wrap_for(seed)
         """The caller's wrapper around each plugin method in this attempt: `wrap(point, name, method)(...)`
         (metrics)."""
         self._kept = kept

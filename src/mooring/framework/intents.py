@@ -70,6 +70,8 @@ class Write:
     form: Literal["merge", "strategic"] = "merge"
     late: "Callable[[KubeObject | WriteFault | None], None] | None" = field(default=None, compare=False)
     """Called with the answer if the code that asked for the write was stopped before it came."""
+    pod_id: str = ""
+    """The pod whose PreBind waits for it; empty: it is for no pod. Set by the scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class Call:
     body: dict[str, Any]
     token: int = 0
     """Set by the scheduler, as for Write."""
+    pod_id: str = ""
+    """The pod that is to be scheduled."""
     binds: bool = False
     """Whether the call changes the cluster (bindVerb). All others are questions."""
 

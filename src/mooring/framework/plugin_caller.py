@@ -1,7 +1,9 @@
 """How plugins are called: the one place where calls are measured, or not.
 
 Every call of a plugin goes through the caller of its profile. It is chosen when the scheduler is built: this one, or
-one that measures (metered_caller.py). Other code does not ask whether something is measured, except for speed (`measures`).
+one that measures (metered_caller.py). Where attempts are traced (traced_caller.py), an attempt that is sampled has a
+caller of its own, from its first extension point to the last one of its binding cycle. Other code does not ask whether
+something is measured, except for speed (`measures`).
 """
 
 from collections.abc import Callable, Set
@@ -41,6 +43,10 @@ class PluginCaller:
     measures = False
     """Whether `began` and `ended` do anything. Hot: the binding cycle has six of these calls, 0.1 µs each, and leaves them
     out where nothing is measured."""
+
+    def for_attempt(self, pod_id: str) -> "PluginCaller":
+        """The caller for the present attempt of this pod."""
+        return self
 
     def wrap_for(self, seed: int) -> Wrap:
         """What the methods of plugins are wrapped with in the attempt with this seed."""

@@ -28,4 +28,4 @@ class Runner(PreparedProfile):
         """Begin an attempt to place a pod."""
         cluster.nodes.settle()
         memo = self.kept.memo(self, pod.shape, cluster.nodes)
-        return Attempt(self, SchedulingContext(pod, cluster, seed, memo, self.caller.wrap_for(seed)), memo)
+        return Attempt(self, SchedulingContext(pod, cluster, seed, memo, self.caller.for_attempt(pod.id)), memo)

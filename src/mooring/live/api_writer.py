@@ -10,7 +10,6 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.apiclient.throttle import Random, Timing
 from mooring.framework.intents import Write
@@ -30,9 +29,20 @@ _encode = msgspec.json.Encoder().encode
 _NO_OPTIONS = _encode({"kind": "DeleteOptions", "apiVersion": "v1"})
 
 
+class Sender(Protocol):
+    """What an ApiWriter sends by: a LeanClient, or one that traces the requests of an attempt."""
+
+    async def send(
+        self, method: str, path: str, body: bytes, content_type: str = "application/json", traceparent: str = ""
+    ) -> bytes: ...
+
+
 class Writer(Protocol):
     """What a scheduler writes. Methods raise ApiError if the API server refuses, and Unanswered if there is no answer: then
     the write may or may not have been carried out."""
+
+    def for_pod(self, pod_id: str) -> "Writer":
+        """The writer for what an attempt of this pod leads to, where the method does not take the pod itself."""
 
     async def bind(self, pod: Pod, node_name: str) -> None: ...
 
@@ -53,13 +63,16 @@ class Writer(Protocol):
 class ApiWriter:
     """The Writer of a live scheduler."""
 
-    binder: LeanClient
-    statuses: LeanClient
-    objects: LeanClient
+    binder: Sender
+    statuses: Sender
+    objects: Sender
     """Claims and volumes: pods wait for them before their bind, so they must not wait behind hundreds of statuses."""
-    events: LeanClient
+    events: Sender
     timing: Timing
     draw: Random = random.random
+
+    def for_pod(self, pod_id: str) -> Writer:
+        return self
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """POST the binding subresource. The uid makes the API server refuse if a new pod has taken the name."""

@@ -222,7 +222,8 @@ class LiveDriver:
         item, fault = None, None
         path, content_type = request_of(intent)
         try:
-            answer = await self._writer.write(intent.method, path, body_of(intent), content_type)
+            writer = self._writer.for_pod(intent.pod_id)
+            answer = await writer.write(intent.method, path, body_of(intent), content_type)
             item = None if intent.method == "DELETE" else msgspec.convert(answer, intent.kind)
         except ApiError as refused:
             fault = WriteFault(refused.message, refused.code)
@@ -247,12 +248,13 @@ class LiveDriver:
         """Returns why the eviction failed, or None. A victim that is gone counts as evicted."""
         fault = None
         was_there = self._is_known(eviction.victim)
+        writer = self._writer.for_pod(eviction.preemptor.id)
         try:
             if was_there:
-                await self._statuses.patch_now(eviction.victim, eviction.condition)
+                await self._statuses.patch_now(eviction.victim, eviction.condition, writer)
                 was_there = self._is_known(eviction.victim)
             if was_there:
-                await self._writer.delete(eviction.victim)
+                await writer.delete(eviction.victim)
         except ApiError as refused:
             was_there = refused.code != 404
             fault = refused.message if was_there else None

@@ -30,6 +30,7 @@ from mooring.live.event_writer import EventWriter
 from mooring.live.extenders.bodies import Originals
 from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.status_writer import StatusWriter
+from mooring.live.tracing.requests import RequestTraces
 from mooring.model.meta import KubeObject
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
@@ -88,8 +89,10 @@ class LiveScheduler:
         reflector_options: ReflectorOptions | None = None,
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
+        requests: RequestTraces | None = None,
     ) -> None:
-        """`observe` gets every request with its duration, for metrics; connections check `fence` before every write."""
+        """`observe` gets every request with its duration, for metrics; connections check `fence` before every write.
+        `requests` traces them."""
         self.scheduler = scheduler
         self._clock = clock or WallClock()
         self._stack = AsyncExitStack()
@@ -111,8 +114,8 @@ class LiveScheduler:
         self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
         self._objects, self._recorder = quick(connections=OBJECT_WRITERS), quick(connections=EVENT_WRITERS)
         writer: Writer = ApiWriter(self._binder, self._statuses, self._objects, self._recorder, timing)
-        if is_dry_run:
-            writer = DryWriter()
+        requests = requests or RequestTraces()
+        writer = DryWriter() if is_dry_run else requests.writer(writer)
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
         statuses = StatusWriter(writer, self._clock)
         self.driver = LiveDriver(scheduler, self._clock, writer, events, statuses, timing, fence)
@@ -124,7 +127,12 @@ class LiveScheduler:
         if scheduler.extenders:
             source = originals = Originals(self._watcher)
             self.driver.extenders = ExtenderCaller(
-                scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run, fence=fence
+                scheduler,
+                originals.whole,
+                self.driver.go_on,
+                is_dry_run=is_dry_run,
+                fence=fence,
+                around=requests.asker,
             )
         watched = (*WATCHED, *WATCHED_FOR_GROUPS) if scheduler.schedules_groups else WATCHED
         self.reflectors = Reflectors(source, listener, watched, reflector_options)

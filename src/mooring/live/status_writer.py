@@ -58,11 +58,11 @@ class StatusWriter:
         if intent.pod.id not in self._busy:
             self._busy[intent.pod.id] = asyncio.create_task(self._write_all(intent.pod.id))
 
-    async def patch_now(self, pod: Pod, condition: Condition) -> None:
-        """Write a condition and wait for it. Raises ApiError, Unanswered, CredentialsError."""
+    async def patch_now(self, pod: Pod, condition: Condition, writer: Writer) -> None:
+        """Write a condition with this writer and wait for it. Raises ApiError, Unanswered, CredentialsError."""
         patch = status_patch(pod.status, condition, None, in_seconds(self._clock.now_ns()))
         if patch is not None:
-            await self._writer.patch_status(pod, patch)
+            await writer.patch_status(pod, patch)
 
     def is_busy(self, pod_id: str) -> bool:
         """Whether a patch of the pod is under way, or waits."""

@@ -52,7 +52,7 @@ def hold(
         return error(str(fault))
     core.queue.nominations.delete(entry.uid)
     binding = Binding(entry, pod, runner, context, node_name)
-    caller = runner.caller
+    caller = context.caller
     began_ns = caller.began() if caller.measures else 0
     failure = _reserve(binding)
     if caller.measures:
@@ -70,7 +70,7 @@ def run_permit(core: Core, binding: Binding) -> None:
     schedulers see where it is going.
     """
     entry, pod, node_name = binding.entry, binding.pod, binding.node_name
-    is_asked = binding.runner.profile.permits or binding.runner.caller.measures
+    is_asked = binding.runner.profile.permits or binding.context.caller.measures
     waits = ask_permits(binding) if is_asked else {}
     if isinstance(waits, AttemptFailure):
         back_out(core, binding)
@@ -79,7 +79,7 @@ def run_permit(core: Core, binding: Binding) -> None:
     core.bindings[entry.uid] = binding
     if waits:
         binding.has_waited = True
-        binding.step_began_ns = binding.runner.caller.began()
+        binding.step_began_ns = binding.context.caller.began()
         core.services.waiting.hold(pod, node_name, waits, core.clock.now_ns())
         patience = (f"{plugin} (at most {min(limit_s, MAX_WAIT_S):g} s)" for plugin, limit_s in waits.items())
         core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
@@ -93,7 +93,7 @@ def release(core: Core, pod_id: str, release: Release) -> None:
     binding = core.bindings.get(pod_id)
     if binding is None:
         return
-    core.observer.wait_on_permit_ended(_status_of_release(release), binding.step_began_ns)
+    core.observer.wait_on_permit_ended(binding.pod, _status_of_release(release), binding.step_began_ns)
     if release.is_allowed:
         run_pre_bind(core, binding)
     elif release.is_error:
@@ -105,16 +105,15 @@ def release(core: Core, pod_id: str, release: Release) -> None:
 def run_pre_bind(core: Core, binding: Binding) -> None:
     """PreBind and Bind. From here on the pod is no longer in flight: events that arrive now cannot help it any more,
     because its place is decided."""
-    runner = binding.runner
     core.queue.done(binding.entry.uid)
-    if runner.caller.measures:
-        binding.step_began_ns = runner.caller.began()
-    prepare(core, binding, iter(runner.profile.pre_binds), _prepared)
+    if binding.context.caller.measures:
+        binding.step_began_ns = binding.context.caller.began()
+    prepare(core, binding, iter(binding.runner.profile.pre_binds), _prepared)
 
 
 def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
     """PreBind is over: bind the pod if it succeeded. An extender that binds takes precedence over the Bind plugins."""
-    if binding.runner.caller.measures:
+    if binding.context.caller.measures:
         _step_ended(binding, "PreBind", SUCCESS if failed is None else _status(failed))
     if failed is not None:
         give_up(core, binding, *failed)
@@ -139,7 +138,7 @@ def binder_replied(core: Core, binding: Binding, extender: Extender, reply: Call
 
 def finish(core: Core, binding: Binding) -> None:
     """The pod is bound: tell observers and users, then run PostBind."""
-    entry, pod, node_name, caller = binding.entry, binding.pod, binding.node_name, binding.runner.caller
+    entry, pod, node_name, caller = binding.entry, binding.pod, binding.node_name, binding.context.caller
     core.bindings.pop(entry.uid, None)
     began_ns = caller.ended("Bind", SUCCESS, binding.step_began_ns) if caller.measures else 0
     core.observer.pod_bound(entry)
@@ -194,9 +193,9 @@ def give_up(core: Core, binding: Binding, failure: AttemptFailure, is_rejected: 
 def back_out(core: Core, binding: Binding) -> bool:
     """Give back what plugins reserved, and the room. False: the watch has shown the pod on its node, so its room
     stays taken."""
-    began_ns = binding.runner.caller.began()
+    began_ns = binding.context.caller.began()
     _unreserve(core, binding)
-    binding.runner.caller.ended("Unreserve", SUCCESS, began_ns)
+    binding.context.caller.ended("Unreserve", SUCCESS, began_ns)
     try:
         core.cache.forget(binding.pod)
     except ClusterError as fault:
@@ -216,7 +215,7 @@ def _unreserve(core: Core, binding: Binding) -> None:
 
 def _step_ended(binding: Binding, point: str, status: str) -> None:
     """A step that may span several inputs (PreBind, Bind) is over, and the next one begins."""
-    binding.step_began_ns = binding.runner.caller.ended(point, status, binding.step_began_ns)
+    binding.step_began_ns = binding.context.caller.ended(point, status, binding.step_began_ns)
 
 
 def _status(outcome: object) -> str:
@@ -270,7 +269,7 @@ def _reserve(binding: Binding) -> AttemptFailure | None:
 
 def ask_permits(binding: Binding) -> AttemptFailure | dict[str, float]:
     """The plugins that want the pod to wait, with their time limit in seconds; or why it may not go at all."""
-    caller = binding.runner.caller
+    caller = binding.context.caller
     began_ns = caller.began()
     waits = _permit(binding) if binding.runner.profile.permits else {}
     caller.ended("Permit", _status(waits), began_ns)

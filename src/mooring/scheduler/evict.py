@@ -24,7 +24,7 @@ def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilter
     victims = [victim for victim in nomination.victims if not victim.is_terminating]
     if not victims:
         return
-    core.observer.preempts(len(nomination.victims))
+    core.observer.preempts(preemptor, nomination)
     core.story(preemptor, f"preempts {', '.join(v.key for v in victims)} on {nomination.node_name}")
     _clear_lower_nominations(core, preemptor, nomination.node_name)
     leaving = {victim.id for victim in victims if not _stop_waiting(core, victim, preemptor, nomination.node_name)}

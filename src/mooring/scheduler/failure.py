@@ -61,7 +61,7 @@ def fail(
 
     A pod that has its node according to the server (`is_placed`) is not requeued.
     """
-    core.observer.attempt_failed(entry, is_error=failure.reason == SCHEDULER_ERROR)
+    core.observer.attempt_failed(entry, failure.reason == SCHEDULER_ERROR, failure.message)
     promised = core.queue.nominations.node_of(entry.uid) or promised
     core.story(entry.pod, f"is not scheduled: {failure.message or 'no Bind plugin bound it'}")
     known = core.pods.get(entry.key)

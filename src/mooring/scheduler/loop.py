@@ -54,7 +54,7 @@ def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, 
     """Send the pod to its node, or requeue it. Victims are evicted before the pod is requeued: the gate that holds
     it back must be closed by then."""
     if isinstance(decision, Placement):
-        core.observer.decided(entry)
+        core.observer.decided(entry, decision.node)
         if core.tell is not None:
             _tell_of(core.tell, entry.pod, decision)
         assert decision.context is not None, "a placement comes with its context"
@@ -62,7 +62,7 @@ def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, 
         return
     failure = failure_of(core, decision, room)
     evict_victims(core, entry.pod, failure, room)
-    core.observer.decided(entry)
+    core.observer.decided(entry, "")
     fail(core, entry, failure)
 
 

@@ -8,9 +8,11 @@ from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.metered_caller import MeteredCaller
 from mooring.framework.metric_catalogue import CATALOGUE, POD_GROUPS
 from mooring.framework.plugin_caller import PluginCaller
+from mooring.framework.points import Nomination
 from mooring.framework.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.metrics import Counter, Histogram, Labels, MetricRegistry
+from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.observer import GroupResult, Observer, SchedulerState
 
@@ -84,10 +86,10 @@ class SchedulerMetrics(Observer):
     def attempt_began(self, entry: QueuedPod) -> None:
         entry.began_ns = self._now_ns()
 
-    def decided(self, entry: QueuedPod) -> None:
+    def decided(self, entry: QueuedPod, node_name: str) -> None:
         self._decisions.observe_ns(self._now_ns() - entry.began_ns)
 
-    def attempt_failed(self, entry: QueuedPod, is_error: bool) -> None:
+    def attempt_failed(self, entry: QueuedPod, is_error: bool, message: str) -> None:
         self._ended("error" if is_error else "unschedulable", entry, self._now_ns())
 
     def pod_bound(self, entry: QueuedPod) -> None:
@@ -110,13 +112,13 @@ class SchedulerMetrics(Observer):
         count.add()
         durations.observe_ns(now_ns - entry.began_ns)
 
-    def wait_on_permit_ended(self, status: str, began_ns: int) -> None:
+    def wait_on_permit_ended(self, pod: Pod, status: str, began_ns: int) -> None:
         self._permit_waits.series(status).observe_ns(self._now_ns() - began_ns)
 
-    def preempts(self, victims: int) -> None:
+    def preempts(self, preemptor: Pod, nomination: Nomination) -> None:
         """Parity: upstream means to record how the eviction went, but does so when it starts: always success, after
         no time."""
-        self._victims.observe(victims)
+        self._victims.observe(len(nomination.victims))
         self._evictions.add()
         self._eviction_starts.observe(0)
 

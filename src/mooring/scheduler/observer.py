@@ -1,4 +1,5 @@
-"""What can be observed of a scheduler: each method says that something happened. Metrics are one observer (metrics.py).
+"""What can be observed of a scheduler: each method says that something happened. Metrics are one observer (metrics.py),
+traces another one around it (traces.py).
 
 The observer is chosen when the scheduler is built, so that no other code asks whether anything is measured.
 """
@@ -11,8 +12,10 @@ from mooring.cluster.pods.cache import Cache
 from mooring.framework.events import ClusterEvent
 from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.plugin_caller import PluginCaller
+from mooring.framework.points import Nomination
 from mooring.framework.profiles import Profile
 from mooring.kit.metrics import MetricRegistry
+from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler.extenders.calls import ExtenderCalls
@@ -69,20 +72,20 @@ class Observer:
     def attempt_began(self, entry: QueuedPod) -> None:
         """The pod was popped and is about to be decided on."""
 
-    def decided(self, entry: QueuedPod) -> None:
-        """A node was chosen, or no node fits and PostFilter is over."""
+    def decided(self, entry: QueuedPod, node_name: str) -> None:
+        """A node was chosen; or no node fits (an empty name) and PostFilter is over."""
 
-    def attempt_failed(self, entry: QueuedPod, is_error: bool) -> None:
-        """The pod is about to be requeued; `is_error` tells a SchedulerError from Unschedulable."""
+    def attempt_failed(self, entry: QueuedPod, is_error: bool, message: str) -> None:
+        """The pod is about to be requeued; `is_error` tells a SchedulerError from Unschedulable, `message` says why."""
 
     def pod_bound(self, entry: QueuedPod) -> None:
         """The API server, or an extender, has bound the pod."""
 
-    def wait_on_permit_ended(self, status: str, began_ns: int) -> None:
-        """A wait that began at `began_ns` (the clock of the plugin caller) ended with this status."""
+    def wait_on_permit_ended(self, pod: Pod, status: str, began_ns: int) -> None:
+        """A wait of the pod that began at `began_ns` (the clock of the plugin caller) ended with this status."""
 
-    def preempts(self, victims: int) -> None:
-        """Preemption found room: so many victims, terminating ones included."""
+    def preempts(self, preemptor: Pod, nomination: Nomination) -> None:
+        """Preemption found room on a node. Some of its victims may be terminating already."""
 
     # ---- attempts for pod groups
 

@@ -34,9 +34,10 @@ def run_post_filter_plugins(
 ) -> Steps[PostFilterResult]:
     """Ask the PostFilter plugins for room; extenders may review what they find. The time that extenders take counts,
     as upstream."""
-    began_ns = runner.caller.began()
+    caller = failure.attempt.context.caller
+    began_ns = caller.began()
     room = yield from _ask_in_order(runner, failure, review)
-    runner.caller.ended("PostFilter", room.code.name, began_ns)
+    caller.ended("PostFilter", room.code.name, began_ns)
     return room
 
 

@@ -149,7 +149,7 @@ def _wait(core: Core, run: PreBindRun, step: object) -> None:
         token = core.outbox.next_token()
         key = f"{step.namespace}/{step.name}" if step.namespace else step.name
         core.pre_bind.await_write(run, token, (step.kind, key), step.late)
-        core.outbox.append(replace(step, token=token))
+        core.outbox.append(replace(step, token=token, pod_id=run.binding.pod.id))
     elif isinstance(step, Pause):
         core.pre_bind.await_change(run, step)
     else:

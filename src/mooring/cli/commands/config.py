@@ -4,7 +4,7 @@ import click
 import yaml
 
 from mooring.cli.options import chosen_gates, configured, feature_gates, plugin_files, registry_with
-from mooring.cli.refusal import refusals
+from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import format_table
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
@@ -37,7 +37,11 @@ def config() -> None:
 @plugin_files
 def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Check whether kube-scheduler accepts FILE, and print what is wrong with it if not."""
-    _build(file, feature_gates, plugins)
+    effective, _ = _build(file, feature_gates, plugins)
+    if effective.tracing is not None:
+        refuse(
+            f'{file}: strict decoding error: unknown field "tracing": Mooring has this section, kube-scheduler has none'
+        )
     click.echo(f"{file or 'the default configuration'}: ok")
     for text, told in told_gates(chosen_gates(feature_gates)):
         click.echo(f"{text}: {', '.join(told)}")

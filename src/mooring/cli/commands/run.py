@@ -6,6 +6,7 @@ Flags and their forms (`--leader-elect=false`, `-v=2`) are kube-scheduler's, so 
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from mooring.cli.options import (
 )
 from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
+from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.settings import as_object
@@ -53,6 +55,9 @@ Examples:
   mooring run --record /var/lib/mooring                             and record it, for `mooring replay`
   mooring run --dry-run --secure-port=0                             decide and report, but write nothing
   mooring run --write-config-to=effective.yaml                      the configuration with all defaults
+
+\b
+The section `tracing` of the configuration, or the variables OTEL_*, turn traces of attempts on: docs/tracing.md.
 
 \b
 Boolean flags take a value: --leader-elect=false. Mooring accepts and ignores the flags of kube-scheduler that have
@@ -126,6 +131,7 @@ def _accept_ignored(command: Any) -> Any:
 )
 @kept_answers_limit
 @recording_options
+@trace_plugins_over
 @_boolean("--leader-elect", help="Schedule only while holding the lease.  [default: true]")
 @click.option("--leader-elect-lease-duration", "lease_duration", type=GoDuration(), help="[default: 15s]")
 @click.option("--leader-elect-renew-deadline", "renew_deadline", type=GoDuration(), help="[default: 10s]")
@@ -197,7 +203,10 @@ def run(**flags: Any) -> None:
         logs = start_logs(logging.getLogger("mooring"), log_format, flags["verbosity"])
         for name, file in idle.items():
             logs.log.warning("Plugin is loaded but no profile of the configuration enables it", plugin=name, file=file)
-        sys.exit(process.run_event_loop(_run(settings, logs, flags["write_config_to"])))
+        tracing = tracing_of(config, flags["trace_plugins_over"], logs.log.warning)
+        with closing(tracing):
+            settings = replace(settings, tracing=tracing)
+            sys.exit(process.run_event_loop(_run(settings, logs, flags["write_config_to"])))
 
 
 async def _run(settings: RunSettings, logs: Any, write_config_to: str | None) -> int:

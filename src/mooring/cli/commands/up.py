@@ -34,16 +34,19 @@ from mooring.cli.options import (
 )
 from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
+from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.kit import process
 from mooring.kit.log_formats import one_line
 from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of
+from mooring.live.tracing.tracing import Tracing
 from mooring.sim.reading.dump_header import is_header
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.served_objects import read_served
@@ -65,6 +68,9 @@ Examples:
   mooring up --plugin mine.py --config mine.yaml        try your own plugin
   mooring up --feature-gates GenericWorkload=true,GangScheduling=true   schedule PodGroups: all or nothing
   mooring up -q --exec 'kubectl apply -f app.yaml && kubectl wait --for=condition=Ready pod --all'   in CI
+
+\b
+The section `tracing` of the configuration, or the variables OTEL_*, turn traces of attempts on: docs/tracing.md.
 
 \b
 Annotations that simulated kubelets read:
@@ -117,6 +123,7 @@ _ADVICE = (
 @config_file
 @plugin_files
 @feature_gates
+@trace_plugins_over
 @click.option(
     "--taint-new-nodes",
     is_flag=True,
@@ -163,6 +170,7 @@ class _Flags:
     config: str | None
     plugins: tuple[str, ...]
     feature_gates: str
+    trace_plugins_over: Duration
     taint_new_nodes: bool
     record: Path | None
     record_interval: Duration
@@ -190,6 +198,7 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             gates,
             recording_settings(asdict(flags)),
             flags.accept_loss,
+            _tracing(flags, chosen),
         )
         try:
             return EmbeddedCluster(settings, report=_report)
@@ -198,6 +207,13 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             sys.exit(EXIT_DAMAGED)
         except JournalError as fault:
             refuse(fault)
+
+
+def _tracing(flags: _Flags, config: KubeSchedulerConfiguration) -> Tracing:
+    """Traces of the scheduler, if there is one."""
+    if flags.no_scheduler:
+        return Tracing()
+    return tracing_of(config, flags.trace_plugins_over, lambda text: _report(text, None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,16 @@ class Extender(Section):
         return self.http_timeout if self.http_timeout.nanoseconds else self.DEFAULT_TIMEOUT
 
 
+class TracingConfiguration(Section):
+    """Traces of attempts: the section of component-base that kube-apiserver and the kubelet have. kube-scheduler v1.36 has
+    none."""
+
+    endpoint: str | None = None
+    """The collector, for OTLP over gRPC without TLS. None: localhost:4317."""
+    sampling_rate_per_million: Int32 | None = None
+    """How many of a million attempts are traced. None: none of them."""
+
+
 class KubeSchedulerConfiguration(Section):
     api_version: str = API_VERSION
     kind: str = KIND
@@ -198,3 +208,5 @@ class KubeSchedulerConfiguration(Section):
     profiles: list[KubeSchedulerProfile] = field(default_factory=list)
     extenders: list[Extender] = field(default_factory=list)
     delay_cache_until_active: bool = False
+    tracing: TracingConfiguration | None = None
+    """None: no attempt is traced, unless variables of OpenTelemetry say so (live/tracing/settings.py)."""

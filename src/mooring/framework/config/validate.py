@@ -1,6 +1,7 @@
 """Validation of a completed configuration: every problem it has, in upstream's order and words."""
 
 from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
 
 from mooring.framework.config.problems import duplicate, invalid, quote, required, show
 from mooring.framework.config.types import (
@@ -13,6 +14,7 @@ from mooring.framework.config.types import (
     LeaderElectionConfiguration,
     PluginConfig,
     Plugins,
+    TracingConfiguration,
 )
 from mooring.framework.config.validate_args import CHECKS
 from mooring.model.names import is_extended_resource, qualified_name_faults
@@ -42,6 +44,8 @@ def _problems(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> 
     yield from _percentage_problems("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
     yield from _backoff_problems(config)
     yield from _all_extender_problems(config.extenders)
+    if config.tracing is not None:
+        yield from _tracing_problems(config.tracing)
 
 
 def _client_problems(connection: ClientConnectionConfiguration) -> Iterator[str]:
@@ -177,3 +181,36 @@ def _managed_resource_problems(path: str, resource: ExtenderManagedResource) -> 
     if not faults and not is_extended_resource(resource.name):
         faults = ["is an invalid extended resource name"]
     yield from (invalid(path, resource.name, fault) for fault in faults)
+
+
+_MAX_RATE = 1_000_000
+_SCHEMES = ("dns", "unix", "unix-abstract")
+_NAMING = "https://github.com/grpc/grpc/blob/master/doc/naming.md"
+
+
+def _tracing_problems(tracing: TracingConfiguration) -> Iterator[str]:
+    """component-base's ValidateTracingConfiguration. An endpoint without `//` is taken for the name of a host."""
+    rate, path = tracing.sampling_rate_per_million, "tracing.samplingRatePerMillion"
+    if rate is not None and rate < 0:
+        yield invalid(path, rate, "sampling rate must be positive")
+    if rate is not None and rate > _MAX_RATE:
+        yield invalid(path, rate, "sampling rate per million must be less than or equal to one million")
+    if tracing.endpoint is None:
+        return
+    endpoint = tracing.endpoint if "//" in tracing.endpoint else f"dns://{tracing.endpoint}"
+    if (why := _endpoint_fault(endpoint)) is not None:
+        yield invalid("tracing.endpoint", endpoint, why)
+
+
+def _endpoint_fault(endpoint: str) -> str | None:
+    """The words of Go's url.Parse for a port that is no number, or upstream's for a scheme that it does not support."""
+    try:
+        url = urlsplit(endpoint)
+    except ValueError as fault:  # brackets that belong to no IPv6 address
+        return f"parse {quote(endpoint)}: {fault}"
+    _, colon, port = url.netloc.rpartition("]")[2].rpartition(":")
+    if port and colon and not port.isdecimal():
+        return f"parse {quote(endpoint)}: invalid port {quote(':' + port)} after host"
+    if url.scheme not in _SCHEMES:
+        return f"unsupported scheme: {url.scheme}.  Options are none, dns, unix, or unix-abstract.  See {_NAMING}"
+    return None

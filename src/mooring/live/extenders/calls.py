@@ -11,6 +11,7 @@ import os
 import ssl
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 import aiohttp
 
@@ -35,6 +36,14 @@ _BOUND = b"{}"
 """The reply to a bind that succeeded; a dry run answers binds with it."""
 
 
+class ExtenderAsker(Protocol):
+    """What sends the calls: an ExtenderClient, or one that traces them."""
+
+    async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply: ...
+
+    async def close(self) -> None: ...
+
+
 class ExtenderCaller:
     """Runs each Call as a task and reports its reply to the scheduler.
 
@@ -49,10 +58,12 @@ class ExtenderCaller:
         *,
         is_dry_run: bool = False,
         fence: Fence = NO_FENCE,
+        around: Callable[[ExtenderAsker], ExtenderAsker] = lambda client: client,
     ) -> None:
-        """`whole` returns objects as the API server has them. Raises ConfigError for certificates that cannot be used."""
+        """`whole` returns objects as the API server has them; `around` may put something around the client, such as traces.
+        Raises ConfigError for certificates that cannot be used."""
         self._scheduler = scheduler
-        self._client = ExtenderClient(scheduler.extenders, fence=fence)
+        self._client = around(ExtenderClient(scheduler.extenders, fence=fence))
         self._whole = whole
         self._then = then
         self._is_dry_run = is_dry_run
@@ -109,6 +120,7 @@ MAX_REPLY_BYTES = 128 << 20
 CONNECTIONS = 512
 """As many as binds may be under way (driver.MAX_BINDS): each may be a call."""
 USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": USER_AGENT}
 _QUIET = ("Accept",)
 """Headers that aiohttp adds and upstream does not send."""
 _NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
@@ -134,7 +146,7 @@ class ExtenderClient:
         self._max_reply_bytes = max_reply_bytes
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, call: Call, body: bytes) -> CallReply:
+    async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply:
         """The body of the reply. httpTimeout limits connecting, waiting and reading together, as in Go's http.Client."""
         limit_s = call.extender.timeout.seconds
         if limit_s <= 0:
@@ -142,7 +154,7 @@ class ExtenderClient:
         progress = _Progress()
         try:
             async with asyncio.timeout(limit_s):
-                return await self._ask(call, body, progress)
+                return await self._ask(call, body, progress, traceparent)
         except TimeoutError:
             return CallFault(_NO_BODY if progress.has_headers else f'Post "{call.url}": {_NO_HEADERS}')
         except (aiohttp.ClientError, OSError, ValueError) as fault:
@@ -155,24 +167,24 @@ class ExtenderClient:
             await self._session.close()
             self._session = None
 
-    async def _ask(self, call: Call, body: bytes, progress: "_Progress") -> CallReply:
+    async def _ask(self, call: Call, body: bytes, progress: "_Progress", traceparent: str) -> CallReply:
         """POST, and once more if the server closed a connection that was kept open."""
         try:
-            return await self._post(call, body, progress)
+            return await self._post(call, body, progress, traceparent)
         except aiohttp.ServerDisconnectedError:
             # The server may close an idle connection just when it is used again. A filter call twice does no harm; a bind
             # twice might.
             if call.binds:
                 raise
-            return await self._post(call, body, progress)
+            return await self._post(call, body, progress, traceparent)
 
-    async def _post(self, call: Call, body: bytes, progress: "_Progress") -> CallReply:
+    async def _post(self, call: Call, body: bytes, progress: "_Progress", traceparent: str) -> CallReply:
         """One POST. Only a bind carries the fence: other calls change nothing."""
         tls = call.extender.tls_config
         posting = self._open().post(
             call.url,
             data=FencedBody(body, "application/json", self._fence if call.binds else NO_FENCE),
-            headers={"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": USER_AGENT},
+            headers=_HEADERS | ({"traceparent": traceparent} if traceparent else {}),
             skip_auto_headers=_QUIET,
             ssl=self._contexts[id(call.extender)],
             server_hostname=(tls.server_name or None) if tls is not None else None,

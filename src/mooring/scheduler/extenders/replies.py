@@ -232,26 +232,26 @@ def _cut(text: str) -> str:
 
 
 def filter_call(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterable[int]) -> Call:
-    return Call(extender, extender.filter_verb, _about_nodes(extender, pod, nodes, rows))
+    return Call(extender, extender.filter_verb, _about_nodes(extender, pod, nodes, rows), pod_id=pod.id)
 
 
 def prioritize_call(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterable[int]) -> Call:
-    return Call(extender, extender.prioritize_verb, _about_nodes(extender, pod, nodes, rows))
+    return Call(extender, extender.prioritize_verb, _about_nodes(extender, pod, nodes, rows), pod_id=pod.id)
 
 
 def preempt_call(extender: Extender, pod: Pod, victims: Mapping[str, Victims]) -> Call:
     """An ExtenderPreemptionArgs. An extender that knows the cluster gets victims by uid, others get whole pods."""
     if extender.node_cache_capable:
         meta = {name: _victims([{"UID": victim.id} for victim in on.pods], on) for name, on in victims.items()}
-        return Call(extender, extender.preempt_verb, _about_victims(pod, None, meta))
+        return Call(extender, extender.preempt_verb, _about_victims(pod, None, meta), pod_id=pod.id)
     whole = {name: _victims(list(on.pods), on) for name, on in victims.items()}
-    return Call(extender, extender.preempt_verb, _about_victims(pod, whole, None))
+    return Call(extender, extender.preempt_verb, _about_victims(pod, whole, None), pod_id=pod.id)
 
 
 def bind_call(extender: Extender, pod: Pod, node_name: str) -> Call:
     """An ExtenderBindingArgs. `binds` marks the call as one that changes the cluster."""
     body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-    return Call(extender, extender.bind_verb, body, binds=True)
+    return Call(extender, extender.bind_verb, body, pod_id=pod.id, binds=True)
 
 
 def _about_nodes(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterable[int]) -> JsonObject:

@@ -51,15 +51,16 @@ def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
     groups = core.cluster.groups
     group = groups.of(first.pod) if groups is not None else None
     if group is None:
+        core.observer.attempt_began(first)
         fail(core, first, error(""))  # Parity: it backs off, and nothing is said about it
         return []
     popped = [core.queue.pop_member(pod) for pod in list(group.unscheduled.values()) if pod.id != first.uid]
     entries = []
     for entry in (first, *(entry for entry in popped if entry is not None)):
-        core.observer.attempt_began(entry)
         if entry.profile not in core.runners or is_pointless(core, entry.pod):
             core.queue.done(entry.uid, placed=False)
         else:
+            core.observer.attempt_began(entry)
             entries.append(entry)
     return sorted(entries, key=lambda entry: (-entry.pod.priority, entry.initial_attempt_ns or 0, entry.key))
 

@@ -76,7 +76,8 @@ class GroupTrial:
         error ends the trial."""
         for member in self.members:
             yield from self._decide(member)
-            self.core.observer.decided(member.entry)
+            chosen = member.decision.node if isinstance(member.decision, Placement) else ""
+            self.core.observer.decided(member.entry, chosen)
             self._hold(member)
             if member.has_error:
                 return
