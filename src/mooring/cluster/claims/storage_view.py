@@ -111,6 +111,15 @@ class StorageView:
         self._assumed_claims.restore(key)
         self.version += 1
 
+    def assumed_claims(self) -> set[str]:
+        """Keys of the claims that are about to be bound."""
+        return self._assumed_claims.keys()
+
+    def assumed_volumes(self) -> dict[str, str]:
+        """By name of a volume that is about to be bound: the key of its claim."""
+        found = ((name, self.volume(name)) for name in sorted(self._assumed_volumes.keys()))
+        return {name: _claim_key(volume) for name, volume in found if volume is not None}
+
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         faults = []

@@ -1,0 +1,159 @@
+"""Compares what several nodes or pods share: volumes, the devices of claims, nominations and pod groups."""
+
+from collections.abc import Hashable, Iterator, Mapping
+
+import numpy as np
+
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.comparison.difference import DifferenceKind, Findings, StateDifference, in_batches
+from mooring.cluster.comparison.row_pairs import RowPairing
+from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.cluster.pods.pod_groups import PodGroupMembers
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.storage import PersistentVolume
+
+
+def compare_objects(running: Cluster, fresh: Cluster) -> Findings:
+    """The objects that plugins look up, and nodes, by their versions."""
+    for kind in running.objects:
+        yield from _compare_kind(kind, running, fresh)
+    names = list(running.nodes.row_book.keys() | fresh.nodes.row_book.keys())
+    yield from in_batches(names, lambda name: _object(Node, name, _node(running, name), _node(fresh, name)))
+
+
+def _compare_kind(kind: type[KubeObject], running: Cluster, fresh: Cluster) -> Findings:
+    ours, theirs = running.objects[kind], fresh.objects[kind]
+    yield from in_batches(
+        list(ours.keys() | theirs.keys()), lambda key: _object(kind, key, ours.get(key), theirs.get(key))
+    )
+
+
+def _node(cluster: Cluster, name: str) -> Node | None:
+    row = cluster.nodes.row_book.get(name)
+    return None if row is None else cluster.nodes.nodes[row]
+
+
+def _object(
+    kind: type[KubeObject], key: str, believed: KubeObject | None, fresh: KubeObject | None
+) -> Iterator[StateDifference]:
+    if believed is not fresh and version_of(believed) != version_of(fresh):
+        yield StateDifference("object", kind, key, "version", version_of(believed), version_of(fresh))
+
+
+def version_of(item: KubeObject | None) -> str:
+    """Identity and version of an object, in words."""
+    return (
+        "there is none"
+        if item is None
+        else f"{item.metadata.resource_version or 'unversioned'} of {item.uid or item.key}"
+    )
+
+
+# ---- volumes
+
+
+def compare_volumes(running: Cluster, fresh: Cluster) -> Findings:
+    """Volumes on nodes by driver, and volumes as they are filed by class and claim."""
+    ours, theirs = running.volumes_on_nodes(), fresh.volumes_on_nodes()
+    pairing = RowPairing(running.nodes, fresh.nodes)
+    for driver in list(ours.by_driver.keys() | theirs.by_driver.keys()):
+        nothing = np.zeros(max(running.nodes.capacity, fresh.nodes.capacity), np.int64)
+        columns = ours.by_driver.get(driver, nothing), theirs.by_driver.get(driver, nothing)
+        for name, believed, right in pairing.now().unequal(*columns):
+            yield StateDifference("volume", Node, name, f"volumes of {driver}", str(believed), str(right))
+        yield None
+    yield from in_batches(pairing.now().names, lambda name: _volumes_of_row(name, running, fresh))
+    storage = running.storage
+    names = list(storage._placed.keys() | storage.volumes.keys())
+    yield from in_batches(names, lambda name: _filed_volume(name, running))
+
+
+def _volumes_of_row(name: str, running: Cluster, fresh: Cluster) -> Iterator[StateDifference]:
+    """Asked of both anew, because between two batches pods may have come."""
+    row, other = running.nodes.row_book.get(name), fresh.nodes.row_book.get(name)
+    if row is None or other is None:
+        return
+    ours, theirs = running._volumes, fresh._volumes
+    if ours.row(row) is not theirs.row(other) and ours.row(row) != theirs.row(other):
+        ours, theirs = running.volumes_on_nodes(), fresh.volumes_on_nodes()
+        for what in ("used", "attached", "named", "fault"):
+            believed, right = getattr(ours.row(row), what), getattr(theirs.row(other), what)
+            if believed != right:
+                yield StateDifference("volume", Node, name, f"volumes {what}", str(believed), str(right))
+
+
+def _filed_volume(name: str, running: Cluster) -> Iterator[StateDifference]:
+    volume, filed = running.storage.volume(name), running.storage._placed.get(name)
+    if volume is not filed:
+        yield StateDifference("volume", PersistentVolume, name, "filed", version_of(filed), version_of(volume))
+
+
+# ---- devices
+
+
+def compare_devices(running: Cluster, fresh: Cluster) -> Findings:
+    """How many claims hold each device."""
+    ours, theirs = running.claims, fresh.claims
+    for what in ("exclusive", "shares", "consumed"):
+        yield from _unequal("device", what, getattr(ours, what), getattr(theirs, what))
+    yield None
+
+
+def _unequal(
+    kind: DifferenceKind, what: str, ours: Mapping[Hashable, object], theirs: Mapping[Hashable, object]
+) -> Iterator[StateDifference]:
+    for key in ours.keys() | theirs.keys() if ours != theirs else ():
+        if ours.get(key) != theirs.get(key):
+            name = "/".join(key) if isinstance(key, tuple) else str(key)
+            yield StateDifference(kind, None, name, what, str(ours.get(key, 0)), str(theirs.get(key, 0)))
+
+
+# ---- nominations and groups
+
+
+def compare_nominated(running: Cluster, fresh: Cluster) -> Findings:
+    """What nominated pods will take, node by node. Which pods are nominated is the same on both sides."""
+    ours, theirs = running.nominated, fresh.nominated
+    resources = list(running.nodes.amounts.resource_book)
+    for resource in resources:
+        fresh.nodes.amounts.resource(resource)
+    priorities = {pod.priority for name in dict.fromkeys(ours._node_of.values()) for pod in ours.on(name)}
+    for priority in sorted(priorities):
+        believed, right = _crowd(running, ours, priority, resources), _crowd(fresh, theirs, priority, resources)
+        for name in believed.keys() | right.keys():
+            if believed.get(name) != right.get(name):
+                what = f"room for pods nominated with priority {priority}"
+                yield StateDifference(
+                    "nomination", Node, name, what, str(believed.get(name, 0)), str(right.get(name, 0))
+                )
+        yield None
+
+
+def _crowd(
+    cluster: Cluster, nominated: NominatedLoad, priority: int, resources: list[str]
+) -> dict[str, tuple[int, dict[str, int]]]:
+    """Node -> how many pods are nominated to it, and what they request."""
+    crowd = nominated.crowd_from(priority)
+    places = {name: cluster.nodes.amounts.resource(name) for name in resources}
+    return {
+        cluster.nodes.names[row]: (
+            int(crowd.pod_count[place]),
+            {name: int(crowd.requested[at, place]) for name, at in places.items() if crowd.requested[at, place]},
+        )
+        for place, row in enumerate(crowd.rows.tolist())
+    }
+
+
+def compare_groups(running: Cluster, fresh: Cluster) -> Findings:
+    """The members of pod groups, and how far each has come."""
+    if running.groups is None or fresh.groups is None:
+        return
+    nobody = PodGroupMembers()
+    for key in running.groups._groups.keys() | fresh.groups._groups.keys():
+        ours, theirs = (each._groups.get(key, nobody) for each in (running.groups, fresh.groups))
+        for what in ("unscheduled", "assumed", "assigned"):
+            believed, right = (sorted(getattr(each, what)) for each in (ours, theirs))
+            if believed != right:
+                yield StateDifference("group", None, key, what, str(believed), str(right))
+    yield None
