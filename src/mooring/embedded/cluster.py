@@ -6,6 +6,7 @@ whenever something changes or falls due.
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,9 +25,16 @@ from mooring.framework.config import default as default_configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
+from mooring.kit.logs import Log
+from mooring.kit.tasks import settle
 from mooring.live.extenders.calls import ExtenderCaller
+from mooring.live.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.inputs import Input
+from mooring.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
 
 Report = Callable[[str, Exception | None], None]
 """What to do with a message, and with the fault behind it if there is one."""
@@ -56,6 +64,8 @@ class EmbeddedSettings:
     """The feature gates that the configuration was made for."""
     accepts_loss: bool = False
     """Whether to go on with what is left of a damaged data directory."""
+    self_check: SelfCheckSettings | None = None
+    """None: the scheduler does not check itself."""
 
 
 class EmbeddedCluster:
@@ -82,15 +92,15 @@ class EmbeddedCluster:
         self.is_new = not self.api.store.version
         """Whether nothing was kept from an earlier time."""
         create_initial_objects(self.api)
-        self.scheduler = build_scheduler(
-            settings.config,
-            clock,
-            settings.registry,
-            DecideOptions(tie_break=by_seed),
-            report=report,
-            gates=settings.gates,
-        )
+        self.scheduler = self._build(settings, clock, report)
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
+        self.checked = CheckedScheduler(
+            self.scheduler, lambda: self._build(settings, clock, report), lambda: (self._feed.known,)
+        )
+        self._checks: SelfChecks | None = None
+        if settings.self_check is not None and settings.schedules:
+            self._checks = SelfChecks(self.checked, settings.self_check, Log(log), wake=self._wake)
+            self._feed.follow = self._checks.follow
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
         if self.scheduler.extenders:
             self.driver.extenders = ExtenderCaller(self.scheduler, whole_in_store(self.api), self._go_on)
@@ -100,7 +110,19 @@ class EmbeddedCluster:
         self._news = asyncio.Event()
         self.api.store.listen(self._hear)
 
+    @staticmethod
+    def _build(settings: EmbeddedSettings, clock: Clock, report: Report) -> Scheduler:
+        options = DecideOptions(tie_break=by_seed)
+        return build_scheduler(settings.config, clock, settings.registry, options, report=report, gates=settings.gates)
+
+    def follow(self, follow: Callable[[Input], None] | None) -> None:
+        """Have something get every input of the scheduler after it."""
+        self._feed.follow = follow
+
     def _hear(self, write: StoreWrite) -> None:
+        self._news.set()
+
+    def _wake(self) -> None:
         self._news.set()
 
     def step(self, limit: int = SLICE) -> int:
@@ -139,9 +161,13 @@ class EmbeddedCluster:
 
     async def run(self) -> None:
         """Step whenever something is due, until cancelled. A fault is reported, and not the end of the cluster."""
+        checking = asyncio.create_task(self._checks.run()) if self._checks is not None else None
         try:
             await self._run()
         finally:
+            if checking is not None:
+                checking.cancel()
+                await settle((checking,))
             if self.driver.extenders is not None:
                 await self.driver.extenders.close()
 

@@ -5,6 +5,7 @@ The command reads its input, builds an EmbeddedCluster, and serves it (`app/up.p
 """
 
 import asyncio
+import logging
 import os
 import shlex
 import signal
@@ -33,13 +34,16 @@ from mooring.cli.options import (
     tell_gates,
 )
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
+from mooring.framework.config.durations import Duration
 from mooring.kit import process
 from mooring.kit.log_formats import one_line
+from mooring.kit.logs import start_logs
 from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of
 from mooring.sim.reading.dump_header import is_header
@@ -120,6 +124,7 @@ _ADVICE = (
     is_flag=True,
     help="Taint new nodes not-ready until their first heartbeat, as a real cluster does.",
 )
+@self_check_flags
 @click.option("--no-scheduler", is_flag=True, help="Start no scheduler: pods wait for yours, such as `mooring run`.")
 @click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no live view.")
@@ -161,6 +166,8 @@ class _Flags:
     plugins: tuple[str, ...]
     feature_gates: str
     taint_new_nodes: bool
+    self_check: Duration | None
+    self_check_repair: bool
     no_scheduler: bool
     command: str | None
     quiet: bool
@@ -170,6 +177,11 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
     """The cluster, with its objects from the data directory. Exits for wrong input and for a damaged directory."""
     gates = chosen_gates(flags.feature_gates)
     tell_gates(gates)
+    self_check = chosen_self_check(flags.self_check, flags.self_check_repair)
+    if self_check is not None and flags.no_scheduler:
+        refuse("--self-check cannot be used with --no-scheduler: give it to the scheduler that you start")
+    if self_check is not None:
+        start_logs(logging.getLogger("mooring"))
     with refusals(flags.config or "configuration", flags.plugins):
         chosen, registry = configured(flags.config, gates), registry_with(flags.plugins)
         for name in idle_plugins(chosen, registry):
@@ -182,6 +194,7 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             not flags.no_scheduler,
             gates,
             flags.accept_loss,
+            self_check,
         )
         try:
             return EmbeddedCluster(settings, report=_report)

@@ -36,6 +36,8 @@ class SelfCheck:
         self.running = running
         self.differences: list[StateDifference] = []
         """What was found, once `work` has returned None."""
+        self.candidates: list[StateDifference] = []
+        """What was found so far, and is taken again after a pause."""
         self._fresh = FreshScheduler(running, make, known)
         self.follow: Callable[[Input], None] = self._fresh.follow
         self._is_unseen = is_unseen
@@ -65,6 +67,7 @@ class SelfCheck:
         found: dict[object, StateDifference] = {}
         yield from self._take(found)
         for pause_s in RETAKES_S if found else ():
+            self.candidates = list(found.values())
             yield pause_s
             again: dict[object, StateDifference] = {}
             yield from self._take(again)
