@@ -18,7 +18,6 @@ from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.self_check.check import SelfCheck
-from mooring.scheduler.self_check.mending import mend
 from mooring.sim.driver import START_NS, Driver
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -76,7 +75,8 @@ class CheckedCluster:
         while (pause_s := check.work(lambda: False)) is not None:
             self.clock.advance_ns(round(pause_s * NS_PER_S))
         if repairs:
-            outcomes = mend(self.scheduler, check.fresh, check.differences)
+            outcomes = check.mend()
+            assert outcomes is not None
             assert [fault for _, fault in outcomes if fault is not None] == []
         return check.differences
 

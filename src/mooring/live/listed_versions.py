@@ -5,7 +5,7 @@ looked at again, then read from the API server, and reported only if the watch h
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import msgspec
@@ -32,7 +32,7 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 _FAULTS = (ApiError, Unanswered, CredentialsError, msgspec.DecodeError)
 
-Place = tuple[type[KubeObject], str]
+ObjectPlace = tuple[type[KubeObject], str]
 GONE = "gone"
 """Instead of a version: the object does not exist, or has finished."""
 
@@ -74,7 +74,7 @@ class ListedVersions:
     ) -> None:
         self._members = reflectors
         self._lister, self._reader = lister, reader
-        self._read: dict[Place, str] = {}
+        self._read: dict[ObjectPlace, str] = {}
         """The versions of objects that were read: GONE, or empty if that failed."""
 
     @cached_property
@@ -84,42 +84,22 @@ class ListedVersions:
 
     # ---- lists
 
-    async def behind(self) -> AsyncIterator[list[Place]]:
-        """List all resources, page by page. Yields after each page the objects of which the watch shows an older form, or
-        none, or one that is gone."""
+    async def pages(self) -> AsyncIterator[Callable[[], list[ObjectPlace]]]:
+        """List all resources, page by page. Yields what is to be called before the next page: it returns the objects of
+        which the watch shows an older form, or none, or one that is gone."""
         for kind, reflector in self._reflectors.items():
             if reflector.has_synced and reflector.refusal is None:
+                comparison = _ListComparison(kind, reflector)
                 try:
-                    async for found in self._compare(kind, reflector):
-                        yield found
+                    while not comparison.is_over:
+                        page = await self._lister.get_bytes(reflector.watched.path, comparison.params)
+                        yield partial(comparison.take, page)
                 except _FAULTS:
                     continue  # the reflector reports what is wrong with the server
 
-    async def _compare(self, kind: type[KubeObject], reflector: Reflector) -> AsyncIterator[list[Place]]:
-        listed: set[str] = set()
-        asked = {"limit": str(PAGE)}
-        if reflector.watched.field_selector:
-            asked["fieldSelector"] = reflector.watched.field_selector
-        token, version = "", ""
-        while True:
-            page = await self._page(reflector.watched.path, {**asked, "continue": token} if token else asked)
-            version = version or page.metadata.resource_version
-            objects = [KubeObject(metadata=item.metadata) for item in page.items or ()]
-            listed.update(item.key for item in objects)
-            yield [(kind, item.key) for item in objects if _is_behind(reflector.objects.get(item.key), item)]
-            token = page.metadata.token
-            if not token:
-                break
-        gone = [key for key in reflector.objects if key not in listed]
-        known = ((key, reflector.objects[key]) for key in gone)
-        yield [(kind, key) for key, item in known if not is_later(item.metadata.resource_version, version)]
-
-    async def _page(self, path: str, params: Mapping[str, str]) -> _MetadataPage:
-        return msgspec.json.decode(await self._lister.get_bytes(path, params), type=_MetadataPage)
-
     # ---- single objects
 
-    async def read(self, places: Iterable[Place]) -> None:
+    async def read(self, places: Iterable[ObjectPlace]) -> None:
         """Read objects, so that `is_unseen` knows about them."""
         self._read.clear()
         for kind, key in list(dict.fromkeys(places)):
@@ -153,7 +133,7 @@ class ListedVersions:
     def known(self, kind: type[KubeObject], key: str) -> KubeObject | None:
         return self._reflectors[kind].objects.get(key)
 
-    def missed(self, places: Iterable[Place]) -> list[StateDifference]:
+    def missed(self, places: Iterable[ObjectPlace]) -> list[StateDifference]:
         """Of objects that were read, those that the watch has not shown as they are."""
         found = []
         for kind, key in places:
@@ -177,6 +157,37 @@ class ListedVersions:
             self._reflectors[kind].take_line(_deletion(known))
         else:
             self._reflectors[kind].take_line(b'{"type":"MODIFIED","object":' + body.strip() + b"}")
+
+
+class _ListComparison:
+    """One list against what the reflector knows at each moment: its watch goes on meanwhile."""
+
+    def __init__(self, kind: type[KubeObject], reflector: Reflector) -> None:
+        self._kind, self._reflector = kind, reflector
+        self.params: dict[str, str] = {"limit": str(PAGE)}
+        """Of the request for the next page."""
+        if reflector.watched.field_selector:
+            self.params["fieldSelector"] = reflector.watched.field_selector
+        self.is_over = False
+        self._listed: set[str] = set()
+        self._version = ""
+
+    def take(self, body: bytes) -> list[ObjectPlace]:
+        """The objects that are behind a page; after the last page also those that the list does not have."""
+        page, known = msgspec.json.decode(body, type=_MetadataPage), self._reflector.objects
+        self._version = self._version or page.metadata.resource_version
+        objects = [KubeObject(metadata=item.metadata) for item in page.items or ()]
+        self._listed.update(item.key for item in objects)
+        found = [item.key for item in objects if _is_behind(known.get(item.key), item)]
+        self.params["continue"] = page.metadata.token
+        if not page.metadata.token:
+            self.is_over = True
+            found += [key for key, item in known.items() if key not in self._listed and self._is_older(item)]
+        return [(self._kind, key) for key in found]
+
+    def _is_older(self, item: KubeObject) -> bool:
+        """Whether an object was there when the list was made."""
+        return not is_later(item.metadata.resource_version, self._version)
 
 
 def _is_behind(known: KubeObject | None, listed: KubeObject) -> bool:

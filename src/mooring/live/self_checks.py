@@ -11,14 +11,13 @@ from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.throttle import Timing
 from mooring.cluster.comparison.difference import StateDifference, cut
 from mooring.kit.logs import Log
-from mooring.live.listed_versions import ListedVersions
+from mooring.live.listed_versions import ListedVersions, ObjectPlace
 from mooring.live.self_check_metrics import SelfCheckMetrics
 from mooring.model.meta import KubeObject
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.self_check.check import RETAKES_S, SelfCheck
 from mooring.scheduler.self_check.fresh_scheduler import KnownObjects
-from mooring.scheduler.self_check.mending import mend
 
 SLICE_S = 0.002
 """How long a slice works before others get their turn; the driver attempts pods for 5 ms at a time."""
@@ -86,7 +85,8 @@ class SelfChecks:
 
     async def check(self) -> list[StateDifference]:
         """One check. Returns what it found, after it was reported, and mended if the settings say so."""
-        began_s, result, found = self._timing.monotonic_s(), "failed", []
+        began_s, result = self._timing.monotonic_s(), "failed"
+        found: list[StateDifference] = []
         try:
             missed = await self._compare_lists()
             check = self._check = self._begin()
@@ -96,6 +96,8 @@ class SelfChecks:
             result = "differences" if found else "clean"
             if self._settings.repairs and found:
                 await self._mend(check, found)
+            self._check = None
+            await self._discard(check)
         except Exception as fault:  # a bug in a comparison, or in a plugin, must not stop the scheduler
             self._log.error("Self-check failed", fault)
         finally:
@@ -120,32 +122,37 @@ class SelfChecks:
                 return
             if pause_s and self._lists is not None:
                 await self._lists.read((each.about, each.name) for each in check.candidates if each.about is not None)
-            await self._timing.sleep(max(pause_s, taken_s * (1 / SHARE - 1)))
+            await self._rest(taken_s, pause_s)
 
     def _slice(self, check: SelfCheck) -> tuple[float | None, float]:
         """Returns for how long to pause at least, None at the end; and the processor time that the slice took."""
         began_s = thread_time()
         pause_s = check.work(lambda: thread_time() - began_s >= SLICE_S)
-        taken_s = thread_time() - began_s
-        self._note(taken_s)
-        return pause_s, taken_s
+        return pause_s, thread_time() - began_s
 
-    def _note(self, taken_s: float) -> None:
+    async def _rest(self, taken_s: float, pause_s: float = 0.0) -> None:
+        """Pause after a slice that took so much processor time, so that slices take no more than their share."""
         self.longest_slice_s = max(self.longest_slice_s, taken_s)
         if self._metrics is not None:
             self._metrics.worked(taken_s)
+        await self._timing.sleep(max(pause_s, taken_s * (1 / SHARE - 1)))
+
+    async def _discard(self, check: SelfCheck) -> None:
+        began_s = thread_time()
+        for _ in check.discard():
+            if thread_time() - began_s >= SLICE_S:
+                await self._rest(thread_time() - began_s)
+                began_s = thread_time()
 
     async def _compare_lists(self) -> list[StateDifference]:
         """What watches have lost: behind a list, still so after a while, and behind what the API server then says."""
         if self._lists is None:
             return []
-        behind, began_s = [], thread_time()
-        async for found in self._lists.behind():
-            behind += found
-            taken_s = thread_time() - began_s
-            self._note(taken_s)
-            await self._timing.sleep(taken_s * (1 / SHARE - 1))
+        behind: list[ObjectPlace] = []
+        async for compare in self._lists.pages():
             began_s = thread_time()
+            behind += compare()
+            await self._rest(thread_time() - began_s)
         if not behind:
             return []
         for pause_s in RETAKES_S:
@@ -178,7 +185,9 @@ class SelfChecks:
         for each in found if lists is not None else ():
             if each.kind == "watch" and lists is not None:
                 self._mended(each, await _fault_of(lists.mend(each)))
-        for each, fault in mend(check.running, check.fresh, check.differences):
+        while (outcomes := check.mend()) is None:
+            await self._timing.sleep(SLICE_S)
+        for each, fault in outcomes:
             self._mended(each, fault)
         self._wake()
 

@@ -5,6 +5,8 @@ of past events, as upstream's does: which ports a departed pod freed, on how man
 which of two device classes came first. Comparisons look at such state apart; decisions need it on both sides.
 """
 
+from collections.abc import Iterator
+
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
 from mooring.model.pod import Pod
@@ -24,16 +26,34 @@ class Adoption:
         self._views: dict[tuple[str, int], dict[str, int]] = {}
         """By node and row: the counts of images that the fresh row was given."""
         self._images_stamp = (-1, -1, -1)
+        self._tables_stamp: tuple[int, ...] = ()
 
     def keep_up(self) -> None:
         """Take over what changed since the last call."""
-        self._assume_pods()
+        if self._stamp() != self._tables_stamp:  # Hot: thousands of assumed pods and ports, and as a rule none changed
+            self._assume_pods()
+            self._free_ports()
         self._nominate()
         self._take_claims()
         self._take_storage()
         self._take_classes()
-        self._free_ports()
         self._take_image_counts()
+        self._tables_stamp = self._stamp()
+
+    def begin(self) -> Iterator[None]:
+        """The first time, step by step: on a large cluster it takes long. `keep_up` follows."""
+        for name in list(self._fresh.nodes.row_book):
+            if name in self._fresh.nodes.row_book:
+                self._take_view(name)
+            yield
+        for pod_id in self._caches[0].assumed_ids():
+            self._assume(pod_id)
+            yield
+
+    def _stamp(self) -> tuple[int, ...]:
+        """Changes when a pod comes to a row of either table, leaves it, or is confirmed there."""
+        logs = (log for nodes in (self._running.nodes, self._fresh.nodes) for log in (nodes.touches, nodes.pod_touches))
+        return tuple(log.end for log in logs)
 
     def _assume_pods(self) -> None:
         ours, theirs = self._caches
@@ -45,10 +65,14 @@ class Adoption:
             if held is not None:
                 theirs.forget(held)
         for pod_id in ours.assumed_ids():
-            pod = ours.get(pod_id)
-            if pod is not None and theirs.get(pod_id) is None:
-                theirs.assume(pod, pod.spec.node_name)
-                self._assumed[pod_id] = pod
+            self._assume(pod_id)
+
+    def _assume(self, pod_id: str) -> None:
+        ours, theirs = self._caches
+        pod = ours.get(pod_id)
+        if pod is not None and ours.is_assumed(pod_id) and theirs.get(pod_id) is None:
+            theirs.assume(pod, pod.spec.node_name)
+            self._assumed[pod_id] = pod
 
     def _nominate(self) -> None:
         ours, theirs = self._running.nominated, self._fresh.nominated
@@ -99,10 +123,15 @@ class Adoption:
             if known is not None and known.size_bytes != image.size_bytes:
                 image.size_bytes = known.size_bytes
                 self._fresh.nodes.touch_all()
-        book = self._running.nodes.row_book
-        for name, row in self._fresh.nodes.row_book.items():
-            seen = ours._seen.get(book.get(name, -1), _NOTHING)
-            if self._views.get((name, row), _NOTHING) is not seen:
-                self._views[name, row] = seen
-                theirs._see(row, seen)
-                self._fresh.nodes.touches.note(row)
+        for name in self._fresh.nodes.row_book:
+            self._take_view(name)
+
+    def _take_view(self, name: str) -> None:
+        """Let the fresh row of a node see the images that the running row sees."""
+        nodes = self._fresh.nodes
+        row = nodes.row_book[name]
+        seen = self._running.nodes.images._seen.get(self._running.nodes.row_book.get(name, -1), _NOTHING)
+        if self._views.get((name, row), _NOTHING) is not seen:
+            self._views[name, row] = seen
+            nodes.images._see(row, seen)
+            nodes.touches.note(row)

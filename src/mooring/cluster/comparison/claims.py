@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Mapping
 import numpy as np
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.comparison.difference import DifferenceKind, Findings, StateDifference, in_batches
+from mooring.cluster.comparison.difference import BATCH, DifferenceKind, Findings, StateDifference, in_batches
 from mooring.cluster.comparison.row_pairs import RowPairing
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroupMembers
@@ -55,6 +55,9 @@ def version_of(item: KubeObject | None) -> str:
 
 def compare_volumes(running: Cluster, fresh: Cluster) -> Findings:
     """Volumes on nodes by driver, and volumes as they are filed by class and claim."""
+    for count, _ in enumerate(fresh._volumes.refresh_in_steps(), 1):
+        if count % BATCH == 0:
+            yield None
     ours, theirs = running.volumes_on_nodes(), fresh.volumes_on_nodes()
     pairing = RowPairing(running.nodes, fresh.nodes)
     for driver in list(ours.by_driver.keys() | theirs.by_driver.keys()):

@@ -27,8 +27,8 @@ KINDS: tuple[DifferenceKind, ...] = get_args(DifferenceKind)
 
 T = TypeVar("T")
 
-BATCH = 200
-"""Items that are compared one by one before others may work: a few tenths of a millisecond."""
+BATCH = 100
+"""Items that are compared one by one before others may work: up to a millisecond."""
 _LONGEST = 300
 """Characters of a story: a selector, or the values of an object, may be of any length."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from mooring.cluster.comparison.difference import Findings, StateDifference, cut, in_batches
+from mooring.cluster.comparison.difference import Findings, StateDifference, cut
 from mooring.cluster.comparison.row_pairs import RowPairing
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.tallies import TallyKey
@@ -26,8 +26,9 @@ def compare_tallies(running: NodeTable, fresh: NodeTable) -> Findings:
     for terms in running.tallies._carried.keys() | fresh.tallies._carried.keys():
         yield from _unequal_carriers(pairing, running, fresh, terms)
         yield None
-    label_sets = running.tallies._label_sets.keys() | fresh.tallies._label_sets.keys()
-    yield from in_batches(label_sets, lambda label_set: _unequal_members(label_set, running, fresh))
+    for label_set in running.tallies._label_sets.keys() | fresh.tallies._label_sets.keys():
+        yield from _unequal_members(label_set, running, fresh)  # a label set may be on every row
+        yield None
 
 
 def _said(key: TallyKey) -> str:

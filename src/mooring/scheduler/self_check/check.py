@@ -11,6 +11,7 @@ from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.self_check.compare import findings
 from mooring.scheduler.self_check.fresh_scheduler import FreshScheduler, KnownObjects
+from mooring.scheduler.self_check.mending import Outcome, mend
 
 RETAKES_S = (1.0, 15.0)
 """After differences were found, they are taken again after so many seconds, twice. The scheduler and its copy change in step,
@@ -41,6 +42,7 @@ class SelfCheck:
         self._fresh = FreshScheduler(running, make, known)
         self.follow: Callable[[Input], None] = self._fresh.follow
         self._is_unseen = is_unseen
+        self._is_built = False
         self._progress = self._steps()
 
     @property
@@ -55,15 +57,28 @@ class SelfCheck:
         """
         if self.running.core.extender_calls.suspension is not None:
             return 0.0
-        self._fresh.keep_up()
+        if self._is_built:
+            self._fresh.keep_up()
         for pause_s in self._progress:
             if pause_s or is_over():
                 return pause_s
         return None
 
+    def mend(self) -> list[Outcome] | None:
+        """Mend what was found. None: not now, an attempt that waits for extenders must see the cluster as it was."""
+        if self.running.core.extender_calls.suspension is not None:
+            return None
+        self._fresh.keep_up()
+        return mend(self.running, self.fresh, self.differences)
+
+    def discard(self) -> Iterator[None]:
+        """Take the fresh scheduler apart, step by step, after everything else: its memory is free then."""
+        yield from self._fresh.discard()
+
     def _steps(self) -> Iterator[float]:
         for _ in self._fresh.build():
             yield 0.0
+        self._is_built = True
         found: dict[object, StateDifference] = {}
         yield from self._take(found)
         for pause_s in RETAKES_S if found else ():

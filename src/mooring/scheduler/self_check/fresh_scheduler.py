@@ -30,13 +30,14 @@ class FreshScheduler:
         self._adoption = Adoption(ours.cluster, ours.cache, theirs.cluster, theirs.cache)
 
     def build(self) -> Iterator[None]:
-        """Take in all known objects, one a step. Each is taken as it is when its turn comes."""
+        """Take in all known objects, one a step, each as it is when its turn comes. Then what is known beyond them."""
         for objects in self._known():
             for key in list(objects):
                 item = objects.get(key)
                 if item is not None and (type(item), item.key) not in self._taken:
                     self._take(ObjectAdded(item), item)
                     yield
+        yield from self._adoption.begin()
 
     def follow(self, input: Input) -> None:
         """The running scheduler got an input. What was not taken yet will be, as it is by then."""
@@ -53,6 +54,35 @@ class FreshScheduler:
         self.scheduler.take_intents()
         self.scheduler.core.outbox.take_activations()
         self._adoption.keep_up()
+
+    def discard(self) -> Iterator[None]:
+        """Take the scheduler apart, step by step. It cannot be used any more.
+
+        Hot: its parts refer to each other in circles. For 5,000 nodes and 30,000 pods the garbage collector would stop the
+        process for 130 ms at some later time; what it finds after this takes a tenth of that.
+        """
+        core = self.scheduler.core
+        for runner in core.runners.values():
+            runner.kept.clear()
+            runner.crowded.clear()
+            yield
+        self._known, self._taken = tuple, set()
+        cluster, nodes = core.cluster, core.cluster.nodes
+        parts: tuple[object, ...] = (nodes.tallies, nodes.labels, nodes.images, nodes.ports, nodes.amounts, nodes.order)
+        for part in (
+            *parts,
+            nodes,
+            cluster.storage,
+            cluster.claims,
+            cluster._volumes,
+            cluster._floats,
+            cluster,
+            core.cache,
+        ):
+            vars(part).clear()
+            yield
+        core.pods.clear()
+        vars(core.queue).clear()
 
     def _take(self, input: Input, item: KubeObject) -> None:
         """An object that cannot be taken in is reported. If the running scheduler has it, that is a difference."""

@@ -18,8 +18,10 @@ as it should be."""
 
 def compare_pods(running: Scheduler, fresh: Scheduler) -> Findings:
     """The pods that the watch shows, and as they are counted on nodes."""
-    keys = list(running.pods.keys() | fresh.pods.keys())
-    yield from in_batches(keys, lambda key: _unequal(key, "version", running.pods.get(key), fresh.pods.get(key)))
+    for pods in (running.pods, fresh.pods):
+        yield from in_batches(
+            list(pods), lambda key: _unequal(key, "version", running.pods.get(key), fresh.pods.get(key))
+        )
     yield from in_batches(fresh.core.cache.pod_ids(), lambda pod_id: _counted(pod_id, running, fresh))
 
 
