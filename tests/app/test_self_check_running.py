@@ -1,4 +1,4 @@
-"""`mooring run --self-check` against an API server over HTTP: a run that is right differs in nothing, lost events are found."""
+"""`mooring run --self-check` against an API server over HTTP: it finds nothing where nothing is wrong, and lost events."""
 
 import asyncio
 import io

@@ -124,7 +124,8 @@ class DecisionComparison:
 
     def _feasible(self, answers: NodeAnswers, scheduler: Scheduler | None = None) -> str:
         rows, names = answers.feasible, (scheduler or self._fresh).cluster.nodes.names
-        return f"fits {len(rows)} nodes, such as {names[rows[0]]}" if len(rows) else "fits no node"
+        others = f" and {len(rows) - 1} other nodes" if len(rows) > 1 else ""
+        return f"fits {names[rows[0]]}{others}" if len(rows) else "fits no node"
 
 
 def _quiet(runner: Runner) -> Runner:
