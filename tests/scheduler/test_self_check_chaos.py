@@ -73,10 +73,11 @@ class Chaos:
 
 
 class Checker:
-    """Checks the scheduler of a chaos all the time, a slice of a random number of steps at a time."""
+    """Checks the scheduler of a chaos at an interval, a slice of a random number of steps at a time."""
 
-    def __init__(self, world: DelayedCluster, seed: int) -> None:
+    def __init__(self, world: DelayedCluster, seed: int, interval_s: int = 0) -> None:
         self._world = world
+        self._interval_s = interval_s
         self._random = Random(seed)
         self._check: SelfCheck | None = None
         self._paused_until_ns = 0
@@ -111,8 +112,8 @@ class Checker:
             self.suspects.update(each.kind for each in check.candidates)
             self.found += check.differences
             self._check = None
-        elif pause_s:
-            self._paused_until_ns = self._world.clock.now_ns() + round(pause_s * NS_PER_S)
+        pause_s = self._interval_s if pause_s is None else pause_s
+        self._paused_until_ns = self._world.clock.now_ns() + round(pause_s * NS_PER_S)
 
     def _begin(self) -> SelfCheck:
         world = self._world
@@ -135,9 +136,9 @@ class Checker:
         return entry is not None and since is not None and excuse(entry, since.turns) is not None
 
 
-def _run(seed: int, is_over: Callable[[Chaos], bool]) -> Checker:
+def _run(seed: int, is_over: Callable[[Chaos], bool], interval_s: int = 0) -> Checker:
     chaos = Chaos(seed)
-    checker = Checker(chaos.world, seed)
+    checker = Checker(chaos.world, seed, interval_s)
     while not is_over(chaos):
         chaos.happen()
         checker.work()
@@ -153,9 +154,9 @@ def test_checks_find_nothing_in_chaos(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2, 4))
 def test_checks_find_nothing_in_an_hour_of_chaos(seed: int) -> None:
-    assert _run(seed, lambda chaos: chaos.world.elapsed_s > HOUR_S).checks > 200
+    assert _run(seed, lambda chaos: chaos.world.elapsed_s > HOUR_S, interval_s=10).checks > 200
 
 
 def test_checks_change_nothing() -> None:
