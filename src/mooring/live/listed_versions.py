@@ -14,8 +14,8 @@ from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.reflectors.known import is_later
 from mooring.apiclient.reflectors.reflector import Reflector
 from mooring.apiclient.request_errors import Unanswered
-from mooring.cluster.comparison.claims import version_of
 from mooring.cluster.comparison.difference import StateDifference
+from mooring.cluster.comparison.objects import version_of
 from mooring.model.api_errors import ApiError
 from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject, ObjectMeta

@@ -1,4 +1,4 @@
-"""Compares what several nodes or pods share: volumes, the devices of claims, nominations and pod groups."""
+"""Compares what several nodes or pods share: volumes, and the devices of claims."""
 
 from collections.abc import Hashable, Iterator, Mapping
 
@@ -6,51 +6,10 @@ import numpy as np
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.comparison.difference import BATCH, DifferenceKind, Findings, StateDifference, in_batches
+from mooring.cluster.comparison.objects import version_of
 from mooring.cluster.comparison.row_pairs import RowPairing
-from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.cluster.pods.pod_groups import PodGroupMembers
-from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.storage import PersistentVolume
-
-
-def compare_objects(running: Cluster, fresh: Cluster) -> Findings:
-    """The objects that plugins look up, and nodes, by their versions."""
-    for kind in running.objects:
-        yield from _compare_kind(kind, running, fresh)
-    names = list(running.nodes.row_book.keys() | fresh.nodes.row_book.keys())
-    yield from in_batches(names, lambda name: _object(Node, name, _node(running, name), _node(fresh, name)))
-
-
-def _compare_kind(kind: type[KubeObject], running: Cluster, fresh: Cluster) -> Findings:
-    ours, theirs = running.objects[kind], fresh.objects[kind]
-    yield from in_batches(
-        list(ours.keys() | theirs.keys()), lambda key: _object(kind, key, ours.get(key), theirs.get(key))
-    )
-
-
-def _node(cluster: Cluster, name: str) -> Node | None:
-    row = cluster.nodes.row_book.get(name)
-    return None if row is None else cluster.nodes.nodes[row]
-
-
-def _object(
-    kind: type[KubeObject], key: str, believed: KubeObject | None, fresh: KubeObject | None
-) -> Iterator[StateDifference]:
-    if believed is not fresh and version_of(believed) != version_of(fresh):
-        yield StateDifference("object", kind, key, "version", version_of(believed), version_of(fresh))
-
-
-def version_of(item: KubeObject | None) -> str:
-    """Identity and version of an object, in words."""
-    return (
-        "there is none"
-        if item is None
-        else f"{item.metadata.resource_version or 'unversioned'} of {item.uid or item.key}"
-    )
-
-
-# ---- volumes
 
 
 def compare_volumes(running: Cluster, fresh: Cluster) -> Findings:
@@ -110,53 +69,3 @@ def _unequal(
         if ours.get(key) != theirs.get(key):
             name = "/".join(key) if isinstance(key, tuple) else str(key)
             yield StateDifference(kind, None, name, what, str(ours.get(key, 0)), str(theirs.get(key, 0)))
-
-
-# ---- nominations and groups
-
-
-def compare_nominated(running: Cluster, fresh: Cluster) -> Findings:
-    """What nominated pods will take, node by node. Which pods are nominated is the same on both sides."""
-    ours, theirs = running.nominated, fresh.nominated
-    resources = list(running.nodes.amounts.resource_book)
-    for resource in resources:
-        fresh.nodes.amounts.resource(resource)
-    priorities = {pod.priority for name in dict.fromkeys(ours._node_of.values()) for pod in ours.on(name)}
-    for priority in sorted(priorities):
-        believed, right = _crowd(running, ours, priority, resources), _crowd(fresh, theirs, priority, resources)
-        for name in believed.keys() | right.keys():
-            if believed.get(name) != right.get(name):
-                what = f"room for pods nominated with priority {priority}"
-                yield StateDifference(
-                    "nomination", Node, name, what, str(believed.get(name, 0)), str(right.get(name, 0))
-                )
-        yield None
-
-
-def _crowd(
-    cluster: Cluster, nominated: NominatedLoad, priority: int, resources: list[str]
-) -> dict[str, tuple[int, dict[str, int]]]:
-    """Node -> how many pods are nominated to it, and what they request."""
-    crowd = nominated.crowd_from(priority)
-    places = {name: cluster.nodes.amounts.resource(name) for name in resources}
-    return {
-        cluster.nodes.names[row]: (
-            int(crowd.pod_count[place]),
-            {name: int(crowd.requested[at, place]) for name, at in places.items() if crowd.requested[at, place]},
-        )
-        for place, row in enumerate(crowd.rows.tolist())
-    }
-
-
-def compare_groups(running: Cluster, fresh: Cluster) -> Findings:
-    """The members of pod groups, and how far each has come."""
-    if running.groups is None or fresh.groups is None:
-        return
-    nobody = PodGroupMembers()
-    for key in running.groups._groups.keys() | fresh.groups._groups.keys():
-        ours, theirs = (each._groups.get(key, nobody) for each in (running.groups, fresh.groups))
-        for what in ("unscheduled", "assumed", "assigned"):
-            believed, right = (sorted(getattr(each, what)) for each in (ours, theirs))
-            if believed != right:
-                yield StateDifference("group", None, key, what, str(believed), str(right))
-    yield None

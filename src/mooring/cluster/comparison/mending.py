@@ -8,21 +8,30 @@ from mooring.cluster.nodes.table import NodeTable
 
 
 def count_row_anew(nodes: NodeTable, name: str) -> None:
-    """Make all columns of a row anew, from its node and the pods that are on it. Kept answers about the row become void.
+    """Make the columns of a row anew, from its node and the pods that are on it. Kept answers about the row become void.
 
     What can fail comes first. Labels and images are taken away before they are put: columns are written only where
-    something changes.
+    something changes. Tallies are left alone: to count them takes a pass over all pods.
     """
     row = nodes.row_book[name]
     node = nodes.nodes[row]
     facts = NO_FACTS if node is None else facts_of(node)
     nodes._put_facts(row, NO_FACTS)
     nodes._put_facts(row, facts)
-    nodes.alive[row] = node is not None
+    pods = {pod.id: pod for pod in nodes.pods_on[row]}
+    nodes.pods_on[row][:] = pods.values()
+    nodes._row_of_pod.update(dict.fromkeys(pods, row))
+    nodes.alive[row], nodes.pod_count[row] = node is not None, len(pods)
+    nodes.amounts.count_anew(row)
+    nodes.ports.clear(row)
+    for pod in pods.values():
+        nodes.ports.occupy(row, pod.shape.host_ports)
+    nodes.touches.note(row)
+
+
+def count_nodes_anew(nodes: NodeTable) -> None:
     nodes.alive_count = sum(node is not None for node in nodes.nodes)
-    nodes.pods_on[row][:] = {pod.id: pod for pod in nodes.pods_on[row]}.values()
-    nodes._row_of_pod.update((pod.id, row) for pod in nodes.pods_on[row])
-    nodes._count_anew(row)
+    nodes.touch_all()
 
 
 def count_tallies_anew(nodes: NodeTable) -> None:

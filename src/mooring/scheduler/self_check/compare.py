@@ -1,13 +1,9 @@
 """All comparisons of a running scheduler with a fresh one, in the order in which one fault explains the next."""
 
-from mooring.cluster.comparison.claims import (
-    compare_devices,
-    compare_groups,
-    compare_nominated,
-    compare_objects,
-    compare_volumes,
-)
+from mooring.cluster.comparison.claims import compare_devices, compare_volumes
 from mooring.cluster.comparison.difference import Findings, StateDifference
+from mooring.cluster.comparison.nominations import compare_groups, compare_nominated
+from mooring.cluster.comparison.objects import compare_objects
 from mooring.cluster.comparison.tables import compare_tables
 from mooring.cluster.comparison.tallies import compare_tallies
 from mooring.scheduler.scheduler import Scheduler

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from mooring.cluster.comparison.claims import version_of
-from mooring.cluster.comparison.difference import Findings, StateDifference, in_batches
+from mooring.cluster.comparison.difference import DifferenceKind, Findings, StateDifference, in_batches
+from mooring.cluster.comparison.objects import version_of
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
@@ -41,8 +41,8 @@ def _counted(pod_id: str, running: Scheduler, fresh: Scheduler) -> Iterator[Stat
         yield from _unequal(ours.key, "version on its node", ours, theirs)
 
 
-def _about(pod: Pod, kind: str, what: str, believed: str, fresh: str) -> StateDifference:
-    return StateDifference("assumed" if kind == "assumed" else "queue", Pod, pod.key, what, believed, fresh)
+def _about(pod: Pod, kind: DifferenceKind, what: str, believed: str, fresh: str) -> StateDifference:
+    return StateDifference(kind, Pod, pod.key, what, believed, fresh)
 
 
 # ---- the queue

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mooring.cluster.comparison.difference import KINDS, DifferenceKind, StateDifference
 from mooring.cluster.comparison.mending import (
+    count_nodes_anew,
     count_row_anew,
     count_tallies_anew,
     file_volume_anew,
@@ -32,8 +33,12 @@ Outcome = tuple[StateDifference, Exception | None]
 
 def mend(running: Scheduler, fresh: Scheduler, differences: Iterable[StateDifference]) -> list[Outcome]:
     """Mend differences, objects first: what follows from them is then right, or can be made anew."""
-    order = sorted(differences, key=lambda difference: KINDS.index(difference.kind))
-    outcomes = [(each, _mend(running, fresh, each)) for each in order]
+    outcomes: list[Outcome] = []
+    once: dict[DifferenceKind, Exception | None] = {}
+    for each in sorted(differences, key=lambda difference: KINDS.index(difference.kind)):
+        if each.kind not in once or each.kind not in _AT_ONCE:
+            once[each.kind] = _mend(running, fresh, each)
+        outcomes.append((each, once[each.kind]))
     running.release_waiting()
     return outcomes
 
@@ -44,6 +49,10 @@ def _mend(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> 
     except Exception as fault:  # one that cannot be mended must not stop the others
         return fault
     return None
+
+
+_AT_ONCE: frozenset[DifferenceKind] = frozenset(("tally", "group", "answer"))
+"""Kinds that are mended for all objects together: to count 150 tallies of 30,000 pods takes 0.1 s."""
 
 
 # ---- objects: the input that was lost is given now
@@ -79,7 +88,7 @@ def _hand(running: Scheduler, old: KubeObject | None, new: KubeObject | None) ->
 def _pod(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
     """A pod that is counted on a node is mended by what is counted, any other by what is known of it."""
     core, new = running.core, fresh.pods.get(difference.name)
-    counted = [p for p in core.cluster.nodes.pods() if p.key == difference.name and not core.cache.is_assumed(p.id)]
+    counted = [pod for pod in _counted(running, fresh, difference.name) if not core.cache.is_assumed(pod.id)]
     for pod in counted:
         if new is None or new.id != pod.id or new.spec.node_name != pod.spec.node_name:
             running.handle(ObjectRemoved(pod))
@@ -92,15 +101,22 @@ def _pod(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> N
         _hand(running, old or running.pods.get(difference.name), new)
 
 
+def _counted(running: Scheduler, fresh: Scheduler, key: str) -> list[Pod]:
+    """The pods of this name that are counted on nodes. Only one that nobody knows any more has to be searched for."""
+    known = {pod.id for pod in (running.pods.get(key), fresh.pods.get(key)) if pod is not None}
+    found = [pod for pod_id in known if (pod := running.placed(pod_id)) is not None]
+    return found if known else [pod for pod in running.cluster.nodes.pods() if pod.key == key]
+
+
 # ---- what is counted
 
 
 def _row(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
     nodes = running.cluster.nodes
-    if difference.name in nodes.row_book:
+    if difference.about is None:
+        count_nodes_anew(nodes)
+    elif difference.name in nodes.row_book:
         count_row_anew(nodes, difference.name)
-    else:
-        nodes.alive_count = sum(node is not None for node in nodes.nodes)
     work_out_columns_anew(running.cluster)
 
 
@@ -192,10 +208,7 @@ def _stranded(running: Scheduler, fresh: Scheduler, difference: StateDifference)
         running.core.queue.activate((entry.pod,))
 
 
-def _watch(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
-    """The reflector lists again: its listener then gets what was missed. The process around the scheduler does that."""
-
-
+# What a watch has lost, the process around the scheduler mends: it hands it to the reflector, whose listener gets it.
 _MENDERS: Mapping[DifferenceKind, Callable[[Scheduler, Scheduler, StateDifference], None]] = {
     "object": _object,
     "row": _row,
@@ -209,5 +222,4 @@ _MENDERS: Mapping[DifferenceKind, Callable[[Scheduler, Scheduler, StateDifferenc
     "assumed": _assumed,
     "answer": _answer,
     "stranded": _stranded,
-    "watch": _watch,
 }
