@@ -10,7 +10,7 @@ import pytest
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
 from mooring.apiclient.reflectors.watched import WATCHED
 from mooring.apiclient.request_errors import ConnectionLost
-from mooring.live.listed_versions import PAGE, ListedVersions, ObjectPlace
+from mooring.live.listed_versions import MAX_READ, PAGE, ListedVersions, ObjectPlace
 from mooring.model.api_errors import ApiError, internal_error, not_found
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -213,6 +213,23 @@ def test_an_object_that_cannot_be_read_counts_as_unseen() -> None:
     asyncio.run(stage.lists.read([(Node, "a")]))
     assert stage.lists.is_unseen(Node, "a")
     assert stage.lists.missed([(Node, "a")]) == []
+
+
+def test_after_an_object_that_cannot_be_read_no_other_is_tried() -> None:
+    """A server that is down would hold the check up, object by object."""
+    stage = Stage(*(a_node(f"n{number}", 1) for number in range(9)))
+    stage.server.fault = internal_error("busy")
+    asyncio.run(stage.lists.read([(Node, f"n{number}") for number in range(9)]))
+    assert len(stage.server.asked) == 1
+    assert all(stage.lists.is_unseen(Node, f"n{number}") for number in range(9))
+
+
+def test_of_many_objects_only_some_are_read() -> None:
+    names = [f"n{number}" for number in range(MAX_READ + 2)]
+    stage = Stage(*(a_node(name, 1) for name in names))
+    asyncio.run(stage.lists.read([(Node, name) for name in names]))
+    assert len(stage.server.asked) == MAX_READ
+    assert [name for name in names if stage.lists.is_unseen(Node, name)] == names[MAX_READ:]
 
 
 def test_a_pod_that_has_finished_is_gone() -> None:

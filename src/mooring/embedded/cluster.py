@@ -95,7 +95,7 @@ class EmbeddedCluster:
         self.scheduler = self._build(settings, clock, report)
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
         self.checked = CheckedScheduler(
-            self.scheduler, lambda: self._build(settings, clock, report), lambda: (self._feed.known,)
+            self.scheduler, lambda: self._build(settings, clock), lambda: (self._feed.known,)
         )
         self._checks: SelfChecks | None = None
         if settings.self_check is not None and settings.schedules:
@@ -111,7 +111,7 @@ class EmbeddedCluster:
         self.api.store.listen(self._hear)
 
     @staticmethod
-    def _build(settings: EmbeddedSettings, clock: Clock, report: Report) -> Scheduler:
+    def _build(settings: EmbeddedSettings, clock: Clock, report: Report | None = None) -> Scheduler:
         options = DecideOptions(tie_break=by_seed)
         return build_scheduler(settings.config, clock, settings.registry, options, report=report, gates=settings.gates)
 

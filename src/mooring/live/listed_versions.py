@@ -75,7 +75,7 @@ class ListedVersions:
         self._members = reflectors
         self._lister, self._reader = lister, reader
         self._read: dict[ObjectPlace, str] = {}
-        """The versions of objects that were read: GONE, or empty if that failed."""
+        """The versions of objects that were to be read: GONE, or empty if they were not."""
 
     @cached_property
     def _reflectors(self) -> dict[type[KubeObject], Reflector]:
@@ -100,11 +100,15 @@ class ListedVersions:
     # ---- single objects
 
     async def read(self, places: Iterable[ObjectPlace]) -> None:
-        """Read objects, so that `is_unseen` knows about them."""
-        self._read.clear()
-        for kind, key in list(dict.fromkeys(places)):
-            if kind in self._reflectors and len(self._read) < MAX_READ:
-                self._read[kind, key] = await self._version(kind, key)
+        """Read objects, so that `is_unseen` knows about them. After the first that cannot be read, and beyond MAX_READ, none
+        is read: nothing is then said about the others in this check."""
+        wanted = [place for place in dict.fromkeys(places) if place[0] in self._reflectors]
+        self._read = dict.fromkeys(wanted, "")
+        for place in wanted[:MAX_READ]:
+            version = await self._version(*place)
+            if not version:
+                break
+            self._read[place] = version
 
     async def _version(self, kind: type[KubeObject], key: str) -> str:
         try:

@@ -149,10 +149,12 @@ class SelfChecks:
         if self._lists is None:
             return []
         behind: list[ObjectPlace] = []
+        pages = 0
         async for compare in self._lists.pages():
-            began_s = thread_time()
+            began_s, pages = thread_time(), pages + 1
             behind += compare()
             await self._rest(thread_time() - began_s)
+        self._log.v(4, "Self-check compared lists with watches", pages=pages, behind=len(behind))
         if not behind:
             return []
         for pause_s in RETAKES_S:
