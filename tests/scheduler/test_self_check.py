@@ -1,5 +1,7 @@
 """The self-check finds every planted fault, says both stories, mends it, and then finds nothing."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,8 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.queue.entry import QueuedPod
+from mooring.scheduler.extenders.steps import Steps, Suspension
+from mooring.scheduler.self_check.check import RETAKES_S
 from self_checking import GATES, HOST, ZONE, CheckedCluster, a, a_busy_cluster, with_version
 
 Plant = Callable[[CheckedCluster], None]
@@ -405,3 +409,44 @@ def test_a_lost_member_of_a_group_is_found_and_mended() -> None:
     _group_member_lost(cluster)
     assert {difference.kind for difference in cluster.check(repairs=True)} == {"group"}
     assert cluster.check() == []
+
+
+def test_while_an_attempt_waits_for_extenders_nothing_is_compared_or_mended() -> None:
+    cluster = a_busy_cluster()
+    _requested_off(cluster)
+    check = cluster.begin()
+    cluster.core.extender_calls.suspension = Suspension(_no_steps())
+    assert check.work(lambda: False) == 0.0
+    assert check.mend() is None
+    cluster.core.extender_calls.suspension = None
+    assert check.work(lambda: False) == RETAKES_S[0]
+    assert "row" in {each.kind for each in check.candidates}
+
+
+def _no_steps() -> Steps[None]:
+    return
+    yield
+
+
+def test_what_becomes_right_before_it_is_taken_again_is_not_reported() -> None:
+    cluster = a_busy_cluster()
+    _requested_off(cluster)
+    check = cluster.begin()
+    assert check.work(lambda: False) == RETAKES_S[0]
+    cluster.nodes.amounts.requested[0, _row(cluster)] -= 500
+    assert check.work(lambda: False) is None
+    assert check.differences == []
+
+
+def test_a_check_that_is_discarded_frees_its_memory_without_the_garbage_collector() -> None:
+    check = a_busy_cluster().begin()
+    while check.work(lambda: False) is not None:
+        pass
+    column = weakref.ref(check.fresh.cluster.nodes.amounts.requested)
+    gc.disable()
+    try:
+        for _ in check.discard():
+            pass
+        assert column() is None
+    finally:
+        gc.enable()
