@@ -43,7 +43,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "controllers": (("lifecycle", "nodes"), ("workloads",), ("storage",)),
     "live": (("extenders", "endpoints"), ("tracing",)),
     "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "groups"),),
-    "scheduler": (("extenders",), ("groups",)),
+    "scheduler": (("extenders",), ("groups",), ("self_check",)),
 }
 """The rooms of packages, from the bottom up, by the same rule. Modules outside rooms serve them and put them together."""
 

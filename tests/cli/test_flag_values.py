@@ -18,6 +18,10 @@ def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
         "dry-run": "false",
         "plugin": "[]",
         "trace-plugins-over": "1ms",
+        "self-check-repair": "false",
+        "record-interval": "15m0s",
+        "record-max-age": "168h0m0s",
+        "record-max-size": "1Gi",
     }  # --kept-answers-limit has a default that depends on the nodes
     assert len(DEFAULTS) == 62
     assert shown() == {**DEFAULTS, **own}
@@ -25,7 +29,10 @@ def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
 
 def test_every_flag_that_is_accepted_is_one_of_kube_schedulers_or_our_own() -> None:
     accepted = {max(option.opts, key=len).removeprefix("--") for option in run.params}
-    assert accepted - DEFAULTS.keys() == {"dry-run", "kept-answers-limit", "plugin", "trace-plugins-over"}
+    assert accepted - DEFAULTS.keys() == {
+        *("dry-run", "kept-answers-limit", "plugin", "self-check", "self-check-repair", "trace-plugins-over"),
+        *("record", "record-interval", "record-max-age", "record-max-size"),
+    }
     assert set(IGNORED) <= DEFAULTS.keys()
     assert DEFAULTS.keys() - accepted == {"help", "version"}
 
@@ -48,6 +55,7 @@ def test_every_flag_that_is_accepted_is_one_of_kube_schedulers_or_our_own() -> N
         ("--kubeconfig=/etc/k", "kubeconfig", "/etc/k"),
         ("--feature-gates=GenericWorkload=true", "feature-gates", ":GenericWorkload=true"),
         ("--kept-answers-limit=256Mi", "kept-answers-limit", "268435456"),
+        ("--self-check=10m", "self-check", "10m0s"),
         ("--master=https://user:secret@host:6443", "master", "https://host:6443"),
     ],
 )

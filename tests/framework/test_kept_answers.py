@@ -4,11 +4,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
+import numpy as np
 import pytest
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.framework import config, kept_answers
+from mooring.framework.attempt import Attempt, Narrowing
+from mooring.framework.context import SchedulingContext
+from mooring.framework.feasible import PASSED
 from mooring.framework.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
 from mooring.framework.memo import MEMO_OVERHEAD_BYTES
 from mooring.framework.part_memo import PartMemo
@@ -198,3 +202,30 @@ def test_lookups_and_evictions_are_counted(one_shape_bytes: int) -> None:
     assert (kept.hits, kept.misses) == (2, 20)
     assert kept.memo_count == 20 - kept.evictions
     assert 0 < kept.memo_count < 10
+
+
+def test_a_look_at_what_is_kept_changes_nothing() -> None:
+    """A copy takes in what was touched since, and the original stays behind: the next attempt finds it as it was."""
+    world, pod = World(None), a_pod("p", cpu="1")
+    world.decide(pod)
+    kept, nodes = world.kept, world.cluster.nodes
+    counts = kept.hits, kept.misses, kept.byte_count.bytes
+    (original,) = [memo for memos in (kept._new, kept._protected) for memo in memos.values()]
+    before = [(part.first, part.sum) for part in original.parts]
+    arrays = [array for pair in before for array in pair if array is not None]
+    frozen = [array.copy() for array in arrays]
+    nodes.put_node(a_node("n03", cpu="0"))
+    copy = kept.look(world.runner, pod.shape, nodes)
+    assert copy is not None
+    attempt = Attempt(world.runner, SchedulingContext(pod, world.cluster, 0, copy), copy)
+    narrowing = attempt.pre_filter()
+    assert isinstance(narrowing, Narrowing)
+    rejected = attempt.filter(narrowing).first != PASSED
+    assert [nodes.names[row] for row in rejected.nonzero()[0]] == ["n03"]
+    attempt.score(slice(0, 3))
+    assert [(part.first, part.sum) for part in original.parts] == before, "the same arrays"
+    assert all(np.array_equal(array, old) for array, old in zip(arrays, frozen, strict=True))
+    assert (kept.hits, kept.misses, kept.byte_count.bytes) == counts
+    assert kept.look(world.runner, a_pod("q", cpu="2").shape, nodes) is None
+    assert kept.look(world.runner, pod.shape, a_small_cluster().nodes) is None
+    assert kept.check() == []

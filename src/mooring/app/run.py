@@ -34,7 +34,9 @@ from mooring.live.endpoints.server import WebLimits, WebServer
 from mooring.live.endpoints.server_tls import ClientAuthorities, ServerTls, serving_pair
 from mooring.live.leader_elector import Callbacks, elector_settings, new_identity
 from mooring.live.lease_thread import LeaseThread
-from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler
+from mooring.live.self_check_metrics import SelfCheckMetrics
+from mooring.live.self_checks import SelfCheckSettings
+from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler, SelfCheckPlan
 from mooring.live.service_metrics import ServiceMetrics, read_recording, read_watches
 from mooring.live.tracing.tracing import Tracing
 from mooring.model.pod import Pod
@@ -93,6 +95,8 @@ class RunSettings:
     """Where the scheduler is recorded; None: it is not."""
     tracing: Tracing = field(default_factory=Tracing)
     """Its owner closes it after the run."""
+    self_check: SelfCheckSettings | None = None
+    """None: the scheduler does not check itself."""
 
 
 class Running:
@@ -122,6 +126,7 @@ class Running:
             observe=self._metrics.answered,
             fence=self._fence,
             requests=requests,
+            self_check=self._self_check(settings.self_check),
         )
         read_watches(self._live.reflectors.members, self._metrics.registry)
         self._stopping = asyncio.Event()
@@ -145,6 +150,23 @@ class Running:
             gates=settings.gates,
             kept=KeptAnswers(settings.kept_answers_limit_bytes),
             recorder=self._recorder,
+        )
+
+    def _self_check(self, settings: SelfCheckSettings | None) -> SelfCheckPlan | None:
+        if settings is None:
+            return None
+        return SelfCheckPlan(settings, self._build_fresh, self._log, SelfCheckMetrics(self._metrics.registry))
+
+    def _build_fresh(self) -> Scheduler:
+        """Another scheduler with the same configuration, for a self-check: it is not observed and tells nothing."""
+        settings = self._settings
+        return build_scheduler(
+            settings.config,
+            self._clock,
+            settings.registry,
+            max_unschedulable_s=settings.max_unschedulable_s,
+            gates=settings.gates,
+            kept=KeptAnswers(settings.kept_answers_limit_bytes),
         )
 
     def _tell(self, pod: Pod, text: str) -> None:

@@ -69,20 +69,6 @@ class ByteCount(click.ParamType[int]):
         return count
 
 
-class GoDuration(click.ParamType[Duration]):
-    """`1m30s`, with Go's error messages."""
-
-    name = "DURATION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
-        if isinstance(value, Duration):
-            return value
-        try:
-            return Duration.parse(value)
-        except ValueError as fault:
-            self.fail(str(fault), param, ctx)
-
-
 kept_answers_limit = click.option(
     "--kept-answers-limit",
     type=ByteCount(),

@@ -31,6 +31,11 @@ class ChangeLog(Generic[T]):
             del self._items[:half]
             self._start += half
 
+    def forget(self) -> None:
+        """Anything may have changed: all readers have to start over."""
+        self.end += 1
+        self._items, self._start = [], self.end
+
     def since(self, position: int) -> list[T] | None:
         """What changed since `position`, each item once, in the order of its first change; None: no longer known."""
         if position < self._start:

@@ -6,6 +6,7 @@ whenever something changes or falls due.
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,12 +25,20 @@ from mooring.framework.config import default as default_configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
+from mooring.kit.logs import Log
+from mooring.kit.tasks import settle
 from mooring.live.extenders.calls import ExtenderCaller
+from mooring.live.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
 from mooring.live.tracing.tracing import Tracing
 from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
+from mooring.scheduler.recorded_scheduler import Recorder
+from mooring.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
 
 Report = Callable[[str, Exception | None], None]
 """What to do with a message, and with the fault behind it if there is one."""
@@ -63,6 +72,8 @@ class EmbeddedSettings:
     """Whether to go on with what is left of a damaged data directory."""
     tracing: Tracing = field(default_factory=Tracing)
     """The cluster closes it."""
+    self_check: SelfCheckSettings | None = None
+    """None: the scheduler does not check itself."""
 
 
 class EmbeddedCluster:
@@ -91,17 +102,15 @@ class EmbeddedCluster:
         create_initial_objects(self.api)
         self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
         observer, requests = settings.tracing.observe(Observer(), clock)
-        self.scheduler = build_scheduler(
-            settings.config,
-            clock,
-            settings.registry,
-            DecideOptions(tie_break=by_seed),
-            report=report,
-            observer=observer,
-            gates=settings.gates,
-            recorder=self.recorder,
-        )
+        self.scheduler = self._build(settings, clock, report, observer, self.recorder)
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
+        self.checked = CheckedScheduler(
+            self.scheduler, lambda: self._build(settings, clock), lambda: (self._feed.known,)
+        )
+        self._checks: SelfChecks | None = None
+        if settings.self_check is not None and settings.schedules:
+            self._checks = SelfChecks(self.checked, settings.self_check, Log(log), wake=self._wake)
+            self._feed.follow = self._checks.follow
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname(), requests)
         if self.scheduler.extenders:
             whole = whole_in_store(self.api)
@@ -113,7 +122,33 @@ class EmbeddedCluster:
         self._news = asyncio.Event()
         self.api.store.listen(self._hear)
 
+    @staticmethod
+    def _build(
+        settings: EmbeddedSettings,
+        clock: Clock,
+        report: Report | None = None,
+        observer: Observer | None = None,
+        recorder: Recorder | None = None,
+    ) -> Scheduler:
+        return build_scheduler(
+            settings.config,
+            clock,
+            settings.registry,
+            DecideOptions(tie_break=by_seed),
+            report=report,
+            observer=observer,
+            gates=settings.gates,
+            recorder=recorder,
+        )
+
+    def follow(self, follow: Callable[[Input], None] | None) -> None:
+        """Have something get every input of the scheduler after it."""
+        self._feed.follow = follow
+
     def _hear(self, write: StoreWrite) -> None:
+        self._news.set()
+
+    def _wake(self) -> None:
         self._news.set()
 
     def step(self, limit: int = SLICE) -> int:
@@ -152,9 +187,13 @@ class EmbeddedCluster:
 
     async def run(self) -> None:
         """Step whenever something is due, until cancelled. A fault is reported, and not the end of the cluster."""
+        checking = asyncio.create_task(self._checks.run()) if self._checks is not None else None
         try:
             await self._run()
         finally:
+            if checking is not None:
+                checking.cancel()
+                await settle((checking,))
             if self.driver.extenders is not None:
                 await self.driver.extenders.close()
 

@@ -5,7 +5,7 @@ Both run in this process and at once: an intent is a call of the ResourceApi, an
 input. `mooring run` does the same over HTTP, with reflectors and writers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -30,6 +30,7 @@ from mooring.rules.conditions import with_condition
 from mooring.scheduler.inputs import (
     BindAnswered,
     EvictionAnswered,
+    Input,
     ObjectAdded,
     ObjectRemoved,
     ObjectUpdated,
@@ -65,6 +66,8 @@ class StoreFeed:
         self._scheduler = scheduler
         self._takes_pending = takes_pending
         self._report = report
+        self.follow: Callable[[Input], None] | None = None
+        """Gets every input after the scheduler, where something follows the scheduler."""
         self._known: dict[tuple[str, str, str], KubeObject] = {}
         """What the scheduler was told, as it was told."""
         others = [storage for storage in _WATCHED if storage not in (*_FIRST, _LAST)]
@@ -85,7 +88,7 @@ class StoreFeed:
         old = self._known.get(place)
         if write.type == "DELETED" or (struct is Pod and _is_finished(write.object)):
             if self._known.pop(place, None) is not None and old is not None:
-                self._scheduler.handle(ObjectRemoved(old))
+                self._hand(ObjectRemoved(old))
             return
         try:
             new = _decoded(struct, write, old)
@@ -94,12 +97,24 @@ class StoreFeed:
             return
         self._known[place] = new
         if old is None:
-            self._scheduler.handle(ObjectAdded(new))
+            self._hand(ObjectAdded(new))
         elif old.uid != new.uid:
-            self._scheduler.handle(ObjectRemoved(old))
-            self._scheduler.handle(ObjectAdded(new))
+            self._hand(ObjectRemoved(old))
+            self._hand(ObjectAdded(new))
         else:
-            self._scheduler.handle(ObjectUpdated(old, new))
+            self._hand(ObjectUpdated(old, new))
+
+    def _hand(self, input: Input) -> None:
+        try:
+            self._scheduler.handle(input)
+        finally:
+            if self.follow is not None:
+                self.follow(input)
+
+    @property
+    def known(self) -> Mapping[tuple[str, str, str], KubeObject]:
+        """What the scheduler was told, as it was told. Callers must not change it."""
+        return self._known
 
 
 def _is_finished(pod: JsonObject) -> bool:

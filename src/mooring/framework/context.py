@@ -76,6 +76,11 @@ class KeptValues:
         value: T = kept[1]
         return value
 
+    def copy(self) -> "KeptValues":
+        other = KeptValues()
+        other.kept = dict(self.kept)
+        return other
+
 
 class ValuesByPart(Protocol):
     """What is kept for the parts of one shape."""

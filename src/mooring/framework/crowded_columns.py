@@ -51,6 +51,9 @@ class CrowdedBook:
         """None: asked about once. Pods that all differ would only make columns that no other pod reads."""
         self._nodes: NodeTable | None = None
 
+    def clear(self) -> None:
+        self._kept.clear()
+
     def find(self, pod: Pod, nodes: NodeTable) -> CrowdedColumns | None:
         """The columns for pods of this shape and priority; None: nothing is kept for them, or for this table."""
         if nodes.is_fork:

@@ -53,7 +53,7 @@ class KeptAnswers:
         if nodes.is_fork:
             return profile.forgetful_memo()
         if nodes is not self._table:
-            self._clear()
+            self.clear()
             self._table = nodes
         if self._in_use is not None:
             self._in_use.note_bytes()
@@ -62,6 +62,12 @@ class KeptAnswers:
             self._size_limit()
             self._evict(memo)
         return memo
+
+    def look(self, profile: PreparedProfile, shape: PodShape, nodes: NodeTable) -> ShapeMemo | None:
+        """A copy of what is kept for a shape, None if nothing is. It counts neither as a use nor as a lookup."""
+        key = profile.profile.scheduler_name, ref(shape)
+        memo = self._protected.get(key) or self._new.get(key)
+        return None if memo is None or nodes is not self._table else memo.copy()
 
     def _find(self, profile: PreparedProfile, shape: PodShape) -> ShapeMemo:
         name = profile.profile.scheduler_name
@@ -142,7 +148,8 @@ class KeptAnswers:
             if not part.users:
                 part.drop()
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Forget everything."""
         for memos in (self._new, self._protected):
             while memos:
                 self._drop(memos.popitem()[1])

@@ -128,6 +128,13 @@ class _CombinedColumn:
     def nbytes(self) -> int:
         return self.values.nbytes
 
+    def copy(self, copies: Mapping[int, NDArray[Any]]) -> "_CombinedColumn":
+        """A copy that follows the copies of its sources, which are given by the ids of the originals."""
+        other = _CombinedColumn()
+        other.values, other._at = self.values.copy(), self._at.copy()
+        other._sources = [copies.get(id(source), source) for source in self._sources]
+        return other
+
 
 class ShapeMemo:
     """All that a profile keeps for one shape.
@@ -252,6 +259,21 @@ class ShapeMemo:
         """The memo is no longer kept. An attempt that still reads it finds it as it was."""
         self._byte_count.bytes -= self._noted_bytes
         self._byte_count = ByteCount()
+
+    def copy(self) -> "ShapeMemo":
+        """A copy that is not counted: an attempt that reads it leaves this one as it is."""
+        other = ShapeMemo(tuple(part.copy() for part in self.parts))
+        copy_of = dict(zip(self.parts, other.parts, strict=True))
+        other._own_values = {part: values.copy() for part, values in self._own_values.items()}
+        other.pre_filter_plan, other.pre_score_plan = self.pre_filter_plan, self.pre_score_plan
+        for name in ("_filtering", "_scoring", "_row_filtering", "_row_scoring"):
+            setattr(other, name, [copy_of[part] for part in getattr(self, name)])
+        other._filters_at, other._scores_at = self._filters_at.copy(), self._scores_at.copy()
+        firsts = {id(a.first): b.first for a, b in copy_of.items() if a.first is not None and b.first is not None}
+        sums = {id(a.sum): b.sum for a, b in copy_of.items() if a.sum is not None and b.sum is not None}
+        other._combined_first = None if self._combined_first is None else self._combined_first.copy(firsts)
+        other._combined_sum = None if self._combined_sum is None else self._combined_sum.copy(sums)
+        return other
 
     # ---- values of plugins
 

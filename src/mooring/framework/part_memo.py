@@ -117,6 +117,12 @@ class Bookmark:
         """Nothing passes for taken in: asking began, and may raise."""
         self._capacity = 0
 
+    def copy(self) -> "Bookmark":
+        other = Bookmark()
+        other._capacity, other._node_set_version = self._capacity, self._node_set_version
+        other._position = self._position
+        return other
+
 
 class KeptColumn:
     """The answers of one plugin by row."""
@@ -167,6 +173,12 @@ class KeptColumn:
     def drop(self) -> None:
         """It is no longer counted."""
         self._byte_count = ByteCount()
+
+    def copy(self) -> "KeptColumn":
+        """A copy that is not counted."""
+        other = KeptColumn(self.question, ByteCount())
+        other.values = None if self.values is None else self.values.copy()
+        return other
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -340,6 +352,19 @@ class PartMemo:
         for row in few or ():
             ask_row(context, row)
         at.move(nodes, log)
+
+    def copy(self) -> "PartMemo":
+        """A copy that is not counted: refreshing it leaves this one as it is."""
+        other: PartMemo = object.__new__(PartMemo)
+        other.__dict__.update(self.__dict__)
+        other.byte_count, other.values = ByteCount(), self.values.copy()
+        other.outcomes, other.skips_for_now = dict(self.outcomes), dict(self.skips_for_now)
+        other.filters = None if self.filters is None else [column.copy() for column in self.filters]
+        other.normalized = None if self.normalized is None else [column.copy() for column in self.normalized]
+        other.first = None if self.first is None else self.first.copy()
+        other.sum = None if self.sum is None else self.sum.copy()
+        other._filters_at, other._scores_at = self._filters_at.copy(), self._scores_at.copy()
+        return other
 
     # ---- memory
 

@@ -7,7 +7,7 @@ becomes the leader, and schedules only while it leads.
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +20,10 @@ from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource
 from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
+from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import Clock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.logs import Log
 from mooring.kit.tasks import first_of, settle
 from mooring.live.api_writer import ApiWriter, Writer
 from mooring.live.driver import LiveDriver
@@ -29,6 +31,9 @@ from mooring.live.dry_run import DryRun, DryWriter
 from mooring.live.event_writer import EventWriter
 from mooring.live.extenders.bodies import Originals
 from mooring.live.extenders.calls import ExtenderCaller
+from mooring.live.listed_versions import METADATA_ONLY, ListedVersions
+from mooring.live.self_check_metrics import SelfCheckMetrics
+from mooring.live.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
 from mooring.live.status_writer import StatusWriter
 from mooring.live.tracing.requests import RequestTraces
 from mooring.model.meta import KubeObject
@@ -54,6 +59,16 @@ class ClientLimits:
     qps: float = -1.0
     burst: int = 100
     time_limit_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheckPlan:
+    """How a scheduler checks itself: when, how another one like it is built, and where it counts."""
+
+    settings: SelfCheckSettings
+    make: Callable[[], Scheduler]
+    log: Log
+    metrics: SelfCheckMetrics | None = None
 
 
 class SchedulerListener:
@@ -90,6 +105,7 @@ class LiveScheduler:
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
         requests: RequestTraces | None = None,
+        self_check: SelfCheckPlan | None = None,
     ) -> None:
         """`observe` gets every request with its duration, for metrics; connections check `fence` before every write.
         `requests` traces them."""
@@ -123,6 +139,15 @@ class LiveScheduler:
         self.dry_run = DryRun() if is_dry_run else None
         if self.dry_run is not None:
             self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
+        self._clients: list[ApiClient | LeanClient] = [
+            *(self._watcher, self._binder, self._statuses, self._objects, self._recorder)
+        ]
+        self._checks: SelfChecks | None = None
+        if self_check is not None:
+            lister = ApiClient(access, agent, limits.qps, limits.burst, METADATA_ONLY, timing=timing, observe=observe)
+            self._clients.append(lister)
+            self._checks = self._self_checks(self_check, lister, timing)
+            listener = self._checks.listen(listener)
         source: WatchSource = self._watcher
         if scheduler.extenders:
             source = originals = Originals(self._watcher)
@@ -138,8 +163,16 @@ class LiveScheduler:
         self.reflectors = Reflectors(source, listener, watched, reflector_options)
         self._watching: asyncio.Task[None] | None = None
 
+    def _self_checks(self, plan: SelfCheckPlan, lister: ApiClient, timing: Timing) -> SelfChecks:
+        def known() -> list[Mapping[str, KubeObject]]:
+            return [member.objects for member in self.reflectors.members]
+
+        lists = ListedVersions(lambda: self.reflectors.members, lister, self._watcher)
+        checked = CheckedScheduler(self.scheduler, plan.make, known)
+        return SelfChecks(checked, plan.settings, plan.log, plan.metrics, lists, timing, self.driver.wake)
+
     async def __aenter__(self) -> Self:
-        for client in (self._watcher, self._binder, self._statuses, self._objects, self._recorder):
+        for client in self._clients:
             await self._stack.enter_async_context(client)
         self._watching = asyncio.create_task(self.reflectors.run())
         return self
@@ -158,8 +191,14 @@ class LiveScheduler:
         await self._while_watching(self.reflectors.settle())
 
     async def schedule(self) -> None:
-        """Schedule until cancelled."""
-        await self._while_watching(self.driver.run())
+        """Schedule until cancelled, with self-checks beside it where they are on."""
+        checking = asyncio.create_task(self._checks.run()) if self._checks is not None else None
+        try:
+            await self._while_watching(self.driver.run())
+        finally:
+            if checking is not None:
+                checking.cancel()
+                await settle((checking,))
 
     async def _while_watching(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` while the watches run. A bug that ends the watches ends `work`, and this method raises it:

@@ -26,6 +26,16 @@ class Nominations:
     def __len__(self) -> int:
         return len(self._node_of)
 
+    def pod_ids(self) -> list[str]:
+        """The nominated pods, by the queue or by the room that is kept for them."""
+        return list({*self._node_of, *(self._load.pod_ids() if self._load is not None else ())})
+
+    def withdraw(self, uid: str) -> None:
+        """Forget a nomination that should not be, wherever it is left."""
+        self._node_of.pop(uid, None)
+        if self._load is not None:
+            self._load.withdraw(uid)
+
     def node_of(self, uid: str) -> str | None:
         """The node that a pod is nominated to; None: to none."""
         return self._node_of.get(uid)

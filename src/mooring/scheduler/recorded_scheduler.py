@@ -75,6 +75,9 @@ class RecordedScheduler(Scheduler):
         if self.core.services.waiting.by_id:
             self._step(self._recorder.released, super().release_waiting)
 
+    def interrupted(self) -> None:
+        self._recorder.interrupted()
+
     def _step(self, record: Callable[[int, list[Intent]], None], act: Callable[[], Any]) -> Any:
         now_ns, intents = self._clock.turn(), self.core.outbox.intents
         before = len(intents)

@@ -200,6 +200,9 @@ class Scheduler:
         decision."""
         self.core.deciding = deciding
 
+    def interrupted(self) -> None:
+        """Something else than inputs and attempts has changed the state. Nothing follows from it here."""
+
     # ---- questions
 
     @property

@@ -134,6 +134,15 @@ class Mirror:
             self._tell(change)
         return ""
 
+    def correct(self, line: bytes) -> None:
+        """Take a line that no stream has delivered. The version stays: the watch must not skip what came before the line. A
+        list follows when the stream ends, because other lines may be lost as well."""
+        event = self._decoder.event(line)
+        change = self.known.take(event.type, event.object)
+        self.is_in_doubt = True
+        if change is not None:
+            self._tell(change)
+
     def _pass_bookmark(self, version: str, ends_initial_list: bool) -> str:
         if self._arriving is None:
             self.statistics.delivered += 1

@@ -122,6 +122,12 @@ class Reflector:
         """The known objects by key. Callers must not change it."""
         return self._mirror.known.objects
 
+    def take_line(self, line: bytes) -> None:
+        """Take a line that no watch has delivered: a self-check found that it was lost. Not while a list arrives, which
+        shows the same."""
+        if not self._mirror.is_listing:
+            self._mirror.correct(line)
+
     @property
     def statistics(self) -> Statistics:
         return self._mirror.statistics

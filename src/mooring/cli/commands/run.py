@@ -32,6 +32,7 @@ from mooring.cli.options import (
 )
 from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
+from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
@@ -54,6 +55,7 @@ Examples:
   mooring run --config second.yaml --leader-elect-resource-name=mine    beside it, for pods of another schedulerName
   mooring run --record /var/lib/mooring                             and record it, for `mooring replay`
   mooring run --dry-run --secure-port=0                             decide and report, but write nothing
+  mooring run --self-check=10m                                      compare its state with a fresh scheduler's
   mooring run --write-config-to=effective.yaml                      the configuration with all defaults
 
 \b
@@ -132,6 +134,7 @@ def _accept_ignored(command: Any) -> Any:
 @kept_answers_limit
 @recording_options
 @trace_plugins_over
+@self_check_flags
 @_boolean("--leader-elect", help="Schedule only while holding the lease.  [default: true]")
 @click.option("--leader-elect-lease-duration", "lease_duration", type=GoDuration(), help="[default: 15s]")
 @click.option("--leader-elect-renew-deadline", "renew_deadline", type=GoDuration(), help="[default: 10s]")
@@ -180,6 +183,9 @@ def run(**flags: Any) -> None:
     except ValueError as fault:
         refuse(fault)
     gates = chosen_gates(flags["feature_gates"])
+    self_check = chosen_self_check(flags["self_check"], flags["self_check_repair"])
+    if self_check is not None and flags["dry_run"]:
+        refuse("--self-check cannot be used with --dry-run: a dry run assumes pods on nodes and never binds them")
     with refusals(flags["config"] or "configuration", flags["plugins"]):
         config, limits = _configuration(flags, gates)
         registry = registry_with(flags["plugins"])
@@ -196,7 +202,8 @@ def run(**flags: Any) -> None:
             flags["dry_run"],
             gates,
             flags["kept_answers_limit"],
-            recording_settings(flags),
+            recording=recording_settings(flags),
+            self_check=self_check,
         )
         raise_descriptor_limit()
         idle = idle_plugins(config, registry)

@@ -5,6 +5,7 @@ The command reads its input, builds an EmbeddedCluster, and serves it (`app/up.p
 """
 
 import asyncio
+import logging
 import os
 import shlex
 import signal
@@ -34,6 +35,7 @@ from mooring.cli.options import (
 )
 from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
@@ -44,6 +46,7 @@ from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.kit import process
 from mooring.kit.log_formats import one_line
+from mooring.kit.logs import start_logs
 from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of
 from mooring.live.tracing.tracing import Tracing
@@ -130,6 +133,7 @@ _ADVICE = (
     help="Taint new nodes not-ready until their first heartbeat, as a real cluster does.",
 )
 @recording_options
+@self_check_flags
 @click.option("--no-scheduler", is_flag=True, help="Start no scheduler: pods wait for yours, such as `mooring run`.")
 @click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no live view.")
@@ -176,6 +180,8 @@ class _Flags:
     record_interval: Duration
     record_max_size: int
     record_max_age: Duration
+    self_check: Duration | None
+    self_check_repair: bool
     no_scheduler: bool
     command: str | None
     quiet: bool
@@ -185,6 +191,11 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
     """The cluster, with its objects from the data directory. Exits for wrong input and for a damaged directory."""
     gates = chosen_gates(flags.feature_gates)
     tell_gates(gates)
+    self_check = chosen_self_check(flags.self_check, flags.self_check_repair)
+    if self_check is not None and flags.no_scheduler:
+        refuse("--self-check cannot be used with --no-scheduler: give it to the scheduler that you start")
+    if self_check is not None:
+        start_logs(logging.getLogger("mooring"))
     with refusals(flags.config or "configuration", flags.plugins):
         chosen, registry = configured(flags.config, gates), registry_with(flags.plugins)
         for name in idle_plugins(chosen, registry):
@@ -196,9 +207,10 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             flags.taint_new_nodes,
             not flags.no_scheduler,
             gates,
-            recording_settings(asdict(flags)),
-            flags.accept_loss,
-            _tracing(flags, chosen),
+            accepts_loss=flags.accept_loss,
+            recording=recording_settings(asdict(flags)),
+            tracing=_tracing(flags, chosen),
+            self_check=self_check,
         )
         try:
             return EmbeddedCluster(settings, report=_report)

@@ -161,6 +161,10 @@ class ClaimLedger:
         """The claim with the allocation that it is about to get; None: it is not being allocated."""
         return self._pending.get(claim_id(claim))
 
+    def pending_claims(self) -> list[ResourceClaim]:
+        """All claims that are about to be allocated, with the allocations that they are about to get."""
+        return list(self._pending.values())
+
     def pending_ids(self) -> set[str]:
         return set(self._pending)
 
@@ -192,6 +196,35 @@ class ClaimLedger:
         if id in self._doubts:
             _add(self._doubts, id, -1)
         self.end(id)
+
+    def adopt(self, other: "ClaimLedger") -> None:
+        """Know of allocations on their way what another ledger of the same claims knows, and nothing else."""
+        written = _changed_keys(self._written, other._written)
+        pending = _changed_keys(self._pending, other._pending)
+        self._doubts, self._leaving = dict(other._doubts), dict(other._leaving)
+        if written or pending:
+            self._written, self._pending = dict(other._written), dict(other._pending)
+            self._pending_by_key = {key: dict(ids) for key, ids in other._pending_by_key.items()}
+        for key in written:
+            self._count(key)
+        for id in pending:
+            self._count_pending(id)
+
+    def count_anew(self) -> None:
+        """Count all allocations again: the counts turned out to be wrong."""
+        holders = list(self._held)
+        for counts in (self.exclusive, self.shares, self.consumed):
+            counts.clear()
+        self._held.clear()
+        for key in {*self._shown, *(key for what, key in holders if not what)}:
+            self._count(key)
+        for id in self._pending:
+            self._count_pending(id)
+        self.log.forget()
+
+    def is_in_doubt(self, id: str) -> bool:
+        """Whether it is not known if a pending allocation was written."""
+        return id in self._doubts
 
     # ---- reservations on their way out
 
@@ -281,6 +314,10 @@ def _version(claim: ResourceClaim) -> int:
     """Versions of a real server are numbers that grow; where there are none, nothing is newer than anything."""
     text = claim.metadata.resource_version or ""
     return int(text) if text.isdecimal() else 0
+
+
+def _changed_keys(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
+    return [key for key in {**ours, **theirs} if ours.get(key) is not theirs.get(key)] if ours or theirs else []
 
 
 def _add(counts: dict[K, int], key: K, change: int) -> None:

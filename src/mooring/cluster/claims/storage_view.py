@@ -115,6 +115,15 @@ class StorageView:
         """Whether nothing is assumed: all is as the watch shows it."""
         return not self._assumed_volumes.keys() and not self._assumed_claims.keys()
 
+    def assumed_claims(self) -> set[str]:
+        """Keys of the claims that are about to be bound."""
+        return self._assumed_claims.keys()
+
+    def assumed_volumes(self) -> dict[str, str]:
+        """By name of a volume that is about to be bound: the key of its claim."""
+        found = ((name, self.volume(name)) for name in sorted(self._assumed_volumes.keys()))
+        return {name: _claim_key(volume) for name, volume in found if volume is not None}
+
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         faults = []

@@ -201,12 +201,18 @@ class VolumesOnNodes:
 
     def refresh(self) -> None:
         """Look again at rows whose pods or volumes changed."""
+        for _ in self.refresh_in_steps():
+            pass
+
+    def refresh_in_steps(self) -> Iterator[None]:
+        """The same row by row: on many rows it takes long. What changes between two steps is left to the next refresh."""
         rows = self._touched_rows()
         for driver, column in self.by_driver.items():
             if len(column) < self.nodes.capacity:
                 self.by_driver[driver] = grown(column, self.nodes.capacity)
         for row in rows:
             self._put(row, volumes_of_row(self._storage, self.nodes.pods_on[row], self.attachments(row)))
+            yield
 
     def _touched_rows(self) -> Iterable[int]:
         """The rows to look at again. After a change of a storage class all of them: any unbound claim may have got

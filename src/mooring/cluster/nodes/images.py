@@ -37,6 +37,8 @@ class Images:
         """By row: the epoch whose counts it sees."""
         self._seen: dict[int, dict[str, int]] = {}
         """By row: image -> on how many nodes the row believes it to be."""
+        self.views_version = 0
+        """Grows when a row sees other counts."""
         self._capacity = 0
 
     def put(self, row: int, sizes: Mapping[str, int]) -> None:
@@ -123,6 +125,7 @@ class Images:
 
     def _see(self, row: int, seen: dict[str, int]) -> None:
         """Replace what a row sees, in the columns that exist as well."""
+        self.views_version += 1
         for name in self._seen.pop(row, {}).keys() - seen.keys():
             if name in self._counts:
                 self._counts[name][row] = 0

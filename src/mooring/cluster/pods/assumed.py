@@ -51,6 +51,13 @@ class Assumed(Generic[T]):
     def keys(self) -> set[str]:
         return set(self._copies)
 
+    def adopt(self, other: "Assumed[T]") -> list[str]:
+        """Assume what another view of the same objects assumes, and nothing else. Returns the keys that changed."""
+        ours, theirs = self._copies, other._copies
+        changed = [key for key in {**ours, **theirs} if ours.get(key) is not theirs.get(key)]
+        self._copies = dict(theirs)
+        return changed
+
 
 def _version(item: KubeObject) -> str:
     """As text: versions of Kubernetes objects are opaque, so only equality means something."""

@@ -96,6 +96,17 @@ class Cache:
         """Whether the pod is counted on a node by decision only: the watch has not shown it there."""
         return pod_id in self._assumed
 
+    def assumed_ids(self) -> set[str]:
+        return set(self._assumed)
+
+    def drop_assumed(self, pod_id: str) -> None:
+        """Forget that a pod is assumed which is on no node: a fault was found."""
+        if pod_id not in self._pods:
+            self._assumed.discard(pod_id)
+
+    def pod_ids(self) -> list[str]:
+        return list(self._pods)
+
     @property
     def assumed_count(self) -> int:
         return len(self._assumed)

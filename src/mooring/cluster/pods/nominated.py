@@ -64,6 +64,13 @@ class NominatedLoad:
                 self._tallies.remove(pod)
             self._change_loads(pod, node_name, -1)
 
+    def pod_ids(self) -> set[str]:
+        return set(self._node_of)
+
+    def get(self, pod_id: str) -> Pod | None:
+        """A nominated pod, as it was when it was nominated."""
+        return self._on.get(self._node_of.get(pod_id, ""), {}).get(pod_id)
+
     def node_of(self, pod_id: str) -> str | None:
         """The node that the pod is nominated to."""
         return self._node_of.get(pod_id)

@@ -70,6 +70,13 @@ class PodGroups:
         if group is not None and group.drop(pod.id) and not group.member_count:
             del self._groups[pod.group_key or ""]
 
+    def adopt(self, other: "PodGroups") -> None:
+        """Have the members that another view of the same pods has."""
+        self._groups = {
+            key: PodGroupMembers(dict(group.unscheduled), dict(group.assumed), dict(group.assigned))
+            for key, group in other._groups.items()
+        }
+
     def check(self, placed: Collection[str], assumed: Collection[str]) -> list[str]:
         """The invariants that do not hold, in words; given the ids of the pods on nodes, seen or assumed to be there."""
         faults = []

@@ -1,0 +1,1 @@
+"""The self-check: a scheduler that is built now from the known objects, against the one that runs."""
