@@ -21,7 +21,7 @@ def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
         "self-check-repair": "false",
         "record-interval": "15m0s",
         "record-max-age": "168h0m0s",
-        "record-max-size": "1Gi",
+        "record-max-size": "1073741824",
     }  # --kept-answers-limit has a default that depends on the nodes
     assert len(DEFAULTS) == 62
     assert shown() == {**DEFAULTS, **own}
