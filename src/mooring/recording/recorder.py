@@ -159,7 +159,8 @@ class RunRecorder:
 
     def _wants_segment(self, now_ns: int) -> bool:
         if self._lost:
-            return self._files.waiting == 0 and now_ns - self._renewed_ns >= RETRY_NS
+            has_caught_up = not self._limits.drops or self._files.waiting == 0
+            return has_caught_up and now_ns - self._renewed_ns >= RETRY_NS
         is_due = now_ns - self._renewed_ns >= self._limits.interval_s * NS_PER_S
         return is_due or self._files.segment_size >= self._limits.segment_bytes
 
