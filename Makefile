@@ -27,7 +27,7 @@ tests: $(READY)
 	$(PY) -m pytest -n 2
 
 fast-tests: $(READY)
-	$(PY) -m pytest -n 2 -m "not slow"
+	MOORING_HYPOTHESIS=check $(PY) -m pytest -n 2 -m "not slow"
 
 coverage: $(READY)  ## lines and branches that the fast tests reach, in the processes that they start as well
 	$(VENV)/bin/coverage erase

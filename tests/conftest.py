@@ -8,11 +8,14 @@ from hypothesis import HealthCheck, Phase, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from how_many import CHECK, OF_100
+
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(CHECK, settings.get_profile("ci"), max_examples=OF_100)
 settings.register_profile("explore", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "mutants", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate], print_blob=False, database=None
 )
 settings.load_profile(os.environ.get("MOORING_HYPOTHESIS", "ci"))
-"""The same examples every time, so that a red build is red for everyone; `explore` looks for new ones,
-and `mutants` (tools/mutate.py) does not make a failure smaller: one is enough."""
+"""The same examples every time, so that a red build is red for everyone; `check` tries fewer of them (how_many.py), `explore`
+looks for new ones, and `mutants` (tools/mutate.py) does not make a failure smaller: one is enough."""

@@ -74,7 +74,7 @@ def _room(name: str) -> str | None:
 
 def _imports(module: str, text: str) -> Iterator[tuple[int, str]]:
     """(line, module or package of Mooring) of every import; the empty one stands for `mooring` itself."""
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -86,6 +86,18 @@ def _imports(module: str, text: str) -> Iterator[tuple[int, str]]:
             root, _, below = name.partition(".")
             if root == "mooring":
                 yield node.lineno, below
+
+
+def statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """All statements of a module, also inside others. Expressions are passed over: they are most of the tree."""
+    ahead: list[ast.AST] = [tree]
+    while ahead:
+        node = ahead.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, name, None)
+            ahead += inner if isinstance(inner, list) else ()
 
 
 def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
@@ -283,7 +295,7 @@ def test_no_two_classes_share_a_name() -> None:
     """A reader who meets a name knows which class it is."""
     homes: dict[str, list[str]] = {}
     for module, path in _modules().items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in statements(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(module)
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}

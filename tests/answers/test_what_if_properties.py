@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.utilisation import utilisation_of
 from mooring.answers.what_if.changing_cluster import ChangingCluster
@@ -60,7 +61,7 @@ def nodes_named(change: tuple[str, str]) -> set[str]:
     return {name for name in NODES if change[0] != "add-nodes" and change[1].split("=")[0] == name}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(clusters(), st.lists(CHANGES, max_size=3, unique_by=lambda change: change[0]))
 def test_every_pod_is_in_one_place_and_only_pods_of_touched_nodes_move(
     cluster: LoadedCluster, changes: list[tuple[str, str]]
@@ -83,7 +84,7 @@ def test_every_pod_is_in_one_place_and_only_pods_of_touched_nodes_move(
         assert not pending.node or pending.node in touched or pending.key in preempted
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(clusters(), st.sets(st.sampled_from(NODES), min_size=1, max_size=3))
 def test_a_drain_breaks_no_budget_and_leaves_only_what_a_budget_protects(
     cluster: LoadedCluster, names: set[str]
@@ -142,7 +143,7 @@ def share(written: int | str | None, whole: int) -> int:
     return written or 0
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(clusters(), st.sets(st.sampled_from(NODES), max_size=3))
 def test_sums_over_columns_equal_sums_over_nodes(cluster: LoadedCluster, cordoned: set[str]) -> None:
     changing = ChangingCluster(cluster)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_pod
+from how_many import examples
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
@@ -502,7 +503,7 @@ async def _at_once(for_s: float) -> None:
     await asyncio.sleep(0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(seed=st.integers(0, 2**32), faults=st.integers(0, 25))
 def test_in_the_end_both_sides_agree_and_the_changes_replay_to_the_same(seed: int, faults: int) -> None:
     async def main() -> None:

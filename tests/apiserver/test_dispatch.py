@@ -22,6 +22,7 @@ from asking import (
     path_of,
 )
 from cluster_api import an_api
+from how_many import examples
 from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.request import Answer
@@ -179,7 +180,7 @@ PARTS = [(resource, part) for resource in ALL for part in ("", *resource.subreso
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_no_body_is_a_fault_of_ours(data: st.DataObject) -> None:
     api = a_furnished_api()
@@ -195,7 +196,7 @@ def test_no_body_is_a_fault_of_ours(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_no_patch_is_a_fault_of_ours(data: st.DataObject) -> None:
     api = a_furnished_api()

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes import table as table_module
 from mooring.cluster.nodes.check import check_table
@@ -316,7 +317,7 @@ CHANGES: tuple[Callable[[Walk], None], ...] = (
 
 @pytest.mark.slow
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_what_is_kept_never_shows(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):
@@ -329,7 +330,7 @@ def test_what_is_kept_never_shows(seed: int) -> None:
 
 
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_an_answer_about_one_row_is_the_one_about_all_rows(seed: int) -> None:
     """Plugins may answer about one row in plain numbers, and about some rows with other kernels than about all."""
     walk = Walk(seed)

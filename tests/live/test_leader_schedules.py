@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electing import LEASE, SILENT, TIMES, version_of, with_version
+from how_many import examples
 from mooring.live.leader_election import (
     Ask,
     Candidate,
@@ -182,7 +183,7 @@ def a_candidate_who_counts(identity: str, random: Callable[[], float]) -> Candid
 
 
 @given(worlds())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_at_no_moment_do_two_lead(world: World) -> None:
     world.run(until_s=150)
 
@@ -202,7 +203,7 @@ def test_a_slow_leader_that_is_cut_off_stops_before_the_next_begins() -> None:
 
 
 @given(st.lists(QUARTERS.filter(lambda delay: delay < 8), min_size=1, max_size=10), st.integers(0, 100))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_while_answers_come_somebody_leads_soon_after_a_crash(delays: list[int], crash_s: int) -> None:
     def an_instance(identity: str, crashes_at_s: float) -> Instance:
         ways = cycle([Way(delay, 0, "answered", 0) for delay in delays])

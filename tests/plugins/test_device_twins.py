@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, few_and_many_devices
+from how_many import examples
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.cluster import Cluster
 from mooring.framework.status import PluginError
@@ -140,7 +141,7 @@ def disturb(random: Random, cluster: Cluster) -> None:
             cluster.claims.begin(held)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_market_says_what_one_without_memory_says(seed: int) -> None:
     random = Random(seed)
@@ -231,7 +232,7 @@ def problems(draw: st.DrawFn) -> tuple[list[ResourceClaim], dict[str, int], set[
     return claims, sizes, taken
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(problem=problems())
 def test_the_search_finds_the_first_choice_there_is(
     problem: tuple[list[ResourceClaim], dict[str, int], set[str]],

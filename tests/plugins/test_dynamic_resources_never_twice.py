@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from device_building import a_claim, a_class, a_device, a_slice, an_ask, claiming
+from how_many import examples
 from late_claims import LateClaims, allocated
 from mooring.model.devices import ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
@@ -151,7 +152,7 @@ class Walk:
                 assert claim is None or any(user.uid == pod.uid for user in claim.status.reserved_for or ())
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_no_device_is_given_twice(seed: int) -> None:
     Walk(Random(seed)).run(25)

@@ -23,6 +23,7 @@ from build_storage import (
     on,
     using,
 )
+from how_many import examples
 from mooring.cluster.claims.volumes_on_nodes import volumes_of_row
 from mooring.cluster.cluster import Cluster
 from mooring.framework.context import SchedulingContext
@@ -141,7 +142,7 @@ def _asked(draw: st.DrawFn, cluster: Cluster) -> Any:
     return np.array(sorted(draw(st.sets(st.integers(0, cluster.nodes.height - 1), min_size=1))), np.intp)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @pytest.fixture(autouse=True, scope="module", params=["one claim after another", "all claims in one pass"])
 def handing_out(request: pytest.FixtureRequest) -> Iterator[None]:
     """A pod with many claims is served in another way, which must come to the same."""
@@ -190,7 +191,7 @@ def _reserved(cluster: Cluster, plugin: VolumeBinding, context: SchedulingContex
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_claims_that_compete_for_volumes_get_different_ones(data: st.DataObject) -> None:
     """The same for claims and volumes that all suit each other: where it matters who takes which."""
@@ -201,7 +202,7 @@ def test_claims_that_compete_for_volumes_get_different_ones(data: st.DataObject)
     _compare_with_twin(cluster, a_pod(volumes=using(*CLAIMS[:3])), slice(0, len(NAMES)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_volumes_are_counted_as_by_a_loop_over_pods(data: st.DataObject) -> None:
     draw = data.draw
@@ -281,7 +282,7 @@ def _names(cluster: Cluster, pod: Pod) -> set[tuple[str, str]]:
     return names
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_zones_are_compared_as_by_a_loop_over_nodes(data: st.DataObject) -> None:
     keys = [

@@ -147,8 +147,8 @@ def test_pods_that_are_pending_in_the_input_arrive_at_the_beginning() -> None:
 def test_the_same_day_twice_is_the_same() -> None:
     nodes: list[KubeObject] = [a_node(f"n-{i}", cpu="4") for i in range(3)]
     entries = [
-        {"every": "7s", "until": "10m", "count": 3, "name": "a", "cpu": "900m", "run": "40s"},
-        {"every": "31s", "until": "10m", "name": "b", "cpu": 3, "run": "1m", "priority": 5},
+        {"every": "7s", "until": "3m", "count": 3, "name": "a", "cpu": "900m", "run": "40s"},
+        {"every": "31s", "until": "3m", "name": "b", "cpu": 3, "run": "1m", "priority": 5},
     ]
     first, second = run(*entries, objects=nodes), run(*entries, objects=nodes)
     assert first == second

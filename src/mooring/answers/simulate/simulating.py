@@ -36,8 +36,12 @@ def with_applied(loaded: LoadedCluster, written: Objects, validation: Validation
     """
     cluster = ChangingCluster(loaded, validation)
     apply_objects(cluster, written)
-    notes = [*loaded.notes, *cluster.notes]
-    return replace(loaded, objects=[*cluster.driver.objects.values()], notes=notes)
+    return replace(
+        loaded,
+        objects=[*cluster.driver.objects.values()],
+        workloads=[*cluster.book.workloads.values()],
+        notes=[*loaded.notes, *cluster.notes],
+    )
 
 
 def place_pending(
