@@ -145,6 +145,16 @@ def test_a_bind_that_is_refused() -> None:
     run(main())
 
 
+def test_the_words_of_a_server_are_cut() -> None:
+    async def main() -> None:
+        async with a_stage(script(refused(ApiError(403, "Forbidden", "x" * 100_000)), then=said())) as stage:
+            stage.shows(our_pod())
+            await stage.until(f"PATCH {PODS}/p/status")
+            assert len(stage.spans.named("POST pods/binding").status.description or "") == 1024
+
+    run(main())
+
+
 def test_each_try_of_a_status_is_a_span() -> None:
     async def main() -> None:
         answers = (refused(conflict("pods", "p", "x")), said())
