@@ -1,6 +1,7 @@
 """The SDK behind the spans: what a collector receives, and a collector that is not there."""
 
 import logging
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -94,6 +95,7 @@ def test_a_collector_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
         assert headers["authorization"] == "Bearer x"
         resource = receiver.spans[0].resource
         assert resource["service.name"] == "mooring" and resource["service.version"]
+        assert resource["service.instance.id"] == socket.gethostname()
         assert (resource["deployment.environment.name"], resource["k8s.cluster.name"]) == ("test", "c1")
 
 

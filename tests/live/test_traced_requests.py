@@ -119,6 +119,7 @@ def test_a_bind_is_a_span_below_its_step_and_the_server_learns_of_it() -> None:
             assert posted.kind is SpanKind.CLIENT
             assert about(posted, "http.request.method", "url.path") == ("POST", f"{PODS}/p/binding")
             assert request.headers["traceparent"] == traceparent(posted)
+            assert request.headers["content-type"] == "application/json"
             assert request.json["target"]["name"] in ("n1", "n2")
 
     run(main())
@@ -140,6 +141,16 @@ def test_a_bind_that_is_refused() -> None:
             assert (posted.status.status_code, posted.status.description) == (StatusCode.ERROR, "not you")
             assert patched in spans.below(root), "the status comes after the attempt, and belongs to it"
             assert spans.orphans() == []
+
+    run(main())
+
+
+def test_the_words_of_a_server_are_cut() -> None:
+    async def main() -> None:
+        async with a_stage(script(refused(ApiError(403, "Forbidden", "x" * 100_000)), then=said())) as stage:
+            stage.shows(our_pod())
+            await stage.until(f"PATCH {PODS}/p/status")
+            assert len(stage.spans.named("POST pods/binding").status.description or "") == 1024
 
     run(main())
 
@@ -185,6 +196,9 @@ def test_a_write_of_pre_bind_is_a_span_below_it() -> None:
             assert written in stage.spans.below(stage.spans.named("PreBind")), (
                 "which failed: the claim is not as it was"
             )
+            patched = [span for span in stage.spans.all if span.name == "PATCH pods/status"]
+            below = stage.spans.below(stage.spans.root_of("p"))
+            assert patched and all(span in below for span in patched), "the nomination is no part of PreBind"
             assert stage.spans.orphans() == []
 
     run(main())
@@ -218,6 +232,17 @@ def test_calls_to_extenders() -> None:
             assert sent == {"/ext/filter": traceparent(filtered), "/ext/bind": traceparent(bound)}
             assert spans.orphans() == []
             assert (root.attributes or {})["scheduler.result"] == "scheduled"
+
+    run(main())
+
+
+def test_a_call_to_an_extender_that_is_not_sampled() -> None:
+    async def main() -> None:
+        async with a_stage(always(said(200, {"NodeNames": ["n2"]})), ratio=0.0, extenders=True) as stage:
+            stage.shows(our_pod())
+            await stage.until("POST /ext/bind")
+            assert not [r for r in stage.recorder.requests if "traceparent" in r.headers]
+            assert stage.spans.all == ()
 
     run(main())
 

@@ -1,11 +1,13 @@
 """What turns tracing on, how many attempts are traced and where spans go; and values that mean nothing."""
 
+from typing import Final
+
 import pytest
 
 from mooring.framework.config.types import TracingConfiguration
 from mooring.live.tracing.settings import TracingError, TracingSettings, tracing_settings
 
-HTTP = "http/protobuf"
+HTTP: Final = "http/protobuf"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 OTLP = {"OTEL_TRACES_EXPORTER": "otlp"}
 

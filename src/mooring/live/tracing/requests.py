@@ -19,6 +19,7 @@ from mooring.live.extenders.calls import ExtenderAsker
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod import Pod
+from mooring.scheduler.failure import cut
 from mooring.scheduler.traces import SchedulerTraces
 
 METHOD, PATH, CODE, SERVER = "http.request.method", "url.path", "http.response.status_code", "server.address"
@@ -72,7 +73,8 @@ class SampledRequests(RequestTraces):
 
 
 class RequestSpan:
-    """The span of a request, which ends with the block. What the block raises is the fault of the request."""
+    """The span of a request, which ends with the block. What the block raises is the fault of the request; its text is cut,
+    because a server may say anything."""
 
     __slots__ = ("_clock", "_fault", "_span")
 
@@ -100,7 +102,7 @@ class RequestSpan:
             self._fault = error.message
         elif error is not None:
             self._fault = f"{type(error).__name__}: {error}"
-        self._span.end(self._clock.now_ns(), self._fault)
+        self._span.end(self._clock.now_ns(), None if self._fault is None else cut(self._fault))
 
 
 # ---- the API server
