@@ -23,6 +23,7 @@ from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.results import Report
+from mooring.sim.simulated_cluster import RecordTo
 from mooring.sim.simulation import UNTIL_NS, Simulation
 
 Progress = Callable[[int, int], None]
@@ -51,12 +52,13 @@ def place_pending(
     story: str | None = None,
     until_ns: int | None = None,
     on_progress: Progress | None = None,
+    record_to: RecordTo | None = None,
 ) -> SimulationAnswer:
-    """Place all pending pods at one moment. `explain` and `story` name pods.
+    """Place all pending pods at one moment. `explain` and `story` name pods. `record_to` makes a recorder.
 
     Raises NoSuchPod, ConfigError, and InputError for objects that contradict each other.
     """
-    simulation = Simulation(loaded.objects, loaded.config, loaded.registry, loaded.gates)
+    simulation = Simulation(loaded.objects, loaded.config, loaded.registry, loaded.gates, record_to=record_to)
     report = simulation.run(explain, on_progress, story, UNTIL_NS if until_ns is None else until_ns)
     report.notes = [*loaded.notes, *report.notes]
     answers = _answers(report, replace(loaded, objects=simulation.objects(), queue=None)) if report.explanations else {}
@@ -83,6 +85,7 @@ def run_day(
     until_ns: int | None = None,
     file: StayFile | None = None,
     on_progress: Progress | None = None,
+    record_to: RecordTo | None = None,
 ) -> DayAnswer:
     """Let pods arrive over time; a generated load brings its nodes and its end. `file` gets a line for each pod.
 
@@ -93,7 +96,8 @@ def run_day(
     if isinstance(arrivals, GeneratedLoad):
         objects += arrivals.nodes
         end_ns = arrivals.over_ns if until_ns is None else until_ns
-    day = Day(objects, arrivals, loaded.config, loaded.registry, loaded.gates, names_placements=not is_generated)
+    settings = loaded.config, loaded.registry, loaded.gates
+    day = Day(objects, arrivals, *settings, names_placements=not is_generated, record_to=record_to)
     report = day.run(end_ns, on_progress, story, file)
     report.notes = [*loaded.notes, *report.notes]
     nodes = (item for item in objects if isinstance(item, Node))

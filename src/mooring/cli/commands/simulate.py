@@ -6,9 +6,10 @@ standard error.
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import click
 
@@ -27,6 +28,7 @@ from mooring.cli.answering import (
 )
 from mooring.cli.options import idle_plugins
 from mooring.cli.progress import LateBar
+from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import tell as tell_story
 from mooring.cli.report import told_others, told_outcome, told_preemption
@@ -40,6 +42,8 @@ from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.load_plan import LoadPlanError, read_load_plan
 from mooring.sim.reading.manifests import Manifests
 from mooring.sim.results import Explanation
+from mooring.sim.simulated_cluster import RecordTo
+from mooring.sim.simulation_recording import SimulationRecording
 
 NOT_ALL_PLACED = 1
 """The exit status with --exit-code."""
@@ -63,6 +67,7 @@ Examples:
   mooring simulate cluster.yaml --story web-0           what happened to web-0, and when?
   mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
   mooring simulate --generate day.yaml --results r.csv  a generated day of pods: examples/day.yaml has 1,000,000
+  mooring simulate cluster.yaml --record DIR            record it, for `mooring replay`
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
   mooring simulate cluster.yaml --plugin mine.py        with your own plugin, enabled in all profiles
   kubectl get nodes,pods -A -o json | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
@@ -103,6 +108,7 @@ Exit status:
 )
 @click.option("--results", metavar="FILE", help="Write a line of CSV for each pod of --arrivals or --generate.")
 @click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
+@recording_options
 @click.option("--debug", is_flag=True, help="Show the traceback of an exception that a plugin raises.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is pending in the end, or was preempted.")
 @asks_cluster
@@ -119,6 +125,7 @@ def simulate(
     until: str | None,
     debug: bool,
     exit_code: bool,
+    **recording: Any,
 ) -> None:
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
 
@@ -133,11 +140,12 @@ def simulate(
     manifests = _read(source, files, needs_cluster=generate is None)
     with tracebacks(debug), refusals(_configuration_file(source, manifests), source.plugins):
         loaded = _loaded(source, manifests, files)
-        task = _Task(loaded, Validation(source.validate), story, until_ns, output, results)
-        if generate is not None:
-            is_done = task.run_generated(generate, begin_s)
-        else:
-            is_done = task.place(explain) if arrivals is None else task.run_arrivals(arrivals)
+        with _recorded(recording, loaded) as record_to:
+            task = _Task(loaded, Validation(source.validate), story, until_ns, output, results, record_to)
+            if generate is not None:
+                is_done = task.run_generated(generate, begin_s)
+            else:
+                is_done = task.place(explain) if arrivals is None else task.run_arrivals(arrivals)
     if exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
 
@@ -212,11 +220,19 @@ class _Task:
     output: str
     results: str | None
     """A file that gets a line for each pod of a day."""
+    record_to: RecordTo | None
 
     def place(self, explain: Sequence[str]) -> bool:
         """Place the pending pods. Returns whether all of them are placed in the end."""
         with own_output(), LateBar("placing") as bar:
-            answer = place_pending(self.loaded, explain, story=self.story, until_ns=self.until_ns, on_progress=bar)
+            answer = place_pending(
+                self.loaded,
+                explain,
+                story=self.story,
+                until_ns=self.until_ns,
+                on_progress=bar,
+                record_to=self.record_to,
+            )
         if self.output in ("json", "yaml") or not (answer.explanations or answer.story):
             print_answer(answer, self.output)
         else:
@@ -251,7 +267,15 @@ class _Task:
 
     def _day(self, arrivals: Sequence[Arrival] | GeneratedLoad) -> DayAnswer:
         with own_output(), _stays(self.results) as file, LateBar("simulating") as bar:
-            return run_day(self.loaded, arrivals, story=self.story, until_ns=self.until_ns, file=file, on_progress=bar)
+            return run_day(
+                self.loaded,
+                arrivals,
+                story=self.story,
+                until_ns=self.until_ns,
+                file=file,
+                on_progress=bar,
+                record_to=self.record_to,
+            )
 
     def _show_day(self, answer: DayAnswer) -> bool:
         if answer.story is not None and self.output in ("table", "wide"):
@@ -259,6 +283,17 @@ class _Task:
         print_answer(answer, self.output)
         tell_notes(answer.notes)
         return not answer.pending and not answer.preempted
+
+
+@contextmanager
+def _recorded(flags: Mapping[str, Any], loaded: LoadedCluster) -> Iterator[RecordTo | None]:
+    """What makes the recorder, if the simulation is to be recorded. It waits for the disk: nothing is lost."""
+    settings = recording_settings(flags, drops=False)
+    if settings is None:
+        yield None
+        return
+    with closing(SimulationRecording(settings, loaded.gates)) as recording:
+        yield recording
 
 
 def _warn(problem: object) -> None:

@@ -1,0 +1,26 @@
+"""Records a simulation: its scheduler is recorded like any other, on its virtual clock."""
+
+from collections.abc import Mapping
+
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.kit.choice import mix
+from mooring.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
+from mooring.scheduler.recorded_scheduler import Recorder
+
+
+class SimulationRecording:
+    """Makes the recorder of one simulation (`record_to`). To be closed when the simulation is over."""
+
+    def __init__(self, settings: RecordingSettings, gates: Mapping[str, bool] | None) -> None:
+        self._settings, self._gates = settings, gates
+        self._recorder: RunRecorder | None = None
+
+    def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> Recorder:
+        header = scheduler_header(config, self._gates, started_ns, self._settings.version)
+        header.tie_break, header.seed = ("name", 0) if seed is None else ("seed", mix(seed))
+        self._recorder = record_run(self._settings.directory, header, self._settings.limits)
+        return self._recorder
+
+    def close(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
