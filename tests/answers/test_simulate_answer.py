@@ -17,6 +17,7 @@ from mooring.answers.answer import ClusterAnswer
 from mooring.answers.simulate.simulating import run_day
 from mooring.framework.status import Code, Rejection
 from mooring.scheduler.decision import Diagnosis
+from mooring.sim import failure_reasons
 from mooring.sim.day_record import StayFile
 from mooring.sim.failure_reasons import FailureCounter, FailureReason
 from mooring.sim.reading.arrivals import arrivals_of
@@ -220,3 +221,15 @@ def test_reasons_are_counted_as_a_plain_loop_over_nodes_counts_them(found: list[
     assert {*counter.reasons()} == expected and counter.attempts == len(found)
     ranks = [(-each.times, -each.nodes) for each in counter.reasons()]
     assert ranks == sorted(ranks)
+
+
+def test_so_many_distinct_reasons_are_counted_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure_reasons, "REASONS", 2)
+    counter = FailureCounter()
+    for text in ("a", "b", "c", "a"):
+        counter.add(Diagnosis(1, [(Rejection((f"pod {text} is in the way",), plugin="P"), 1)]))
+    assert [(each.message, each.times) for each in counter.reasons()] == [
+        ("pod a is in the way", 2),
+        ("pod b is in the way", 1),
+    ]
+    assert counter.attempts == 4
