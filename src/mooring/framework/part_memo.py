@@ -207,6 +207,7 @@ class PartMemo:
         """Those that have a say about pods with this part; None: not asked yet."""
         self.normalized: list[KeptColumn] | None = None
         self._summed: list[KeptQuestion] = []
+        self._sum_type: type[np.signedinteger[Any]] = np.int64
         self.first: First | None = None
         """None: nothing is rejected."""
         self.sum: Integers | None = None
@@ -237,6 +238,7 @@ class PartMemo:
             asked = [each for each in self.questions.normalized if each.plugin.name not in skipped]
             self.normalized = [KeptColumn(each, self.byte_count) for each in asked]
             self._summed = [each for each in self.questions.summed if each.plugin.name not in skipped]
+            self._sum_type = integers_for([question.weight for question in self._summed])
 
     @property
     def has_scores(self) -> bool:
@@ -306,7 +308,7 @@ class PartMemo:
         for question in self._summed:
             scores = question.ask(context, rows)
             if scores is not None:
-                weighted = weigh(scores, question.weight)
+                weighted = weigh(scores, question.weight, self._sum_type)
                 total = weighted if total is None else total + weighted
         if total is not None and self.sum is None:
             self._make_sum(capacity)
@@ -317,7 +319,7 @@ class PartMemo:
             column.put(rows, column.question.ask(context, rows), capacity)
 
     def _make_sum(self, capacity: int) -> None:
-        self.sum = np.zeros(capacity, integers_for([question.weight for question in self._summed]))
+        self.sum = np.zeros(capacity, self._sum_type)
         self.byte_count.bytes += self.sum.nbytes
 
     def _refresh(
