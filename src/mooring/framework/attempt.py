@@ -42,8 +42,6 @@ from mooring.framework.status import SKIP_SHAPE, SKIPS, Code, Rejection, describ
 
 C = TypeVar("C")
 
-_FEW_CODES = 4096
-
 
 @dataclass(slots=True)
 class Narrowing:
@@ -110,6 +108,8 @@ class Attempt:
     def pre_filter(self) -> Narrowing | PodRejected:
         """Ask every PreFilter plugin. A final rejection ends it; after a curable one the others are still asked."""
         caller, status = self.runner.caller, ERROR
+        if not caller.measures:
+            return self._pre_filter()
         began_ns = caller.began()
         try:
             outcome = self._pre_filter()
@@ -154,20 +154,27 @@ class Attempt:
 
     def filter(self, narrowing: Narrowing) -> Verdicts:
         """Ask every Filter plugin about the nodes that the ones before it let pass."""
-        caller, context, status = self.runner.caller, self.context, ERROR
+        caller, status = self.runner.caller, ERROR
+        if not caller.measures:
+            return self._filter(narrowing)
         began_ns = caller.began()
         try:
-            kept = self._memo.first_rejections(context)[: context.nodes.height]
-            verdicts = Verdicts(kept, kept=kept)
-            if narrowing.names is not None:
-                verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
-            for index, plugin in self.runner.asked_filters:
-                if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
-                    self._ask_filter(index, plugin, verdicts)
+            verdicts = self._filter(narrowing)
             status = SUCCESS
         finally:
             caller.ended("Filter", status, began_ns)
-        caller.filtered(self._no_filter, verdicts.first, context.nodes.alive_count)
+        caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
+        return verdicts
+
+    def _filter(self, narrowing: Narrowing) -> Verdicts:
+        context = self.context
+        kept = self._memo.first_rejections(context)[: context.nodes.height]
+        verdicts = Verdicts(kept, kept=kept)
+        if narrowing.names is not None:
+            verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
+        for index, plugin in self.runner.asked_filters:
+            if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
+                self._ask_filter(index, plugin, verdicts)
         return verdicts
 
     def active_filters(self) -> list[tuple[int, FilterPlugin]]:
@@ -241,13 +248,17 @@ class Attempt:
 
     def best(self, verdicts: Verdicts) -> ScoreCard | MaskedTotals | None:
         """The same, where only the best node is wanted; None: fewer than two passed."""
-        feasible = FeasibleRows(verdicts.first)
+        is_for_all = self._memo.rejects_nothing and verdicts.first is verdicts.kept
+        feasible = FeasibleRows.all(len(verdicts.first)) if is_for_all else FeasibleRows(verdicts.first)
         if feasible.count < 2:
             return None
         return self._measured(feasible, lambda: self._find_best(feasible))
 
     def _measured(self, feasible: FeasibleRows, score: Callable[[], C]) -> C:
         caller, point, status = self.runner.caller, "PreScore", ERROR
+        if not caller.measures:
+            self._pre_score(feasible)
+            return score()
         began_ns = caller.began()
         try:
             self._pre_score(feasible)
@@ -370,20 +381,6 @@ def _keep_only(first: NDArray[np.int8], names: frozenset[str], context: Scheduli
     rows = [context.nodes.row_book[name] for name in names if name in context.nodes.row_book]
     kept[rows] = first[rows]
     return kept
-
-
-def count_codes(codes: Codes) -> list[tuple[int, int]]:
-    """The distinct codes, ascending, each with how often it is there."""
-    if not len(codes):
-        return []
-    least, most = int(codes.min()), int(codes.max())
-    if least == most:
-        return [(least, len(codes))]
-    if least >= 0 and most < _FEW_CODES:
-        counts = np.bincount(codes)  # Hot: a tenth of the time that sorting takes
-        return [(code, int(counts[code])) for code in np.flatnonzero(counts).tolist()]
-    distinct, numbers = np.unique(codes, return_counts=True)
-    return list(zip(distinct.tolist(), numbers.tolist(), strict=True))
 
 
 def rejecting_filters(verdicts: Verdicts) -> list[int]:

@@ -241,7 +241,10 @@ class NodeTable:
 
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
-        self.images.capture(self._rows(self._unsettled.news()))
+        if self.images.are_on_nodes:
+            self.images.capture(self._rows(self._unsettled.news()))
+        else:
+            self._unsettled.pass_over()
 
     def fork(self) -> "NodeTable":
         """A copy for a what-if: pods can be placed and displaced in it, nodes stay as they are.

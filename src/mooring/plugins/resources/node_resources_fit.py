@@ -82,6 +82,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     name = "NodeResourcesFit"
     is_same_in_all_profiles = True
+    is_in_range = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
