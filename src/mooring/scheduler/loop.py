@@ -30,16 +30,12 @@ def attempt(core: Core) -> Pod | None:
     core.observer.attempt_began(entry)
     if core.options.extenders:
         take(core, _steps(core, entry, runner))
-    else:
-        _attempt_at_once(core, entry, runner)
-    return pod
-
-
-def _attempt_at_once(core: Core, entry: QueuedPod, runner: Runner) -> None:
-    """As `_steps`, where there are no extenders. Hot: a generator around another one takes 0.5 µs more."""
-    decision = at_once(core.deciding(runner, entry.pod, core.cluster, core.options, core.queue.attempts, None))
+        return pod
+    # As `_steps`. Hot: a generator around another one takes 0.5 µs more.
+    decision = at_once(core.deciding(runner, pod, core.cluster, core.options, core.queue.attempts, None))
     room = at_once(post_filter(runner, decision, None)) if isinstance(decision, NoFit) else None
     _conclude(core, entry, runner, decision, room)
+    return pod
 
 
 def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
