@@ -59,7 +59,7 @@ def test_balance_is_the_same(rows: list[tuple[int, int, int, int]]) -> None:
     st.lists(st.integers(1, 9), min_size=4, max_size=4),
 )
 def test_the_mean_is_the_same_where_all_count(scores: list[list[int]], weights: list[int]) -> None:
-    numbers, chosen = np.array(scores, np.int32), np.array(weights[: len(scores)], np.int64)
+    numbers, chosen = np.array(scores, np.int16), np.array(weights[: len(scores)], np.int64)
     expected = weighted_mean(numbers.astype(np.int64), np.ones(numbers.shape, np.bool_), chosen).tolist()
     assert even_mean(numbers, chosen.tolist()).tolist() == expected
 
