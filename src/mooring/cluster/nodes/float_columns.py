@@ -37,9 +37,9 @@ class FloatColumns:
 
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
-        self._position = self._node_position = 0
+        self.position = self._node_position = -1
         """How far the touches of rows, and those of nodes among them, are taken in."""
-        self._version = -1
+        self.version = -1
         """Of the places of resources."""
         self._layout: tuple[int, ...] = ()
         """The sizes and places that the matrices fit; any change means to build them anew."""
@@ -73,13 +73,32 @@ class FloatColumns:
 
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
-        nodes, amounts = self.nodes, self.nodes.amounts
-        if self._layout and self._position == nodes.touches.end and self._version == amounts.resources_version:
-            return  # Hot: two plugins ask in a decision
-        rows, changed = nodes.touches.since(self._position), self._changed_nodes()
-        self._position, self._node_position = nodes.touches.end, nodes.node_touches.end
-        self._version = amounts.resources_version
+        nodes = self.nodes
+        if self.position == nodes.touches.end and self.version == nodes.amounts.resources_version:
+            return
         self._divisors = None
+        touched = nodes.touches.rows_since(self.position)
+        if touched is not None and len(touched) == 1 and self._fits():
+            self._put_sums(touched.item(0))  # Hot: as a rule a pod was placed, and nothing else happened
+            self.position += 1
+            self._changes += 1
+        else:
+            self._follow()
+
+    def _fits(self) -> bool:
+        """Whether nothing but pods on nodes can have changed."""
+        nodes = self.nodes
+        return (
+            self._node_position == nodes.node_touches.end
+            and self.version == nodes.amounts.resources_version
+            and self.divisor.shape == (len(nodes.amounts.allocatable), nodes.height)
+        )
+
+    def _follow(self) -> None:
+        nodes, amounts = self.nodes, self.nodes.amounts
+        rows, changed = nodes.touches.since(self.position), self._changed_nodes()
+        self.position, self._node_position = nodes.touches.end, nodes.node_touches.end
+        self.version = amounts.resources_version
         places = amounts.resources_version, len(amounts.allocatable)
         layout = (nodes.capacity, nodes.height, nodes.node_set_version, *places)
         if rows is None or changed is None or layout != self._layout or len(rows) * 8 > nodes.height:

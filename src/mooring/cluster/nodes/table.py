@@ -236,7 +236,8 @@ class NodeTable:
 
     def is_named_by_row(self) -> bool:
         """Whether the nodes have the same order by name as by row."""
-        self.name_rank()
+        if self.order.ranked_rows != self.capacity:
+            self.name_rank()
         return self.order.is_by_row
 
     def settle(self) -> None:
