@@ -4,9 +4,10 @@ Whatever a plugin raises ends the attempt with that plugin named; never the sche
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,8 +44,10 @@ from mooring.framework.status import SKIP_SHAPE, SKIPS, Code, Rejection, describ
 C = TypeVar("C")
 
 
-@dataclass(slots=True)
-class Narrowing:
+# Hot: of what an attempt makes each time, structs take a third of the time of dataclasses: 0.3 µs instead of 0.9.
+
+
+class Narrowing(msgspec.Struct):
     """What PreFilter left: the only nodes to look at, if that was restricted, and by whom."""
 
     names: frozenset[str] | None = None
@@ -64,14 +67,13 @@ class PodRejected:
     plugins: frozenset[str]
 
 
-@dataclass(slots=True)
-class Verdicts:
+class Verdicts(msgspec.Struct, eq=False):
     """The outcome of filtering: for each row which filter rejected it first, and the codes that tell why."""
 
     first: NDArray[np.int8]
-    codes: dict[int, Codes] = field(default_factory=dict)
+    codes: dict[int, Codes] = msgspec.field(default_factory=dict)
     """By index of a filter that was asked in this attempt: a code for every row (0 for those not asked about)."""
-    objections: dict[str, Rejection] = field(default_factory=dict)
+    objections: dict[str, Rejection] = msgspec.field(default_factory=dict)
     """By name of a node: what extenders have against it. Such rows are NARROWED_OUT in `first`."""
     is_thinned: bool = False
     """Whether extenders left fewer nodes than filters did."""
@@ -79,15 +81,14 @@ class Verdicts:
     """What the kept filters say. If `first` is still this very column, nothing else rejected a node."""
 
 
-@dataclass(slots=True)
-class ScoreCard:
+class ScoreCard(msgspec.Struct, eq=False):
     """The outcome of scoring for the rows that passed: totals and, if asked for, what each plugin gave (weighted)."""
 
     rows: Rows
     totals: Scores
     added: int = 0
     """What is to be added to each total: the same for all nodes, so that it does not matter for which is the best."""
-    by_plugin: dict[str, Scores] = field(default_factory=dict)
+    by_plugin: dict[str, Scores] = msgspec.field(default_factory=dict)
 
 
 class Attempt:
