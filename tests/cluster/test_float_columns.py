@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.float_columns import EXACT, FloatColumns
+from mooring.cluster.nodes.float_columns import EXACT, FIRST_RESOURCE, PODS, FloatColumns
 from mooring.cluster.nodes.kernels import (
     balance,
     balance_of_floats,
@@ -33,11 +33,24 @@ def test_least_allocated_is_the_same(pairs: list[tuple[int, int]]) -> None:
     assert found.tolist() == least_allocated(allocatable, wanted).tolist()
 
 
+@given(PAIRS)
+def test_least_allocated_of_pods_that_fit_is_the_same(pairs: list[tuple[int, int]]) -> None:
+    allocatable, wanted = (
+        np.array(column, np.int64) for column in zip(*((max(p), min(p)) for p in pairs), strict=True)
+    )
+    free = (allocatable - wanted).astype(np.float64) * 100
+    found = least_allocated_of_floats(free, allocatable.astype(np.float64), fits=True)
+    assert found.tolist() == least_allocated(allocatable, wanted).tolist()
+
+
 @given(st.lists(st.tuples(AMOUNT, AMOUNT, AMOUNT.filter(bool), AMOUNT.filter(bool)), min_size=1, max_size=30))
 def test_balance_is_the_same(rows: list[tuple[int, int, int, int]]) -> None:
     numbers = np.array(rows, np.int64).T
     amounts, allocatable = numbers[:2], numbers[2:]
     found = balance_of_floats(amounts.astype(np.float64) / allocatable.astype(np.float64))
+    assert found.tolist() == balance(amounts, allocatable, allocatable != 0).tolist()
+    amounts = np.minimum(amounts, allocatable)
+    found = balance_of_floats(amounts.astype(np.float64) / allocatable.astype(np.float64), fits=True)
     assert found.tolist() == balance(amounts, allocatable, allocatable != 0).tolist()
 
 
@@ -46,7 +59,7 @@ def test_balance_is_the_same(rows: list[tuple[int, int, int, int]]) -> None:
     st.lists(st.integers(1, 9), min_size=4, max_size=4),
 )
 def test_the_mean_is_the_same_where_all_count(scores: list[list[int]], weights: list[int]) -> None:
-    numbers, chosen = np.array(scores, np.int32), np.array(weights[: len(scores)], np.int64)
+    numbers, chosen = np.array(scores, np.int16), np.array(weights[: len(scores)], np.int64)
     expected = weighted_mean(numbers.astype(np.int64), np.ones(numbers.shape, np.bool_), chosen).tolist()
     assert even_mean(numbers, chosen.tolist()).tolist() == expected
 
@@ -83,6 +96,45 @@ def test_columns_follow_the_table(seed: int) -> None:
             followed.is_exact = fresh.is_exact
             assert state(followed) == state(fresh)
             assert (fresh.lacks <= followed.lacks).all()
+            assert_have_room_only_where_there_is(followed)
+
+
+def assert_have_room_only_where_there_is(floats: FloatColumns) -> None:
+    """They may say no where there is room, but not yes where there is none."""
+    for resources in (slice(0, 1), slice(0, 2), slice(1, 3)):
+        least_free = floats.free[FIRST_RESOURCE:][resources].min(1)
+        least_scored = floats.free_percent[resources].min(1) / 100
+        for place in range(len(least_free)):
+            wanted, more = least_free.copy(), least_scored.copy()
+            wanted[place] += 1
+            more[place] += 1
+            assert not floats.have_room(resources, wanted.tolist())
+            assert not floats.have_scored_room(resources, more.tolist())
+    assert not floats.take_a_pod() or floats.free[PODS].min() >= 1
+
+
+def test_columns_find_room_again_after_many_changes() -> None:
+    cluster = Cluster()
+    cluster.put(a_node("n", cpu="4"))
+    cluster.nodes.place(a_pod("p", cpu="3"), "n")
+    assert not cluster.float_columns().have_room(slice(0, 1), [2000])
+    cluster.nodes.displace(cluster.nodes.pods()[0].id)
+    assert cluster.float_columns().have_room(slice(0, 1), [4000])
+
+
+def test_sums_are_those_of_the_rows_that_are_meant() -> None:
+    cluster = Cluster()
+    for number in range(5):
+        cluster.put(a_node(f"n{number}", cpu=str(number + 1)))
+    floats, amounts = cluster.float_columns(), np.array([[500.0], [1.0]])
+    expected = floats.free_percent[:2] + amounts
+    assert floats.sums(floats.free_percent[:2], slice(0, 5), amounts).tolist() == expected.tolist()
+    for rows in (np.array([3, 1, 3]), np.array([2])):
+        assert floats.sums(floats.free_percent[:2], rows, amounts).tolist() == expected[:, rows].tolist()
+        assert floats.divisor_of(slice(0, 2), rows).tolist() == floats.divisor[:2, rows].tolist()
+        assert floats.divisor_of(slice(1, 2), rows).tolist() == floats.divisor[1:2, rows].tolist()
+    cluster.put(a_node("n2", cpu="9"))
+    assert cluster.float_columns().divisor_of(slice(0, 1), rows).tolist() == [[9000]]
 
 
 def test_columns_follow_a_resource_that_gets_a_place_without_a_change_of_nodes() -> None:

@@ -54,3 +54,12 @@ def test_rows_are_counted_and_written_as_in_a_plain_loop(meant: list[bool], chun
         changed = with_value(column, mask, -5)
     assert changed.tolist() == [-5 if is_meant else row for row, is_meant in enumerate(meant)]
     assert column.tolist() == list(range(len(meant)))
+
+
+def test_all_rows_are_those_of_a_column_in_which_all_passed() -> None:
+    found, known = FeasibleRows(np.full(ROWS, PASSED, np.int8)), FeasibleRows.all(ROWS)
+    totals, rows = np.arange(ROWS, dtype=np.int16), np.array([3, 1])
+    assert (known.count, known.rows, known.are_most) == (found.count, found.rows, found.are_most)
+    assert known.others.tolist() == found.others.tolist() == []
+    assert known.mask(totals).tolist() == found.mask(totals).tolist() == totals.tolist()
+    assert [part.tolist() for part in known.among(rows, totals[rows])] == [[3, 1], [3, 1]]

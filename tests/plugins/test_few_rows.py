@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from alone import build
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.kernels import MAX_SCORE
 from mooring.framework.config.args import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
@@ -57,6 +58,7 @@ def test_few_rows_are_answered_as_among_many(plugin: Any, cluster: Cluster, cpu:
     for ask in (plugin.score, getattr(plugin, "filter", plugin.score)):
         together = ask(context, slice(0, height))
         expected = [0] * height if together is None else together.tolist()
+        assert ask != plugin.score or all(0 <= score <= MAX_SCORE for score in expected), "these are not checked again"
         for rows in (*([row] for row in range(height)), [*range(height - 1)], [height - 1, 0]):
             answer = ask(context, np.array(rows, np.intp))
             told = [0] * len(rows) if answer is None else answer.tolist()

@@ -103,8 +103,12 @@ class Follower:
         self._positions = [log.end for log in self._logs]
         return rows
 
+    def pass_over(self) -> None:
+        """What was touched up to now is no news."""
+        self._positions = [log.end for log in self._logs]
+
     def peek(self) -> list[int] | None:
-        """The same, and it stays news."""
+        """The same as `news`, and it stays news."""
         rows: list[int] = []
         for log, position in zip(self._logs, self._positions, strict=True):
             if position == log.end:

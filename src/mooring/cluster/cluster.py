@@ -103,8 +103,10 @@ class Cluster:
         """The amounts of the node table as floats, as of now."""
         if self._floats.nodes is not self.nodes:
             self._floats = FloatColumns(self.nodes)
-        self._floats.refresh()
-        return self._floats
+        floats, nodes = self._floats, self.nodes
+        if floats.position != nodes.touches.end or floats.version != nodes.amounts.resources_version:
+            floats.refresh()  # Hot: two more plugins ask in a decision
+        return floats
 
     def fork(self) -> "Cluster":
         """A copy for a what-if about pods. Only the node table is copied: the other objects are shared, and must not

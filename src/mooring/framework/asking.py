@@ -10,6 +10,7 @@ import numpy as np
 
 from mooring.cluster.nodes.kernels import MAX_SCORE
 from mooring.framework.context import SchedulingContext
+from mooring.framework.plugin_caller import unwrapped
 from mooring.framework.points import Codes, FilterPlugin, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import describe
 
@@ -64,7 +65,7 @@ def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows) -> Sc
             _check_form(scores, count_rows(context, rows), "scores")
     except Exception as fault:
         raise AttemptError(f"{scoring(plugin)}: {describe(fault)}") from fault
-    if scores is not None and not plugin.normalizes():
+    if scores is not None and not plugin.is_in_range and not plugin.normalizes():
         _check_range(plugin, scores)
     return scores
 
@@ -75,7 +76,9 @@ def ask_filter_row(plugin: FilterPlugin, context: SchedulingContext, row: int) -
         codes = ask_filter(plugin, context, np.array([row], np.intp))
         return 0 if codes is None else int(codes[0])
     try:
-        code = context.wrap("Filter", plugin.name, plugin.filter_row)(context, row)
+        wrap = context.wrap
+        ask = plugin.filter_row if wrap is unwrapped else wrap("Filter", plugin.name, plugin.filter_row)
+        code = ask(context, row)
         if type(code) is not int:
             raise TypeError(f"a code must be an int, not {type(code).__name__}")
     except Exception as fault:
@@ -89,7 +92,9 @@ def ask_score_row(plugin: ScorePlugin, context: SchedulingContext, row: int) -> 
         scores = ask_score(plugin, context, np.array([row], np.intp))
         return 0 if scores is None else int(scores[0])
     try:
-        score = context.wrap("Score", plugin.name, plugin.score_row)(context, row)
+        wrap = context.wrap
+        ask = plugin.score_row if wrap is unwrapped else wrap("Score", plugin.name, plugin.score_row)
+        score = ask(context, row)
         if type(score) is not int:
             raise TypeError(f"a score must be an int, not {type(score).__name__}")
     except Exception as fault:

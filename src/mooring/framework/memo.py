@@ -119,8 +119,8 @@ class _CombinedColumn:
             self._at.forget()
             self.values = np.zeros(nodes.capacity, dtype)
             self._sources = list(sources)
-        if not self._at.is_at_end(nodes, nodes.touches):
-            rows = self._at.news(nodes, nodes.touches)
+        rows = self._at.take_news(nodes, nodes.touches)
+        if rows is not None:
             self.values[rows] = combine(rows)
             self._at.move(nodes, nodes.touches)
 
@@ -157,8 +157,12 @@ class ShapeMemo:
         self._row_filtering: list[PartMemo] = []
         """Of the filtering ones those that also pods change which come and go. Hot: as a rule no node changed."""
         self._row_scoring: list[PartMemo] = []
+        self._normalized: dict[int, KeptColumn] = {}
+        """By index of a kept score that normalises: its column."""
         self._filters_at, self._scores_at = Bookmark(), Bookmark()
         """How far all parts, and not only these, have followed the changes of nodes."""
+        self.rejects_nothing = False
+        """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
         self._combined_first: _CombinedColumn | None = None
         self._combined_sum: _CombinedColumn | None = None
         self._noted_bytes = MEMO_OVERHEAD_BYTES
@@ -169,7 +173,8 @@ class ShapeMemo:
     def settle_filters(self, plan: PluginPlan) -> None:
         """PreFilter is over for the first time: fix which filters have a say."""
         for part in self.parts:
-            part.settle_filters(plan.skipped)
+            if part.filters is None:  # Hot: of a new shape most parts are known from other shapes
+                part.settle_filters(plan.skipped)
         self._filtering = [part for part in self.parts if part.filters]
         self._row_filtering = [part for part in self._filtering if not part.follows_nodes]
         self.pre_filter_plan = plan
@@ -183,7 +188,9 @@ class ShapeMemo:
         if not is_at_end:
             self._filters_at.move(nodes, nodes.node_touches)
         sources = [part.first for part in self._filtering if part.first is not None]
-        if nodes.alive_count != nodes.height or len(sources) > 1:
+        is_all_alive = nodes.alive_count == nodes.height
+        self.rejects_nothing = is_all_alive and not sources
+        if not is_all_alive or len(sources) > 1:
             return self._combine_first(nodes, sources)
         return sources[0] if sources else _all_pass(nodes.capacity)
 
@@ -200,16 +207,19 @@ class ShapeMemo:
 
     def codes(self, index: int) -> Integers | None:
         """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
-        return _values_of(index, (column for part in self._filtering for column in part.filters or ()))
+        columns = (column for part in self._filtering for column in part.filters or ())
+        return next((column.values for column in columns if column.question.index == index), None)
 
     # ---- scores
 
     def settle_scores(self, plan: PluginPlan) -> None:
         """PreScore is over for the first time: fix which scores have a say."""
         for part in self.parts:
-            part.settle_scores(plan.skipped)
+            if part.normalized is None:
+                part.settle_scores(plan.skipped)
         self._scoring = [part for part in self.parts if part.has_scores]
         self._row_scoring = [part for part in self._scoring if not part.follows_nodes]
+        self._normalized = {column.question.index: column for part in self._scoring for column in part.normalized or ()}
         self.pre_score_plan = plan
 
     def score_sum(self, context: SchedulingContext) -> Integers:
@@ -240,14 +250,17 @@ class ShapeMemo:
 
     def raw_scores(self, index: int) -> Integers | None:
         """The raw scores of one kept plugin that normalises, for all rows, as of the last refresh; None: all 0."""
-        return _values_of(index, (column for part in self._scoring for column in part.normalized or ()))
+        column = self._normalized.get(index)
+        return None if column is None else column.values
 
     # ---- memory
 
     @property
     def own_bytes(self) -> int:
-        owned = (self._combined_first, self._combined_sum)
-        return MEMO_OVERHEAD_BYTES + sum(each.nbytes for each in owned if each is not None)
+        first, total = self._combined_first, self._combined_sum
+        return (
+            MEMO_OVERHEAD_BYTES + (0 if first is None else first.nbytes) + (0 if total is None else total.nbytes)
+        )  # Hot: asked for in every attempt, and as a rule there is neither
 
     def note_bytes(self) -> None:
         """Count what it takes now."""
@@ -280,7 +293,3 @@ class ShapeMemo:
     def values(self, part: PodPart) -> KeptValues:
         memo = self.by_part.get(part)
         return memo.values if memo is not None else self._own_values.setdefault(part, KeptValues())
-
-
-def _values_of(index: int, columns: Iterable[KeptColumn]) -> Integers | None:
-    return next((column.values for column in columns if column.question.index == index), None)

@@ -97,13 +97,19 @@ class Bookmark:
             and self._capacity == nodes.capacity
         )
 
-    def news(self, nodes: NodeTable, log: RowLog) -> Rows:
-        """The rows that changed since; all of them if that is no longer known, or if they are many.
+    def take_news(self, nodes: NodeTable, log: RowLog) -> Rows | None:
+        """The rows that changed since; None: nothing has changed. Until the next `move` nothing passes for taken in, because
+        asking about them may raise.
 
-        A row may be named twice: sorting them out would take longer than asking about some of them twice.
+        All of them if that is no longer known, or if they are many. A row may be named twice: sorting them out would take
+        longer than asking about some of them twice.
         """
         if self._node_set_version != nodes.node_set_version or self._capacity != nodes.capacity:
+            self._capacity = 0
             return slice(0, nodes.height)
+        if self._position == log.end:
+            return None
+        self._capacity = 0
         touched = log.rows_since(self._position)
         if touched is None or len(touched) * 4 > nodes.height:
             return slice(0, nodes.height)
@@ -114,7 +120,7 @@ class Bookmark:
         self._capacity, self._node_set_version, self._position = nodes.capacity, nodes.node_set_version, log.end
 
     def forget(self) -> None:
-        """Nothing passes for taken in: asking began, and may raise."""
+        """Nothing passes for taken in."""
         self._capacity = 0
 
     def copy(self) -> "Bookmark":
@@ -218,7 +224,10 @@ class PartMemo:
         self.filters: list[KeptColumn] | None = None
         """Those that have a say about pods with this part; None: not asked yet."""
         self.normalized: list[KeptColumn] | None = None
+        self.has_scores = False
+        """Whether any score has a say about pods with this part."""
         self._summed: list[KeptQuestion] = []
+        self._sum_type: type[np.signedinteger[Any]] = np.int64
         self.first: First | None = None
         """None: nothing is rejected."""
         self.sum: Integers | None = None
@@ -239,20 +248,16 @@ class PartMemo:
 
     def settle_filters(self, skipped: frozenset[str] | set[str]) -> None:
         """Fix which filters have a say: PreFilter was asked, and would always say the same."""
-        if self.filters is None:
-            asked = [each for each in self.questions.filters if each.plugin.name not in skipped]
-            self.filters = [KeptColumn(each, self.byte_count) for each in asked]
+        asked = [each for each in self.questions.filters if each.plugin.name not in skipped]
+        self.filters = [KeptColumn(each, self.byte_count) for each in asked]
 
     def settle_scores(self, skipped: frozenset[str] | set[str]) -> None:
         """The same for scores after PreScore."""
-        if self.normalized is None:
-            asked = [each for each in self.questions.normalized if each.plugin.name not in skipped]
-            self.normalized = [KeptColumn(each, self.byte_count) for each in asked]
-            self._summed = [each for each in self.questions.summed if each.plugin.name not in skipped]
-
-    @property
-    def has_scores(self) -> bool:
-        return bool(self._summed or self.normalized)
+        asked = [each for each in self.questions.normalized if each.plugin.name not in skipped]
+        self.normalized = [KeptColumn(each, self.byte_count) for each in asked]
+        self._summed = [each for each in self.questions.summed if each.plugin.name not in skipped]
+        self._sum_type = integers_for([question.weight for question in self._summed])
+        self.has_scores = bool(self._summed or self.normalized)
 
     # ---- filters
 
@@ -318,7 +323,7 @@ class PartMemo:
         for question in self._summed:
             scores = question.ask(context, rows)
             if scores is not None:
-                weighted = weigh(scores, question.weight)
+                weighted = weigh(scores, question.weight, self._sum_type)
                 total = weighted if total is None else total + weighted
         if total is not None and self.sum is None:
             self._make_sum(capacity)
@@ -329,7 +334,7 @@ class PartMemo:
             column.put(rows, column.question.ask(context, rows), capacity)
 
     def _make_sum(self, capacity: int) -> None:
-        self.sum = np.zeros(capacity, integers_for([question.weight for question in self._summed]))
+        self.sum = np.zeros(capacity, self._sum_type)
         self.byte_count.bytes += self.sum.nbytes
 
     def _refresh(
@@ -342,15 +347,15 @@ class PartMemo:
         """Ask about the rows that were touched since the bookmark, few of them one by one."""
         nodes = context.nodes
         log = nodes.node_touches if self.follows_nodes else nodes.touches
-        if at.is_at_end(nodes, log):
+        rows = at.take_news(nodes, log)
+        if rows is None:
             return
-        rows = at.news(nodes, log)
-        at.forget()
         few = few_rows(rows)
         if few is None:
             ask_rows(context, rows)
-        for row in few or ():
-            ask_row(context, row)
+        else:
+            for row in few:
+                ask_row(context, row)
         at.move(nodes, log)
 
     def copy(self) -> "PartMemo":

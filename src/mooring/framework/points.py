@@ -141,6 +141,8 @@ class Plugin(ABC):
     is_same_in_all_profiles: ClassVar[bool] = False
     """Whether answers and values that are kept depend on the class and the arguments alone, and not on the profile that the
     plugin was made for: then profiles with equal arguments share them."""
+    is_in_range: ClassVar[bool] = False
+    """Whether what `score` gives is in 0..100 by construction, so that it is not checked. Hot: 3 µs for 5,000 nodes."""
     needs_feasible: ClassVar[bool] = True
     """Whether Filter is asked only about nodes that passed before, and PreScore is told which nodes are feasible. False: if
     these are most of the rows, all rows may be meant, those without a node too. Hot: on 100,000 nodes of which one is full,
@@ -161,6 +163,13 @@ class Plugin(ABC):
         """Whether there is anything to filter or score for this pod: a cheap way out for plugins that most pods do not need.
 
         A plugin that says False rejects no node, and scores 0 for each.
+        """
+        return True
+
+    def has_binding_work(self, context: SchedulingContext) -> bool:
+        """Whether Reserve or PreBind may have anything to do for this pod. A plugin that says False is not asked there.
+
+        Hot: most pods have no volumes and no claims, and are bound without a question to any plugin.
         """
         return True
 

@@ -47,7 +47,7 @@ class PrePoints:
     def ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
         """Ask a plugin whose answer depends on more than the shape, unless it is known to skip. `part` is the one that a
         skip may follow from; `feasible` is for PreScore."""
-        kept, key = self._memo.by_part[part], (plugin.name, point, *self._kind_of_pod())
+        kept, key = self._memo.by_part[part], (plugin.name, point, self._labels_and_controller or self._kind_of_pod())
         version = plugin.version(self._context.cluster)
         if kept.skips_for_now.get(key) == version:
             return SKIP

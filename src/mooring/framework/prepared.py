@@ -69,6 +69,8 @@ class PreparedProfile:
             (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
         ]
         """Those of them whose scores may follow from the value of a label."""
+        self.binding_plugins: tuple[Plugin, ...] = tuple(dict.fromkeys((*profile.reserves, *profile.pre_binds)))
+        """The plugins that may have work to do between the decision and Bind."""
         self.total_type = integers_for(self.weights)
         """The integers that totals fit into."""
         self.levels: dict[int, int] = {}

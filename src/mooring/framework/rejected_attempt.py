@@ -6,11 +6,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.framework.attempt import Attempt, Verdicts, count_codes, rejecting_filters
+from mooring.framework.attempt import Attempt, Verdicts, rejecting_filters
 from mooring.framework.context import SchedulingContext
 from mooring.framework.feasible import DEAD, NARROWED_OUT
+from mooring.framework.points import Codes
 from mooring.framework.status import Code, Rejection
 from mooring.framework.what_if import RowArray
+
+_FEW_CODES = 4096
+
+
+def count_codes(codes: Codes) -> list[tuple[int, int]]:
+    """The distinct codes, ascending, each with how often it is there."""
+    if not len(codes):
+        return []
+    least, most = int(codes.min()), int(codes.max())
+    if least == most:
+        return [(least, len(codes))]
+    if least >= 0 and most < _FEW_CODES:
+        counts = np.bincount(codes)  # Hot: a tenth of the time that sorting takes
+        return [(code, int(counts[code])) for code in np.flatnonzero(counts).tolist()]
+    distinct, numbers = np.unique(codes, return_counts=True)
+    return list(zip(distinct.tolist(), numbers.tolist(), strict=True))
 
 
 def rejecting_codes(attempt: Attempt, verdicts: Verdicts, index: int) -> list[tuple[int, int]]:

@@ -4,7 +4,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.attempt import Attempt
 from mooring.framework.context import SchedulingContext
 from mooring.framework.kept_answers import KeptAnswers
-from mooring.framework.plugin_caller import PluginCaller
+from mooring.framework.plugin_caller import PluginCaller, unwrapped
 from mooring.framework.prepared import PreparedProfile, SearchCursor
 from mooring.framework.profiles import Profile
 from mooring.model.pod import Pod
@@ -29,3 +29,15 @@ class Runner(PreparedProfile):
         cluster.nodes.settle()
         memo = self.kept.memo(self, pod.shape, cluster.nodes)
         return Attempt(self, SchedulingContext(pod, cluster, seed, memo, self.caller.for_attempt(pod.id)), memo)
+
+    def has_binding_work(self, context: SchedulingContext) -> bool:
+        """Whether a plugin may have a say between the decision and Bind, or anything is measured there."""
+        if self.profile.permits or context.caller.measures or context.wrap is not unwrapped:
+            return True
+        try:
+            for plugin in self.binding_plugins:
+                if plugin.has_binding_work(context):
+                    return True
+        except Exception:  # a plugin may raise anything: then it is asked, and named if it fails there too
+            return True
+        return False

@@ -1,6 +1,6 @@
 """The state of a binding cycle: a pod on its way from a decision to its node."""
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.runner import Runner
@@ -8,8 +8,7 @@ from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 
 
-@dataclass(slots=True)
-class Binding:
+class Binding(msgspec.Struct, eq=False):
     """The binding cycle of one pod. It lives in `Core.bindings` from Permit until the Bind is answered."""
 
     entry: QueuedPod

@@ -190,7 +190,7 @@ def _take_best(attempt: Attempt, card: ScoreCard | MaskedTotals, options: Decide
     nodes, seed = attempt.context.nodes, attempt.context.seed
     rows, count = (card.rows, len(card.totals)) if isinstance(card, ScoreCard) else (slice(0, None), card.count)
     row = options.tie_break.pick_best(nodes, rows, card.totals, seed)
-    highest = int(np.maximum.reduce(card.totals)) + card.added
+    highest = int(card.totals[row] if isinstance(rows, slice) else np.maximum.reduce(card.totals)) + card.added
     placement = Placement(nodes.names[row], row, highest, count)
     placement.context = attempt.context
     return placement

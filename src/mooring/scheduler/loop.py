@@ -5,7 +5,7 @@ from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import begin_binding
 from mooring.scheduler.core import Core, Tell
-from mooring.scheduler.decision import Decision, NoFit, Placement
+from mooring.scheduler.decision import DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.attempt import extenders_for, take
 from mooring.scheduler.extenders.steps import Steps, at_once
 from mooring.scheduler.failure import fail
@@ -30,36 +30,39 @@ def attempt(core: Core) -> Pod | None:
     core.observer.attempt_began(entry)
     if core.options.extenders:
         take(core, _steps(core, entry, runner))
+        return pod
+    # As `_steps`. Hot: a generator around another one takes 0.5 µs more.
+    decision = at_once(core.deciding(runner, pod, core.cluster, core.options, core.queue.attempts, None))
+    if isinstance(decision, Placement):
+        _send(core, entry, runner, decision)
     else:
-        _attempt_at_once(core, entry, runner)
+        room = at_once(post_filter(runner, decision, None)) if isinstance(decision, NoFit) else None
+        _send_back(core, entry, decision, room)
     return pod
-
-
-def _attempt_at_once(core: Core, entry: QueuedPod, runner: Runner) -> None:
-    """As `_steps`, where there are no extenders. Hot: a generator around another one takes 0.5 µs more."""
-    decision = at_once(core.deciding(runner, entry.pod, core.cluster, core.options, core.queue.attempts, None))
-    room = at_once(post_filter(runner, decision, None)) if isinstance(decision, NoFit) else None
-    _conclude(core, entry, runner, decision, room)
 
 
 def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
     """Decide, make room if the pod fits nowhere, and act on it."""
     interested = extenders_for(core, entry.pod)
     decision = yield from core.deciding(runner, entry.pod, core.cluster, core.options, core.queue.attempts, interested)
-    room = (yield from post_filter(runner, decision, interested)) if isinstance(decision, NoFit) else None
-    _conclude(core, entry, runner, decision, room)
-
-
-def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, room: PostFilterResult | None) -> None:
-    """Send the pod to its node, or requeue it. Victims are evicted before the pod is requeued: the gate that holds
-    it back must be closed by then."""
     if isinstance(decision, Placement):
-        core.observer.decided(entry, decision.node)
-        if core.tell is not None:
-            _tell_of(core.tell, entry.pod, decision)
-        assert decision.context is not None, "a placement comes with its context"
-        begin_binding(core, entry, runner, decision.context, decision.node)
-        return
+        _send(core, entry, runner, decision)
+    else:
+        room = (yield from post_filter(runner, decision, interested)) if isinstance(decision, NoFit) else None
+        _send_back(core, entry, decision, room)
+
+
+def _send(core: Core, entry: QueuedPod, runner: Runner, placement: Placement) -> None:
+    """Send the pod to its node."""
+    core.observer.decided(entry, placement.node)
+    if core.tell is not None:
+        _tell_of(core.tell, entry.pod, placement)
+    assert placement.context is not None, "a placement comes with its context"
+    begin_binding(core, entry, runner, placement.context, placement.node)
+
+
+def _send_back(core: Core, entry: QueuedPod, decision: NoFit | DecisionError, room: PostFilterResult | None) -> None:
+    """Requeue the pod. Victims are evicted before: the gate that holds it back must be closed by then."""
     failure = failure_of(core, decision, room)
     evict_victims(core, entry.pod, failure, room)
     core.observer.decided(entry, "")

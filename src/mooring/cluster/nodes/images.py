@@ -56,9 +56,14 @@ class Images:
         if names != before:
             self._epoch += 1
 
+    @property
+    def are_on_nodes(self) -> bool:
+        """Whether a node has an image, or had one when its row changed last."""
+        return bool(self._images or self._seen)
+
     def capture(self, rows: Iterable[int]) -> None:
         """These rows changed: they now see the counts of this moment."""
-        if not self._images and not self._seen:
+        if not self.are_on_nodes:
             return
         for row in rows:
             if self._captured.get(row) != self._epoch:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Integers = NDArray[np.signedinteger[Any]]
 """Of any size."""
-SmallInts = NDArray[np.int32]
-"""Hot: NumPy turns floats into these three times as fast as into 64-bit integers."""
+SmallInts = NDArray[np.int16]
+"""Scores, and sums of a few of them. Hot: NumPy turns floats into these three times as fast as into 64-bit integers, and
+what is kept for a shape has their size, so that nothing is converted on the way."""
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -141,33 +142,35 @@ def _filled(value: float, length: int) -> Floats:
     return column
 
 
-def least_allocated_of_floats(free_percent: Floats, allocatable: Floats) -> SmallInts:
+def least_allocated_of_floats(free_percent: Floats, allocatable: Floats, *, fits: bool = False) -> SmallInts:
     """`least_allocated` of what stays free, times 100, where floats are as good as integers (float_columns.py).
 
-    Writes to `free_percent`.
+    Writes to `free_percent`. `fits`: nothing in it is negative, which saves a step.
 
     | free times 100 | allocatable | score |
     | 250000         | 4000        | 62    |
     | -100000        | 4000        | 0     |
     """
     free_percent /= allocatable
-    np.maximum(free_percent, _level(0.0, free_percent.shape[-1]), out=free_percent)
-    return free_percent.astype(np.int32)
+    if not fits:
+        np.maximum(free_percent, _level(0.0, free_percent.shape[-1]), out=free_percent)
+    return free_percent.astype(np.int16)
 
 
-def balance_of_floats(shares: Floats) -> SmallInts:
-    """`balance` of two shares that both count. Writes to `shares`.
+def balance_of_floats(shares: Floats, *, fits: bool = False) -> SmallInts:
+    """`balance` of two shares that both count. Writes to `shares`. `fits`: none is above 1, which saves a step.
 
     The steps are upstream's, one by one: the last bit depends on their order. Only halves are left out and made up for in the
     end: (1 - x / 2) * 100 is (2 - x) * 50 to the last bit, because halving rounds nothing.
     """
-    np.minimum(shares, _level(1.0, shares.shape[-1]), out=shares)
+    if not fits:
+        np.minimum(shares, _level(1.0, shares.shape[-1]), out=shares)
     apart: Floats = shares[0]
     apart -= shares[1]
     np.abs(apart, out=apart)
     np.subtract(2, apart, out=apart)
     apart *= MAX_SCORE / 2
-    return apart.astype(np.int32)
+    return apart.astype(np.int16)
 
 
 def balance_of_two(amounts: Sequence[int], allocatable: Sequence[float]) -> int:
@@ -183,8 +186,16 @@ _SMALL_WEIGHT = 1 << 20
 """Up to this weight a hundred plugins' scores of 100 add up within 32 bits."""
 
 
-def weigh(scores: Integers, weight: int) -> Integers:
-    """Scores times their weight, in integers that sums of many such columns fit into, whatever the scores come in."""
+def weigh(scores: Integers, weight: int, total_type: type[np.signedinteger[Any]] | None = None) -> Integers:
+    """Scores times their weight, in integers that sums of many such columns fit into, whatever the scores come in.
+
+    `total_type`: the integers that the sum in question is known to fit into.
+    """
+    if total_type is not None:
+        if weight == 1:
+            return scores if scores.dtype == total_type else scores.astype(total_type)
+        weighed: Integers = np.multiply(scores, weight, dtype=total_type)
+        return weighed
     if weight == 1:
         return scores if scores.itemsize >= 4 else scores.astype(np.int32)
     weighted: Integers = np.multiply(scores, weight, dtype=np.int32 if abs(weight) <= _SMALL_WEIGHT else np.int64)

@@ -22,8 +22,9 @@ class NodeOrder:
     def __init__(self) -> None:
         self._zone_of: dict[str, tuple[str, str]] = {}
         self._zones: dict[tuple[str, str], dict[str, None]] = {}
-        self._rank: NDArray[np.int64] | None = None
-        """None: to be made anew."""
+        self._rank: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.ranked_rows = 0
+        """How many rows `name_rank` was made for; 0: it is to be made anew."""
         self.is_by_row = True
         """Whether the nodes have the same order by name as by row, as of the last `name_rank`."""
         self._round_robin: list[str] = []
@@ -32,11 +33,11 @@ class NodeOrder:
 
     def add(self, name: str, labels: Mapping[str, str]) -> None:
         self._enter(name, zone_of(labels))
-        self._rank, self._stale = None, True
+        self.ranked_rows, self._stale = 0, True
 
     def remove(self, name: str) -> None:
         self._leave(name)
-        self._rank, self._stale = None, True
+        self.ranked_rows, self._stale = 0, True
 
     def relabel(self, name: str, labels: Mapping[str, str]) -> None:
         """Parity: a node that changes zone goes to the end of the new one, but the list made before stays in use."""
@@ -51,13 +52,14 @@ class NodeOrder:
 
     def name_rank(self, row_book: Mapping[str, int], capacity: int) -> NDArray[np.int64]:
         """For each row the position of its node among all node names, sorted."""
-        if self._rank is None or len(self._rank) != capacity:
+        if self.ranked_rows != capacity:
             self._rank = np.full(capacity, capacity, np.int64)
             names = sorted(self._zone_of)
             # Hot: as a rule rows were given in the order of names; to look 100,000 names up takes 20 ms.
             rows = row_book.values() if list(row_book) == names else map(row_book.__getitem__, names)
             self._rank[np.fromiter(rows, np.intp, len(names))] = np.arange(len(names))
             self.is_by_row = bool((np.diff(self._rank[self._rank < capacity]) > 0).all())
+            self.ranked_rows = capacity
         return self._rank
 
     def round_robin(self) -> list[str]:

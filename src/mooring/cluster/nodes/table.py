@@ -257,12 +257,16 @@ class NodeTable:
 
     def is_named_by_row(self) -> bool:
         """Whether the nodes have the same order by name as by row."""
-        self.name_rank()
+        if self.order.ranked_rows != self.capacity:
+            self.name_rank()
         return self.order.is_by_row
 
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
-        self.images.capture(self._rows(self._unsettled.news()))
+        if self.images.are_on_nodes:
+            self.images.capture(self._rows(self._unsettled.news()))
+        else:
+            self._unsettled.pass_over()
 
     def fork(self) -> "NodeTable":
         """A copy for a what-if: pods can be placed and displaced in it, nodes stay as they are.

@@ -27,6 +27,8 @@ from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
 
+_MAX_INT32 = (1 << 31) - 1
+
 Ask = tuple[str, PodPredicate, int]
 """A term of the incoming pod as a question about the pods on nodes: topology key, predicate, and weight (1 for a
 required term)."""
@@ -68,6 +70,8 @@ class Domains:
     column: LabelColumn
     """Gives the value of each node as an index into `counts`."""
     counts: Integers
+    most: int = 1 << 62
+    """No count is further from 0, as far as that is known."""
 
     def count(self, row: int, change: int) -> None:
         """Add `change` for the domain of a node. A node without the label belongs to no domain."""
@@ -231,10 +235,12 @@ def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, 
     before = found.get(key)
     column = context.nodes.labels.column(key) if before is None else before.column
     if tally.is_any_on(column):
-        counts = tally.by_value(column)
+        counts, most = tally.by_value(column), abs(weight) * tally.total + (0 if before is None else before.most)
+        integers = np.int32 if most <= _MAX_INT32 else np.int64  # Hot: for 5,000 values 3 µs a step instead of 9
         # `counts` belongs to the tally: it is shared and must not be written to, so every sum is a new array.
-        part = counts if weight == 1 else np.multiply(counts, weight, dtype=np.int64)
-        found[key] = Domains(column, part if before is None else before.counts + part)
+        part = counts if weight == 1 else np.multiply(counts, weight, dtype=integers)
+        total = part if before is None else np.add(before.counts, part, dtype=integers)
+        found[key] = Domains(column, total, most)
 
 
 def terms_about(context: SchedulingContext, tallies: PodTallies | None = None) -> list[tuple[Concern, Tally]]:

@@ -313,6 +313,10 @@ class DynamicResources(
 
     # ---- the node that was chosen
 
+    def has_binding_work(self, context: SchedulingContext) -> bool:
+        """True also where PreFilter wrote nothing, because it is disabled: then Reserve fails, as upstream."""
+        return context.state.find(self.name) is not _NO_CLAIMS
+
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Count the devices as taken from now on, though no claim says so yet.
 

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempt import count_codes
 from mooring.framework.feasible import PASSED
 from mooring.framework.points import Victims
-from mooring.framework.rejected_attempt import RejectedAttempt
+from mooring.framework.rejected_attempt import RejectedAttempt, count_codes
 from mooring.framework.status import Rejection, final
 from mooring.framework.what_if import OneNode, RowArray, is_batchable
 from mooring.model.affinity import PodPredicate

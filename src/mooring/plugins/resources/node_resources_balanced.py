@@ -2,17 +2,15 @@
 
 from typing import Any
 
-import numpy as np
-
-from mooring.cluster.nodes.float_columns import take
-from mooring.cluster.nodes.kernels import Floats, balance, balance_of_floats, balance_of_two
-from mooring.cluster.nodes.resource_amounts import Column, Resources, cells
+from mooring.cluster.nodes.kernels import balance, balance_of_floats, balance_of_two
+from mooring.cluster.nodes.resource_amounts import cells
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
 from mooring.framework.status import SKIP, Skip
 from mooring.model.names import is_scalar_resource
 from mooring.model.shape import PodPart
+from mooring.plugins.resources.pod_amounts import PodAmounts
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
@@ -20,6 +18,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     name = "NodeResourcesBalancedAllocation"
     is_same_in_all_profiles = True
+    is_in_range = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle
@@ -30,7 +29,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """SKIP for pods that request nothing of the resources. Reads.SHAPE is right: the requests are part of the
         shape."""
-        return None if self._amounts(context)[1].any() else SKIP
+        return None if any(self._amounts(context).plain) else SKIP
 
     @reads(Reads.TOTALS, PodPart.REQUESTS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
@@ -40,44 +39,44 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         Reads.TOTALS is right: it reads allocatable and requested of the node, and the pod's own requests.
         """
         nodes = context.nodes
-        resources, amounts, as_floats = self._amounts(context)
-        floats = context.floats_of(resources) if len(amounts) == 2 else None
+        asked = self._amounts(context)
+        resources = asked.resources
+        floats = context.floats_of(resources) if len(asked.plain) == 2 else None
         if floats is not None and isinstance(resources, slice):
-            shares = take(floats.held[resources], rows) + as_floats
-            shares /= take(floats.divisor[resources], rows)
-            scores, imbalance = balance_of_floats(shares), floats.imbalance(resources)
+            shares = floats.sums(floats.held[resources], rows, asked.floats)
+            shares /= floats.divisor_of(resources, rows)
+            scores = balance_of_floats(shares, fits=floats.have_room(resources, asked.plain))
+            imbalance = floats.imbalance(resources)
             scores += imbalance[rows] if isinstance(rows, slice) else imbalance.take(rows)
             scores >>= 1  # 50 + (50 + gain) // 2
             return scores
         allocatable = cells(nodes.amounts.allocatable, resources, rows)
         before = cells(nodes.amounts.requested, resources, rows)
         counted = allocatable != 0
-        gain = balance(before + amounts, allocatable, counted) - balance(before, allocatable, counted)
+        gain = balance(before + asked.column, allocatable, counted) - balance(before, allocatable, counted)
         return 50 + (50 + gain) // 2
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
-        resources, amounts, _ = self._amounts(context)
-        if len(amounts) != 2:
+        asked = self._amounts(context)
+        resources, added = asked.resources, asked.plain
+        if len(added) != 2:
             return super().score_row(context, row)
         matrices = context.nodes.amounts
         allocatable = matrices.allocatable[resources, row].tolist()
         one, other = matrices.requested[resources, row].tolist()
-        added = amounts.tolist()
-        with_it = balance_of_two((one + added[0][0], other + added[1][0]), allocatable)
+        with_it = balance_of_two((one + added[0], other + added[1]), allocatable)
         return 50 + (50 + with_it - balance_of_two((one, other), allocatable)) // 2
 
-    def _amounts(self, context: SchedulingContext) -> tuple[Resources, Column, Floats]:
-        """The resources that count for the pod's shape, and how much of each it requests, as integers and as floats.
+    def _amounts(self, context: SchedulingContext) -> PodAmounts:
+        """The resources that count for the pod's shape, and how much of each it requests.
 
         Extended resources (scalars) count only if the pod requests them. Kept under `resources_version`, because a
         resource may get another place in the matrices.
         """
 
-        def find() -> tuple[Resources, Column, Floats]:
+        def find() -> PodAmounts:
             asked = {name: context.shape.held.get(name, (0, 0))[0] for name in self._resources}
             counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
-            resources = context.nodes.amounts.resources(counted) if counted else slice(0, 0)
-            amounts = np.array(list(counted.values()), np.int64)[:, None]
-            return resources, amounts, amounts.astype(np.float64)
+            return PodAmounts(context.nodes.amounts, counted)
 
         return context.of_shape((self.name, "amounts", context.nodes.amounts.resources_version), find, PodPart.REQUESTS)

@@ -163,6 +163,9 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     # ---- the node that was chosen
 
+    def has_binding_work(self, context: SchedulingContext) -> bool:
+        return bool(context.pod.spec.volumes)
+
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Assume that the chosen volumes belong to the claims, and that the others are provisioned on this node.
 

@@ -1,0 +1,55 @@
+"""Several resources of a pod with their amounts, in the forms that kernels and plain numbers need."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mooring.cluster.nodes.kernels import MAX_SCORE, Floats, Ints
+from mooring.cluster.nodes.resource_amounts import ResourceAmounts, Resources
+
+
+class PodAmounts:
+    """Resources in a given order. Columns are resources x 1, so that they broadcast against `cells` (resources x rows).
+
+    Hot: a pod with requests that no pod had before needs only some of the columns, and each takes 1 µs, so they are made when
+    they are asked for.
+    """
+
+    __slots__ = ("_column", "_floats", "_minus_percent", "_room", "names", "plain", "resources", "weights")
+
+    def __init__(self, places: ResourceAmounts, by_name: Mapping[str, int], weights: Sequence[int] = ()) -> None:
+        """`by_name` are the amounts in units of the node table; without weights all count the same."""
+        self.names = tuple(by_name)
+        self.resources: Resources = places.resources(self.names) if by_name else slice(0, 0)
+        self.plain = list(by_name.values())
+        self.weights = weights or [1] * len(self.plain)
+        self._column: Ints | None = None
+        self._floats: Floats | None = None
+        self._minus_percent: Floats | None = None
+        self._room: Floats | None = None
+
+    @property
+    def column(self) -> Ints:
+        if self._column is None:
+            self._column = np.array(self.plain, np.int64)[:, None]
+        return self._column
+
+    @property
+    def floats(self) -> Floats:
+        if self._floats is None:
+            self._floats = np.array(self.plain, np.float64)[:, None]
+        return self._floats
+
+    @property
+    def minus_percent(self) -> Floats:
+        """The amounts times -100: what the pod changes in `FloatColumns.free_percent`."""
+        if self._minus_percent is None:
+            self._minus_percent = self.floats * -MAX_SCORE
+        return self._minus_percent
+
+    @property
+    def room(self) -> Floats:
+        """What `FloatColumns.free` must have: room for one more pod, and the amounts."""
+        if self._room is None:
+            self._room = np.array([1, *self.plain], np.float64)[:, None]
+        return self._room
