@@ -78,7 +78,7 @@ class RunSteps:
             for step in self._reader.steps(block):
                 yield ClusterStep(step, is_known=known > 0)
                 known -= 1
-        self._goes_on = known <= 0
+        self._goes_on = known <= 0 and segment.is_ended
 
     def _begin(self, header: SegmentHeader) -> ClusterBegins:
         self._reader = StepReader(header.started_ns)
