@@ -23,7 +23,9 @@ from mooring.recording.run_files import RecordingLimits
 USER_AGENT = "mooring-record"
 TURN_S = 0.5
 """How often what was noted is handed to the thread that writes: a process that is killed loses so much."""
-FIRST_LIST_S = 60.0
+ANSWER_S = 10.0
+"""How long the server may take to answer at all when the process starts: a wrong address should be noticed."""
+FIRST_LIST_S = 120.0
 """How long the first lists may take. After them a broken connection is waited for as long as it takes."""
 
 
@@ -84,29 +86,31 @@ class Observing:
     async def _get_to_know(self, watching: "asyncio.Task[None]") -> bool:
         """Wait for the first lists. False: the recording was stopped meanwhile."""
         knowing = asyncio.create_task(self.reflectors.settle())
-        ends_s = asyncio.get_running_loop().time() + FIRST_LIST_S
+        began_s = asyncio.get_running_loop().time()
         try:
             while not knowing.done() and not self._stopping.is_set():
                 await asyncio.wait({knowing, watching}, timeout=TURN_S, return_when=asyncio.FIRST_COMPLETED)
                 if watching.done():
                     watching.result()
-                self._refuse_if_hopeless(asyncio.get_running_loop().time() >= ends_s)
+                self._refuse_if_hopeless(asyncio.get_running_loop().time() - began_s)
         finally:
             knowing.cancel()
             await settle((knowing,))
         return not self._stopping.is_set()
 
-    def _refuse_if_hopeless(self, is_late: bool) -> None:
-        """Give up if the server does not show pods or nodes, or does not answer at all."""
+    def _refuse_if_hopeless(self, waited_s: float) -> None:
+        """Give up if the server does not show pods or nodes, or does not answer in time."""
         for member in self.reflectors.members:
             if member.refusal is not None and member.watched.is_required:
                 raise ObserverError(
                     f"you may not watch {member.watched.name}: {member.refusal.message} ({member.refusal.code}); "
                     "the ClusterRole mooring-observer in deploy/reader.yaml allows what is needed"
                 )
-        if is_late:
-            waited = ", ".join(self.reflectors.waited_for())
-            raise ObserverError(f"no list of {waited} after {FIRST_LIST_S:.0f} s: {self._last_trouble or 'no answer'}")
+        has_answered = any(member.has_synced or member.statistics.events for member in self.reflectors.members)
+        if waited_s >= (FIRST_LIST_S if has_answered else ANSWER_S):
+            missing = ", ".join(self.reflectors.waited_for()[:3])
+            trouble = self._last_trouble or "the server does not answer"
+            raise ObserverError(f"{missing} could not be listed within {waited_s:.0f} s: {trouble}")
 
     async def _record(
         self, watching: "asyncio.Task[None]", on_turn: Callable[[ObserverRecorder], None]
