@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -82,7 +81,7 @@ async def observe(
     cluster: Client,
     names: list[str],
     limits: RecordingLimits | None = None,
-    at_start: Callable[[], None] = lambda: None,
+    on_making: Callable[[bool], None] = lambda begins: None,
 ) -> ObserverRecorder | None:
     """Record until all of these pods, which a thread creates one after the other, were seen on a node."""
     settings = ObserverSettings(
@@ -94,8 +93,10 @@ async def observe(
 
     def turn(recorder: ObserverRecorder) -> None:
         if making.ident is None:
-            at_start()
+            on_making(True)
             making.start()
+        elif not making.is_alive():
+            on_making(False)
         on_nodes = {item.name for item in pods.objects.values() if isinstance(item, Pod) and item.spec.node_name}
         if on_nodes >= set(names):
             observing.stop()
@@ -133,13 +134,16 @@ def _a_secret() -> dict[str, Any]:
 
 def test_an_observer_only_reads_and_loses_nothing_when_watches_break(cluster: Neighbour, tmp_path: Path) -> None:
     names = [f"p{i}" for i in range(30)]
-    faults = Faults(cut=0.04, expired=0.1, twice=0.05, disordered=0.05)
+    faults = Faults(cut=0.15, expired=0.1, twice=0.05, disordered=0.05)
 
     async def through_proxy() -> FaultProxy:
         async with FaultProxy(cluster.server, CALM, seed=5) as proxy:
             proxy.writes = []
-            worsen = partial(setattr, proxy, "faults", faults)
-            await observe(proxy.url, tmp_path / "rec", cluster, names, at_start=worsen)
+
+            def worsen(begins: bool) -> None:
+                proxy.faults = faults if begins else CALM
+
+            await observe(proxy.url, tmp_path / "rec", cluster, names, on_making=worsen)
             return proxy
 
     proxy = asyncio.run(through_proxy())

@@ -79,15 +79,11 @@ class Agreement(ClusterAnswer):
                 f"{count(len(found[TIED]), 'node')} had the highest score together with others: kube-scheduler takes one of "
                 "them at random, so these agree as well as they can"
             )
-        sampled = sum(each.may_be_sampled for each in found[LOWER])
-        if sampled:
+        lower, sampled = len(found[LOWER]), sum(each.may_be_sampled for each in found[LOWER])
+        if lower:
             lines.append(
-                f"Of the {len(found[LOWER])} with a lower score, {sampled} may come from percentageOfNodesToScore: "
-                "kube-scheduler stops to look after some nodes that fit, and may not have seen the better ones"
-            )
-        if found[LOWER] and sampled < len(found[LOWER]):
-            lines.append(
-                f"For {len(found[LOWER]) - sampled} of them, a better node was certainly looked at, or all were"
+                f"Of the lower scores, {sampled} may come from percentageOfNodesToScore (kube-scheduler stops after some "
+                f"nodes that fit, and may not have seen the better ones), {lower - sampled} cannot"
             )
         return lines
 

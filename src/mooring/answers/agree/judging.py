@@ -89,8 +89,12 @@ class BindingJudge:
     # ---- following
 
     def take_in(self, input: Input, now_ns: int) -> None:
+        """A change. One that cannot be processed is counted, as in a live scheduler: the others still count."""
         self._clock.now = now_ns
-        self.scheduler.handle(input)
+        try:
+            self.scheduler.handle(input)
+        except Exception as fault:
+            self._contradicted("", fault)
         self.scheduler.take_intents()
 
     def assume(self, pod: Pod, node: str) -> None:

@@ -51,7 +51,11 @@ class RunSteps:
             self._number = header.number
             try:
                 yield from self._segment(segment)
-            except RecordingError as fault:
+            except (
+                RecordingError,
+                TypeError,
+                AttributeError,
+            ) as fault:  # the last two: a change that fits to no object
                 self._stop(segment, str(fault))
             if segment.damage is not None:
                 self._stop(segment, segment.damage)

@@ -62,6 +62,8 @@ def agree(directory: Path, config: str | None, plugins: tuple[str, ...], pod: st
                 answer = find_agreement(directory, chosen, registry, bar)
         except (RecordingError, OSError) as fault:
             refuse(fault)
+    if not answer.sources:
+        refuse(*answer.problems)
     for problem in answer.problems:
         click.echo(problem, err=True)
     if pod:
