@@ -78,7 +78,7 @@ def test_one_binding_has_the_scores_of_both_nodes(bad: Path) -> None:
     ran = mooring("agree", bad, "--pod", "first")
     assert ran.code == 1
     assert ran.out.startswith("default/first was bound to middle at 2026-02-01T00:00:00Z, with a score of ")
-    assert "PLUGIN                            MIDDLE   LARGE" in ran.out
+    assert "PLUGIN                            BOUND NODE   BEST NODE" in ran.out
 
 
 def test_all_bindings_are_shown_on_request(bad: Path) -> None:

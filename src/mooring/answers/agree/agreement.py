@@ -132,7 +132,7 @@ class Agreement(ClusterAnswer):
         ]
         if len(self.bindings) == 1:
             (only,) = self.bindings
-            return [AnswerTable("Scores (after weights)", ("plugin", only.node, only.best), only.differences)]
+            return [AnswerTable("Scores (after weights)", ("plugin", "bound node", "best node"), only.differences)]
         heads = ("at", "pod", "node", "verdict", "tied", "feasible", "score", "best")
         return [*tables, AnswerTable("Bindings", heads, [_row(each) for each in self.bindings], is_detail=True)]
 
