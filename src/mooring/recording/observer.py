@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.clock import Clock
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -24,8 +24,6 @@ KnownObjects = Callable[[], Iterable[KubeObject]]
 
 KNOWN_STEPS = 10_000
 """So many known objects are one block: few blocks wait for the disk, and none is near the limit of a block."""
-AGAIN_NS = 10 * NS_PER_S
-"""After steps were lost, such as to a full disk, so long until all objects are written again."""
 OBSERVER = "observer"
 """The source in the header of such a recording."""
 
@@ -91,8 +89,7 @@ class ObserverRecorder(RunRecorder):
         now_ns = self._clock.now_ns()
         if self._steps:
             self._flush(now_ns)
-        is_soon = self._lost and abs(now_ns - self._renewed_ns) < AGAIN_NS
-        if self._wants_segment(now_ns) and not is_soon:
+        if self._wants_segment(now_ns):
             self._last_ns = self._renewed_ns = now_ns
             self._begin("objects")
 

@@ -67,15 +67,15 @@ class RunSteps:
 
     def _segment(self, segment: SegmentReader) -> Iterator[ClusterBegins | ClusterStep]:
         header, blocks = segment.header, segment.blocks()
-        if header.begins == "gap" and not self._goes_on:
-            self._stop(segment, "the steps before it are lost, and it does not say what was there")
+        if header.begins == "steps" and not self._goes_on:
+            self._stop(segment, "the steps before it are missing, and it does not say what was there")
             return
         if header.begins == "state":
             yield from self._state(header, blocks)
         elif header.begins == "objects" and self._goes_on:
             _skip(blocks, header.known)
             self._reader.now_ns = header.started_ns
-        elif header.begins != "gap":
+        elif header.begins != "steps":
             yield self._begin(header)
         known = 0 if self._goes_on else header.known
         for block in blocks:

@@ -2,14 +2,15 @@
 
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from mooring.answers.compare.version import mooring_version
 from mooring.answers.live_source import connection_to
 from mooring.app.record import ObserverError, ObserverSettings, Observing
-from mooring.cli.options import ByteCount, GoDuration, chosen_gates, configured, feature_gates, tell_gates
+from mooring.cli.options import ByteQuantity, GoDuration, chosen_gates, configured, feature_gates, tell_gates
+from mooring.cli.recording_options import recording_limits
 from mooring.cli.refusal import refusals, refuse
 from mooring.framework.config.durations import Duration
 from mooring.kit.process import raise_descriptor_limit, run_event_loop
@@ -57,7 +58,7 @@ Exit status:
 @feature_gates
 @click.option("--for", "lasts", type=GoDuration(), help="How long to record, such as 1h30m.  [default: until stopped]")
 @click.option(
-    "--max-size", type=ByteCount(), default="1Gi", show_default=True, help="Of all recordings in DIR; older ones go."
+    "--max-size", type=ByteQuantity(), default="1Gi", show_default=True, help="Of all recordings in DIR; older ones go."
 )
 @click.option(
     "--max-age", type=GoDuration(), default="168h", show_default=True, help="Older recordings in DIR are removed."
@@ -92,7 +93,7 @@ def record(
         except LiveSourceError as fault:
             refuse(fault)
     lasts_s = None if lasts is None else lasts.seconds
-    settings = ObserverSettings(access, directory, chosen, gates, limits, lasts_s, mooring_version())
+    settings = ObserverSettings(access, directory, chosen, gates, limits, lasts_s, version("mooring"))
     raise_descriptor_limit()
     try:
         recorder = run_event_loop(_observe(settings))
@@ -113,8 +114,7 @@ def _limits(max_size: int, max_age: Duration, interval: Duration) -> RecordingLi
             refuse(f"{name} must be longer than 0s")
     if not max_size:
         refuse("--max-size must be more than 0")
-    usual = RecordingLimits()
-    return RecordingLimits(min(usual.segment_bytes, max_size), interval.seconds, max_size, max_age.seconds)
+    return recording_limits(max_size, max_age, interval)
 
 
 # ---- what is said meanwhile
