@@ -1,8 +1,9 @@
 """The answer to "would Mooring have decided the same?"."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median_low
 from typing import Any, ClassVar
 
 from mooring.answers.agree.judged_binding import BindingVerdict, JudgedBinding
@@ -75,9 +76,10 @@ class Agreement(ClusterAnswer):
     def _meanings(self) -> list[str]:
         found, lines = self.by_verdict, []
         if found[TIED]:
+            tied, feasible = _median(e.tied_count for e in found[TIED]), _median(e.feasible_count for e in found[TIED])
             lines.append(
-                f"{count(len(found[TIED]), 'node')} had the highest score together with others: kube-scheduler takes one of "
-                "them at random, so these agree as well as they can"
+                f"{count(len(found[TIED]), 'node')} shared the highest score with others (the median is {tied} of {feasible} "
+                "nodes that fit): kube-scheduler takes one of them at random, so these agree as well as they can"
             )
         lower, sampled = len(found[LOWER]), sum(each.may_be_sampled for each in found[LOWER])
         if lower:
@@ -183,6 +185,10 @@ class Agreement(ClusterAnswer):
 
 def _verdict_counts(found: Sequence[JudgedBinding]) -> list[int]:
     return [sum(each.verdict is verdict for each in found) for verdict in BindingVerdict]
+
+
+def _median(numbers: Iterable[int]) -> int:
+    return median_low([*numbers])
 
 
 def _share(found: Sequence[JudgedBinding], all_of: Sequence[JudgedBinding]) -> str:
