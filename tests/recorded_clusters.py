@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from mooring.apiclient.reflectors.known import ChangeListener, ObjectChange, tell
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.intents import Intent
@@ -23,7 +24,7 @@ from mooring.sim.driver import START_NS, Driver
 class WatchedSteps:
     """A recorder that shows an observer the changes that a scheduler is told of, and nothing else."""
 
-    def __init__(self, observer: ObserverRecorder) -> None:
+    def __init__(self, observer: ChangeListener) -> None:
         self._observer = observer
 
     def took_in(self, now_ns: int, input: Input, intents: list[Intent]) -> None:
@@ -44,6 +45,17 @@ class WatchedSteps:
     def step_ended(self, scheduler: Scheduler) -> None:
         pass
 
+    def interrupted(self) -> None:
+        pass
+
+
+def write_changes(directory: Path, changes: Sequence[tuple[KubeObject | None, KubeObject | None]]) -> None:
+    """Record these changes as an observer does."""
+    observer = an_observer(directory)
+    for old, new in changes:
+        tell(observer, ObjectChange(old, new))
+    observer.close()
+
 
 def a_header(config: KubeSchedulerConfiguration | None = None, started_ns: int = START_NS) -> SegmentHeader:
     return scheduler_header(config or configuration.default(), {}, started_ns)
@@ -57,6 +69,35 @@ def an_observer(
     limits: RecordingLimits | None = None,
 ) -> ObserverRecorder:
     return observe_run(directory, a_header(config), clock or VirtualClock(START_NS), lambda: known, limits)
+
+
+class ListedChanges:
+    """A listener that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[KubeObject | None, KubeObject | None]] = []
+        """Objects before and after."""
+
+    def added(self, item: KubeObject) -> None:
+        self.found.append((None, item))
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        self.found.append((old, new))
+
+    def removed(self, item: KubeObject) -> None:
+        self.found.append((item, None))
+
+
+def changes_while_scheduling(objects: Sequence[KubeObject]) -> list[tuple[KubeObject | None, KubeObject | None]]:
+    """All changes that a watch shows of a simulated scheduler that places the pending pods, in order."""
+    clock, listed = VirtualClock(START_NS), ListedChanges()
+    recorder = WatchedSteps(listed)
+    scheduler = build_scheduler(configuration.default(), clock, None, DecideOptions(by_seed), recorder=recorder)
+    driver = Driver(clock, scheduler, with_versions=True)
+    for item in objects:
+        driver.create(item)
+    driver.settle()
+    return listed.found
 
 
 def schedule_all(

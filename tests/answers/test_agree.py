@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import jsonschema
@@ -24,7 +25,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.recording.run_files import RecordingLimits, segments_in
 from mooring.sim.driver import Driver
-from recorded_clusters import an_observer, schedule_all
+from recorded_clusters import an_observer, changes_while_scheduling, schedule_all, write_changes
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/agree.v1.json").read_text())
 DEFAULT = "default-scheduler"
@@ -208,6 +209,24 @@ def test_pods_are_decided_in_the_order_of_the_queue_even_if_their_bindings_are_s
     observer.updated(first, bound(first, "good"))
     observer.close()
     assert verdicts(agree(tmp_path)) == [("first", SAME), ("second", SAME)]
+
+
+@given(random=st.randoms(use_true_random=False), pod_count=st.integers(2, 12), node_count=st.integers(2, 5))
+@settings(max_examples=30, deadline=None)
+def test_bindings_may_be_seen_in_any_order(
+    tmp_path_factory: pytest.TempPathFactory, random: Random, pod_count: int, node_count: int
+) -> None:
+    there = [a_node(f"n-{i}", cpu=str(random.randint(20, 40)), memory="64Gi") for i in range(node_count)]
+    waiting = [a_waiting_pod(f"p-{i}", cpu=random.choice(["100m", "1"]), memory="1Gi") for i in range(pod_count)]
+    changes = changes_while_scheduling([*there, *waiting])
+    arrivals, bindings = changes[: node_count + pod_count], changes[node_count + pod_count :]
+    assert len(bindings) == pod_count
+    random.shuffle(bindings)
+    directory = tmp_path_factory.mktemp("recording")
+    write_changes(directory, [*arrivals, *bindings])
+    answer = agree(directory)
+    assert [each.pod for each in answer.bindings] == [pod.key for pod in waiting]
+    assert answer.agrees
 
 
 def test_a_pod_that_was_rejected_once_has_no_known_place_in_the_queue(tmp_path: Path) -> None:

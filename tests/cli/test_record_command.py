@@ -17,7 +17,6 @@ from command import mooring
 
 from fault_proxy import CALM, FaultProxy, Faults
 from mooring.answers.agree.agree import agree
-from mooring.answers.agree.recorded_steps import ClusterStep, RunSteps
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.app import record as record_app
 from mooring.app.record import ObserverSettings, Observing
@@ -27,6 +26,7 @@ from mooring.model.pod import Pod
 from mooring.recording.observer import ObserverRecorder
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.run_files import RecordingLimits, segments_in
+from mooring.recording.run_steps import ClusterStep, RunSteps
 from mooring.recording.segment_file import RecordingError, SegmentReader
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from running_cluster import PATIENCE_S, Client, Neighbour, a_neighbour, command

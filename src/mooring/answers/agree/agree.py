@@ -9,12 +9,12 @@ from mooring.answers.agree.agreement import Agreement
 from mooring.answers.agree.decision_order import ArrivedPods, Foresight, bound_by, was_rejected
 from mooring.answers.agree.judged_binding import JudgedBinding
 from mooring.answers.agree.judging import BindingJudge, JudgeSettings
-from mooring.answers.agree.recorded_steps import ClusterBegins, ClusterStep, RunSteps
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.model.pod import Pod
 from mooring.recording.observer import OBSERVER
 from mooring.recording.reading import RecordedRun, runs_in
+from mooring.recording.run_steps import ClusterBegins, ClusterStep, RunSteps
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.sim.replay.replayer import settings_of
 

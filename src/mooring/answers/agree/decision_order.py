@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mooring.answers.agree.recorded_steps import ClusterBegins, ClusterStep
 from mooring.model.pod import Pod
+from mooring.recording.run_steps import ClusterBegins, ClusterStep
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
