@@ -9,6 +9,7 @@ import click
 
 from mooring.cli.options import ByteQuantity, GoDuration
 from mooring.cli.refusal import refuse
+from mooring.framework.config.durations import Duration
 from mooring.recording.recorder import RecordingSettings
 from mooring.recording.run_files import RecordingLimits
 
@@ -60,12 +61,16 @@ def recording_settings(flags: Mapping[str, Any], drops: bool = True) -> Recordin
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         refuse(f"--record {directory}: the directory cannot be made: {fault.strerror}")
-    total_bytes = flags["record_max_size"]
-    limits = RecordingLimits(
+    limits = recording_limits(flags["record_max_size"], flags["record_max_age"], flags["record_interval"], drops)
+    return RecordingSettings(directory, limits, version("mooring"))
+
+
+def recording_limits(total_bytes: int, age: Duration, interval: Duration, drops: bool = True) -> RecordingLimits:
+    """A quarter of the directory is the most that one file takes: old ones go file by file."""
+    return RecordingLimits(
         segment_bytes=max(min(RecordingLimits.segment_bytes, total_bytes // 4), 1),
-        interval_s=flags["record_interval"].seconds,
+        interval_s=interval.seconds,
         total_bytes=total_bytes,
-        age_s=flags["record_max_age"].seconds,
+        age_s=age.seconds,
         drops=drops,
     )
-    return RecordingSettings(directory, limits, version("mooring"))

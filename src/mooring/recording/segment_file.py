@@ -44,8 +44,10 @@ class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=
     """`scheduler`: steps of a scheduler of ours, with its decisions. `observer`: changes of a cluster that another
     scheduler runs."""
     begins: str = "empty"
-    """`empty`: with a scheduler that knows nothing; `state`: the first block has its state; `steps`: it goes on where the
-    segment before ended, and has no state."""
+    """`empty`: with a scheduler that knows nothing; `state`: the first block has its state; `objects`: the first `known`
+    steps add all objects as they were then; `steps`: it goes on where the segment before ended, and has no state."""
+    known: int = 0
+    """How many steps at its beginning add objects that were there before: who comes from the segment before skips them."""
     lost: int = 0
     """How many steps were lost before it."""
     started_ns: int = 0

@@ -221,7 +221,12 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
 
 def alike(name: str, items: Sequence[KubeObject]) -> str:
     """Similar names among the objects, for the end of a message."""
-    by_name = {spelt: item.key for item in items[:_COMPARED] for spelt in (item.name, item.key)}
+    return alike_names(name, [item.key for item in items[:_COMPARED]])
+
+
+def alike_names(name: str, keys: Sequence[str]) -> str:
+    """The same for keys of objects: `namespace/name`, or a name alone."""
+    by_name = {spelt: key for key in keys[:_COMPARED] for spelt in (key.rpartition("/")[2], key)}
     found = dict.fromkeys(by_name[spelt] for spelt in get_close_matches(name[:_COMPARED_LETTERS], by_name, n=5))
     return f"; did you mean {' or '.join([*found][:3])}?" if found else ""
 

@@ -1,0 +1,162 @@
+"""`mooring record`: one process that watches a cluster and writes what it sees, from start to end. It sends no write."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.reflectors.known import ChangeListener
+from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors
+from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
+from mooring.framework.config.feature_gates import with_defaults
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.kit.clock import WallClock
+from mooring.kit.tasks import settle
+from mooring.model.meta import KubeObject
+from mooring.recording.observer import ObserverRecorder, observe_run
+from mooring.recording.recorder import scheduler_header
+from mooring.recording.run_files import RecordingLimits
+
+USER_AGENT = "mooring-record"
+TURN_S = 0.5
+"""How often what was noted is handed to the thread that writes: a process that is killed loses so much."""
+ANSWER_S = 10.0
+"""How long the server may take to answer at all when the process starts: a wrong address should be noticed."""
+FIRST_LIST_S = 120.0
+"""How long the first lists may take. After them a broken connection is waited for as long as it takes."""
+
+
+class ObserverError(Exception):
+    """The cluster cannot be watched: what the server says, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverSettings:
+    """What is recorded, where, and for how long."""
+
+    access: ConnectionSettings
+    directory: Path
+    config: KubeSchedulerConfiguration
+    """Of the scheduler that runs the cluster, as far as it is known."""
+    gates: dict[str, bool] = field(default_factory=dict)
+    limits: RecordingLimits = field(default_factory=RecordingLimits)
+    lasts_s: float | None = None
+    """None: until a signal."""
+    version: str = ""
+
+
+class Observing:
+    """One process of `mooring record`. Make it inside the event loop, and call `run` once."""
+
+    def __init__(self, settings: ObserverSettings, tell: Callable[[str, Exception | None], None]) -> None:
+        """`tell` gets what goes wrong with the watches, once for each trouble."""
+        self._settings, self._tell = settings, tell
+        self._client = ApiClient(settings.access, USER_AGENT)
+        groups = WATCHED_FOR_GROUPS if with_defaults(settings.gates)["GenericWorkload"] else ()
+        self._listener = _LateListener()
+        options = ReflectorOptions(report=self._trouble)
+        self.reflectors = Reflectors(self._client, self._listener, (*WATCHED, *groups), options)
+        self._last_trouble = ""
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End the recording."""
+        self._stopping.set()
+
+    async def run(self, on_turn: Callable[[ObserverRecorder], None]) -> ObserverRecorder | None:
+        """Record until `stop`, a signal, or the end of its time; None: it was stopped before it knew the cluster.
+
+        `on_turn` is called after the first lists and then a few times a second. Raises ObserverError and OSError.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        async with self._client:
+            watching = asyncio.create_task(self.reflectors.run())
+            try:
+                if not await self._get_to_know(watching):
+                    return None
+                return await self._record(watching, on_turn)
+            finally:
+                watching.cancel()
+                await settle((watching,))
+
+    async def _get_to_know(self, watching: "asyncio.Task[None]") -> bool:
+        """Wait for the first lists. False: the recording was stopped meanwhile."""
+        knowing = asyncio.create_task(self.reflectors.settle())
+        began_s = asyncio.get_running_loop().time()
+        try:
+            while not knowing.done() and not self._stopping.is_set():
+                await asyncio.wait({knowing, watching}, timeout=TURN_S, return_when=asyncio.FIRST_COMPLETED)
+                if watching.done():
+                    watching.result()
+                self._refuse_if_hopeless(asyncio.get_running_loop().time() - began_s)
+        finally:
+            knowing.cancel()
+            await settle((knowing,))
+        return not self._stopping.is_set()
+
+    def _refuse_if_hopeless(self, waited_s: float) -> None:
+        """Give up if the server does not show pods or nodes, or does not answer in time."""
+        for member in self.reflectors.members:
+            if member.refusal is not None and member.watched.is_required:
+                raise ObserverError(
+                    f"you may not watch {member.watched.name}: {member.refusal.message} ({member.refusal.code}); "
+                    "the ClusterRole mooring-observer in deploy/reader.yaml allows what is needed"
+                )
+        has_answered = any(member.has_synced or member.statistics.events for member in self.reflectors.members)
+        if waited_s >= (FIRST_LIST_S if has_answered else ANSWER_S):
+            missing = ", ".join(self.reflectors.waited_for()[:3])
+            trouble = self._last_trouble or "the server does not answer"
+            raise ObserverError(f"{missing} could not be listed within {waited_s:.0f} s: {trouble}")
+
+    async def _record(
+        self, watching: "asyncio.Task[None]", on_turn: Callable[[ObserverRecorder], None]
+    ) -> ObserverRecorder:
+        """Nothing may be awaited between the last list and the first segment: it has the objects that are known then."""
+        settings, clock = self._settings, WallClock()
+        header = scheduler_header(settings.config, settings.gates, clock.now_ns(), settings.version)
+        recorder = observe_run(settings.directory, header, clock, self._objects, settings.limits)
+        self._listener.target = recorder
+        stopping = asyncio.create_task(self._stopping.wait())
+        ends_s = None if settings.lasts_s is None else asyncio.get_running_loop().time() + settings.lasts_s
+        try:
+            while not stopping.done() and (ends_s is None or asyncio.get_running_loop().time() < ends_s):
+                on_turn(recorder)
+                await asyncio.wait({stopping, watching}, timeout=TURN_S, return_when=asyncio.FIRST_COMPLETED)
+                if watching.done():
+                    watching.result()
+                recorder.write_out()
+        finally:
+            stopping.cancel()
+            recorder.close()
+        return recorder
+
+    def _objects(self) -> Iterator[KubeObject]:
+        for member in self.reflectors.members:
+            yield from member.objects.values()
+
+    def _trouble(self, text: str, fault: Exception | None) -> None:
+        self._last_trouble = text
+        self._tell(text, fault)
+
+
+class _LateListener:
+    """Passes changes on once there is a target; before that, the reflectors keep the objects."""
+
+    def __init__(self) -> None:
+        self.target: ChangeListener | None = None
+
+    def added(self, item: KubeObject) -> None:
+        if self.target is not None:
+            self.target.added(item)
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        if self.target is not None:
+            self.target.updated(old, new)
+
+    def removed(self, item: KubeObject) -> None:
+        if self.target is not None:
+            self.target.removed(item)

@@ -1,0 +1,159 @@
+"""`mooring record`: writes down what happens in a cluster that any scheduler runs, by watching it."""
+
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from mooring.answers.live_source import connection_to
+from mooring.app.record import ObserverError, ObserverSettings, Observing
+from mooring.cli.options import ByteQuantity, GoDuration, chosen_gates, configured, feature_gates, tell_gates
+from mooring.cli.recording_options import recording_limits
+from mooring.cli.refusal import refusals, refuse
+from mooring.framework.config.durations import Duration
+from mooring.kit.process import raise_descriptor_limit, run_event_loop
+from mooring.model.quantity import show_bytes
+from mooring.recording.observer import ObserverRecorder
+from mooring.recording.run_files import RecordingLimits
+from mooring.sim.input_errors import LiveSourceError
+from mooring.sim.simulated_cluster import count
+
+TOLD_S = 10.0
+"""How often a terminal shows what was recorded."""
+
+EPILOG = """
+\b
+Examples:
+  mooring record night/                                 the cluster that kubectl would use, until Ctrl-C
+  mooring record night/ --context production --for 12h  another one, for twelve hours
+  mooring record night/ --config kube-scheduler.yaml    with the configuration of the scheduler that runs it
+  mooring agree night/                                  would Mooring have decided the same?
+
+\b
+A recording has every change of nodes, pods, volumes, devices and the other kinds that decisions read, with its time, and
+all objects at its start and at each interval. It never has Secrets, ConfigMaps, environment variables, commands or
+arguments. Annotations are replaced by digests, except for those that decisions read.
+
+\b
+Permissions: `list` and `watch`; deploy/reader.yaml has the ClusterRole mooring-observer. Nothing is written to the cluster.
+
+\b
+Exit status:
+  0  stopped by SIGTERM or SIGINT, or --for has passed
+  2  the cluster cannot be watched, the folder cannot be written, or the input is invalid
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Record what happens in a cluster, whichever scheduler runs it.")
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--kubeconfig", metavar="FILE", help="The cluster of this kubeconfig, instead of the one kubectl would use."
+)
+@click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
+@click.option(
+    "--config", metavar="FILE", help="The KubeSchedulerConfiguration (v1) of the scheduler that runs the cluster."
+)
+@feature_gates
+@click.option("--for", "lasts", type=GoDuration(), help="How long to record, such as 1h30m.  [default: until stopped]")
+@click.option(
+    "--max-size", type=ByteQuantity(), default="1Gi", show_default=True, help="Of all recordings in DIR; older ones go."
+)
+@click.option(
+    "--max-age", type=GoDuration(), default="168h", show_default=True, help="Older recordings in DIR are removed."
+)
+@click.option(
+    "--interval", type=GoDuration(), default="15m", show_default=True, help="How often all objects are written again."
+)
+def record(
+    directory: Path,
+    kubeconfig: str | None,
+    context: str,
+    config: str | None,
+    feature_gates: str,
+    lasts: Duration | None,
+    max_size: int,
+    max_age: Duration,
+    interval: Duration,
+) -> None:
+    """Watch a cluster and write every change to DIR: what arrived, where it was bound, what changed.
+
+    The scheduler of the cluster goes on as before: `mooring record` only reads.
+    """
+    limits = _limits(max_size, max_age, interval)
+    if lasts is not None and lasts.seconds <= 0:
+        refuse("--for must be longer than 0s")
+    gates = chosen_gates(feature_gates)
+    tell_gates(gates)
+    with refusals(config or "configuration"):
+        chosen = configured(config, gates)
+        try:
+            access = connection_to(kubeconfig, context)
+        except LiveSourceError as fault:
+            refuse(fault)
+    lasts_s = None if lasts is None else lasts.seconds
+    settings = ObserverSettings(access, directory, chosen, gates, limits, lasts_s, version("mooring"))
+    raise_descriptor_limit()
+    try:
+        recorder = run_event_loop(_observe(settings))
+    except ObserverError as fault:
+        refuse(f"{access.server}: {fault}")
+    except OSError as fault:
+        refuse(f"{directory}: cannot be written: {fault.strerror or fault}")
+    _tell_end(recorder)
+
+
+async def _observe(settings: ObserverSettings) -> ObserverRecorder | None:
+    return await Observing(settings, _tell_trouble).run(_TurnTeller(settings.access.server))
+
+
+def _limits(max_size: int, max_age: Duration, interval: Duration) -> RecordingLimits:
+    for name, value in (("--max-age", max_age), ("--interval", interval)):
+        if value.seconds <= 0:
+            refuse(f"{name} must be longer than 0s")
+    if not max_size:
+        refuse("--max-size must be more than 0")
+    return recording_limits(max_size, max_age, interval)
+
+
+# ---- what is said meanwhile
+
+
+class _TurnTeller:
+    """Says where the recording is once it has begun, and on a terminal now and then how far it is."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._told_s = 0.0
+        self._said = ""
+
+    def __call__(self, recorder: ObserverRecorder) -> None:
+        now_s = time.monotonic()
+        if not self._told_s:
+            self._told_s = now_s
+            known = count(recorder.known_count, "object")
+            click.echo(f"recording {self._server} in {recorder.path}: {known} at the start; Ctrl-C ends it", err=True)
+        elif now_s - self._told_s >= TOLD_S and sys.stderr.isatty():
+            self._told_s = now_s
+            if (text := _figures(recorder)) != self._said:
+                self._said = text
+                click.echo(text, err=True)
+
+
+def _figures(recorder: ObserverRecorder) -> str:
+    figures = recorder.figures
+    lost = f", {count(figures.lost_steps, 'step')} lost" if figures.lost_steps else ""
+    size = show_bytes(figures.bytes)
+    return f"{count(figures.steps, 'step')}, {count(recorder.bindings, 'binding')}, {size}{lost}"
+
+
+def _tell_end(recorder: ObserverRecorder | None) -> None:
+    if recorder is None:
+        click.echo("stopped before the first lists were complete: nothing is recorded", err=True)
+    else:
+        click.echo(f"{recorder.path}: {_figures(recorder)}", err=True)
+
+
+def _tell_trouble(text: str, fault: Exception | None) -> None:
+    click.echo(f"{text}{f': {fault}' if fault is not None else ''}", err=True)

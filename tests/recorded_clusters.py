@@ -1,0 +1,127 @@
+"""Recordings of simulated clusters, as `mooring record` and a recorded scheduler write them."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mooring.apiclient.reflectors.known import ChangeListener, ObjectChange, tell
+from mooring.framework import config as configuration
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.intents import Intent
+from mooring.kit.clock import Clock, VirtualClock
+from mooring.model.meta import KubeObject
+from mooring.recording.observer import ObserverRecorder, observe_run
+from mooring.recording.recorder import record_run, scheduler_header
+from mooring.recording.run_files import RecordingLimits
+from mooring.recording.segment_file import SegmentHeader
+from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.recorded_scheduler import Recorder
+from mooring.scheduler.scheduler import Scheduler
+from mooring.sim.driver import START_NS, Driver
+
+
+class WatchedSteps:
+    """A recorder that shows an observer the changes that a scheduler is told of, and nothing else."""
+
+    def __init__(self, observer: ChangeListener) -> None:
+        self._observer = observer
+
+    def took_in(self, now_ns: int, input: Input, intents: list[Intent]) -> None:
+        match input:
+            case ObjectAdded():
+                self._observer.added(input.item)
+            case ObjectUpdated():
+                self._observer.updated(input.old, input.new)
+            case ObjectRemoved():
+                self._observer.removed(input.item)
+
+    def attempted(self, now_ns: int, intents: list[Intent]) -> None:
+        pass
+
+    def released(self, now_ns: int, intents: list[Intent]) -> None:
+        pass
+
+    def step_ended(self, scheduler: Scheduler) -> None:
+        pass
+
+    def interrupted(self) -> None:
+        pass
+
+
+def write_changes(directory: Path, changes: Sequence[tuple[KubeObject | None, KubeObject | None]]) -> None:
+    """Record these changes as an observer does."""
+    observer = an_observer(directory)
+    for old, new in changes:
+        tell(observer, ObjectChange(old, new))
+    observer.close()
+
+
+def a_header(config: KubeSchedulerConfiguration | None = None, started_ns: int = START_NS) -> SegmentHeader:
+    return scheduler_header(config or configuration.default(), {}, started_ns)
+
+
+def an_observer(
+    directory: Path,
+    known: Sequence[KubeObject] = (),
+    config: KubeSchedulerConfiguration | None = None,
+    clock: Clock | None = None,
+    limits: RecordingLimits | None = None,
+) -> ObserverRecorder:
+    return observe_run(directory, a_header(config), clock or VirtualClock(START_NS), lambda: known, limits)
+
+
+class ListedChanges:
+    """A listener that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[KubeObject | None, KubeObject | None]] = []
+        """Objects before and after."""
+
+    def added(self, item: KubeObject) -> None:
+        self.found.append((None, item))
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        self.found.append((old, new))
+
+    def removed(self, item: KubeObject) -> None:
+        self.found.append((item, None))
+
+
+def changes_while_scheduling(objects: Sequence[KubeObject]) -> list[tuple[KubeObject | None, KubeObject | None]]:
+    """All changes that a watch shows of a simulated scheduler that places the pending pods, in order."""
+    clock, listed = VirtualClock(START_NS), ListedChanges()
+    recorder = WatchedSteps(listed)
+    scheduler = build_scheduler(configuration.default(), clock, None, DecideOptions(by_seed), recorder=recorder)
+    driver = Driver(clock, scheduler, with_versions=True)
+    for item in objects:
+        driver.create(item)
+    driver.settle()
+    return listed.found
+
+
+def schedule_all(
+    directory: Path,
+    objects: Sequence[KubeObject],
+    config: KubeSchedulerConfiguration | None = None,
+    *,
+    is_observed: bool = True,
+    then: Callable[[Driver], None] = lambda driver: None,
+    limits: RecordingLimits | None = None,
+) -> int:
+    """Record a simulated scheduler that places the pending pods. Returns how many pods have a node in the end."""
+    config, clock = config or configuration.default(), VirtualClock(START_NS)
+    observer = an_observer(directory, (), config, clock, limits) if is_observed else None
+    run = None if is_observed else record_run(directory, a_header(config), limits)
+    recorder: Recorder = WatchedSteps(observer) if observer is not None else run  # type: ignore[assignment]
+    scheduler = build_scheduler(config, clock, None, DecideOptions(by_seed), recorder=recorder)
+    driver = Driver(clock, scheduler, with_versions=True)
+    for item in objects:
+        driver.create(item)
+    driver.settle()
+    then(driver)
+    driver.settle()
+    for written in (observer, run):
+        if written is not None:
+            written.close()
+    return sum(bool(pod.spec.node_name) for pod in scheduler.pods.values())
