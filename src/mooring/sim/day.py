@@ -24,7 +24,7 @@ from mooring.sim.gauge import Span, UtilisationGauge
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import SimulatedEviction, Story
-from mooring.sim.simulated_cluster import SimulatedCluster, count
+from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster, count
 
 SPANS = 60
 """How many spans of equal length the report of utilisation has."""
@@ -125,12 +125,13 @@ class Day:
         *,
         names_placements: bool = True,
         seed: int | None = None,
+        record_to: RecordTo | None = None,
     ) -> None:
         self._parts = PartTimes(_PARTS)
         self._stream = ListedArrivals(arrivals) if isinstance(arrivals, Sequence) else arrivals
         namespaces = missing_namespaces([*objects, *self._stream.pods()])
         self._simulated = SimulatedCluster(
-            [*objects, *namespaces], config, registry, records=False, gates=gates, seed=seed
+            [*objects, *namespaces], config, registry, records=False, gates=gates, seed=seed, record_to=record_to
         )
         self._driver = self._simulated.driver
         self._begin_ns = self._simulated.clock.now_ns()
