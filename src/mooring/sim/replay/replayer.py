@@ -52,13 +52,20 @@ class Replayer:
     After a gap the replay goes on from the next state that was recorded; `problems` says where that was.
     """
 
-    def __init__(self, run: RecordedRun, registry: Registry | None = None, hooks: ReplayHooks | None = None) -> None:
+    def __init__(
+        self,
+        run: RecordedRun,
+        registry: Registry | None = None,
+        hooks: ReplayHooks | None = None,
+        clock: RecordedClock | None = None,
+    ) -> None:
+        """`clock` is set to the time of each step; hooks may read it."""
         self.run = run
         self.problems = list(run.problems)
         """What could not be replayed, and why; what can be replayed all the same."""
         self._registry = registry
         self._hooks = hooks or ReplayHooks()
-        self.clock = RecordedClock(0)
+        self.clock = clock or RecordedClock(0)
         self.scheduler: Scheduler | None = None
         """None: the steps that come next cannot be replayed, because what was before them is not known."""
         self.reader = StepReader(0)
@@ -68,6 +75,7 @@ class Replayer:
         """How many steps ended in an exception. It need not be a difference: it may have done so when it was recorded."""
         self.faults: dict[str, None] = {}
         """Their texts, some of them."""
+        self.segments_done = 0
         self._present: RecordedStep | None = None
         self._is_over = False
 
@@ -83,6 +91,7 @@ class Replayer:
             if self._is_over:
                 return
             before = segment
+            self.segments_done += 1
 
     def _can_begin(self) -> bool:
         """Whether there is anything to replay, and all that it takes."""
