@@ -3,18 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import msgspec
-
 from mooring.framework.config import ConfigError
 from mooring.framework.registry import Registry
-from mooring.kit.clock import in_seconds
 from mooring.recording.reading import RecordedRun, RecordedStep, StepReader
-from mooring.recording.segment_file import RecordingError, SegmentReader
+from mooring.recording.segment_file import RecordingError, SegmentHeader
 from mooring.recording.steps import ATTEMPT, RELEASE, Outcome, outcomes_of
 from mooring.scheduler.core import Tell
 from mooring.scheduler.saved_state import SavedState, restore
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.replay.recorded_settings import MadeDecision, RecordedClock, missing_plugins, scheduler_of
+from mooring.sim.replay.run_reader import RunReader
 
 FAULTS = 5
 """How many faults of steps are listed one by one."""
@@ -47,10 +45,7 @@ class ReplayHooks:
 
 
 class Replayer:
-    """Replays one run. `scheduler` is as it was recorded after the last step that `steps` returned.
-
-    After a gap the replay goes on from the next state that was recorded; `problems` says where that was.
-    """
+    """Replays one run. `scheduler` is as it was recorded after the last step that `steps` returned."""
 
     def __init__(
         self,
@@ -61,159 +56,76 @@ class Replayer:
     ) -> None:
         """`clock` is set to the time of each step; hooks may read it."""
         self.run = run
-        self.problems = list(run.problems)
-        """What could not be replayed, and why; what can be replayed all the same."""
         self._registry = registry
         self._hooks = hooks or ReplayHooks()
+        self._history = RunReader(run, self._begin)
         self.clock = clock or RecordedClock(0)
         self.scheduler: Scheduler | None = None
-        """None: the steps that come next cannot be replayed, because what was before them is not known."""
-        self.reader = StepReader(0)
+        """None before the first step."""
         self.count = 0
         """How many steps were replayed."""
         self.fault_count = 0
-        """How many steps ended in an exception. It need not be a difference: it may have done so when it was recorded."""
+        """How many steps ended in an exception. That is no difference in itself: they may have when they were recorded."""
         self.faults: dict[str, None] = {}
         """Their texts, some of them."""
-        self.segments_done = 0
         self._present: RecordedStep | None = None
-        self._is_over = False
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be replayed, and why; what can be replayed all the same."""
+        return self._history.problems
+
+    @property
+    def reader(self) -> StepReader:
+        """It knows the objects as they were after the last step."""
+        return self._history.reader
+
+    @property
+    def segments_done(self) -> int:
+        return self._history.segments_done
 
     def steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[ReplayedStep]:
         """All steps until a moment, from the last segment on whose state is older than `from_ns`."""
-        if not self._can_begin():
-            return
-        before: SegmentReader | None = None
-        for segment in self._segments(from_ns):
-            self._is_over = until_ns is not None and segment.header.started_ns > until_ns
-            if not self._is_over:
-                yield from self._replay(segment, before, until_ns)
-            if self._is_over:
-                return
-            before = segment
-            self.segments_done += 1
+        if self._can_begin():
+            for step in self._history.steps(from_ns, until_ns):
+                yield self._repeat(step)
 
     def _can_begin(self) -> bool:
-        """Whether there is anything to replay, and all that it takes."""
+        """Whether this is the recording of a scheduler that can be built here."""
         if not self.run.segments:
-            self.problems.append(f"{self.run.name}: the run has no segment that can be read; it is not replayed")
-            return False
-        if self.run.header.source != "scheduler":
+            return True  # the reader says so
+        header = self.run.header
+        if header.source != "scheduler":
             self.problems.append(
                 f"{self.run.name}: another scheduler decided here, and Mooring only watched: use `mooring agree`"
             )
             return False
-        missing = missing_plugins(self.run.header, self._registry)
+        missing = missing_plugins(header, self._registry)
         for name in missing:
             self.problems.append(
                 f"{self.run.name}: its plugin {name} is not installed; name its file with --plugin FILE. "
-                "Without it the decisions of this run mean nothing, so the run is not replayed"
+                "Without it no decision of this run can be trusted, so the run is not replayed"
             )
         return not missing
 
-    def _segments(self, from_ns: int | None) -> list[SegmentReader]:
-        """The segments to replay: from the last one that begins before the moment and has all that is needed."""
-        start = 0
-        for index, segment in enumerate(self.run.segments if from_ns is not None else ()):
-            if segment.header.begins != "gap" and segment.header.started_ns <= (from_ns or 0):
-                start = index
-        return self.run.segments[start:]
-
-    # ---- one segment
-
-    def _replay(
-        self, segment: SegmentReader, before: SegmentReader | None, until_ns: int | None
-    ) -> Iterator[ReplayedStep]:
-        blocks = segment.blocks()
+    def _begin(self, header: SegmentHeader, state: SavedState | None) -> None:
+        """Build a scheduler, in this state if there is one. Raises RecordingError."""
+        hooks = self._hooks
+        self.clock.now = header.started_ns if state is None else state.now_ns
+        decided = None if hooks.decided is None else self._decided
         try:
-            self._begin(segment, before, blocks)
-            for block in blocks:
-                for step in self.reader.steps(block):
-                    if until_ns is not None and step.now_ns > until_ns:
-                        self._is_over = True
-                        return
-                    yield self._repeat(step)
-            if segment.damage is not None:
-                raise RecordingError(segment.damage)
-        except RecordingError as fault:
-            self._stop(segment, str(fault))
-
-    def _begin(self, segment: SegmentReader, before: SegmentReader | None, blocks: Iterator[bytes]) -> None:
-        """Make sure that the scheduler is as it was where the segment begins. Raises RecordingError."""
-        header = segment.header
-        if before is not None and self.scheduler is not None:
-            self._note_gap(before, segment)
-        if header.begins == "state":
-            block = next(blocks, None)
-            if block is None:
-                raise RecordingError(segment.damage or "its state was not written")
-            if self.scheduler is None:
-                self._go_on_from(segment, block)
-        elif header.begins == "empty":
-            self._start(segment)
-        if self.scheduler is None:
-            raise RecordingError("the steps before it are gone, and it has no state to go on from")
-
-    def _note_gap(self, before: SegmentReader, segment: SegmentReader) -> None:
-        """Steps are missing between two segments: what is known of the scheduler no longer holds."""
-        header = segment.header
-        begins = f"the replay goes on at {in_seconds(header.started_ns)}"
-        if header.lost:
-            self.problems.append(f"{segment.path}: {header.lost:,} steps before it were not recorded; {begins}")
-        elif header.number != before.header.number + 1:
-            self.problems.append(
-                f"{segment.path}: the segments between {before.path.name} and this one are missing; {begins}"
-            )
-        else:
-            return
-        self.scheduler = None
-
-    def _stop(self, segment: SegmentReader, reason: str) -> None:
-        """The segment ends early: the next one must have a state."""
-        is_at_work = self.scheduler is not None and self.clock.now > segment.header.started_ns
-        until = f"replayed until {in_seconds(self.clock.now)}" if is_at_work else "not replayed"
-        following = [each for each in self.run.segments if each.header.number > segment.header.number]
-        next_one = next((each for each in following if each.header.begins != "gap"), None)
-        on = (
-            "nothing follows" if next_one is None else f"the replay goes on at {in_seconds(next_one.header.started_ns)}"
-        )
-        self.problems.append(f"{segment.path}: {reason}; {until}, {on}")
-        self.scheduler = None
-
-    # ---- a scheduler as it was
-
-    def _start(self, segment: SegmentReader) -> None:
-        """A scheduler that knows nothing. Raises RecordingError."""
-        hooks, header = self._hooks, segment.header
-        self.clock.now = header.started_ns
-        self.reader = StepReader(header.started_ns)
-        try:
-            self.scheduler = scheduler_of(
-                header, self.clock, self._registry, hooks.tell, None if hooks.decided is None else self._decided
-            )
+            scheduler = scheduler_of(header, self.clock, self._registry, hooks.tell, decided)
         except ConfigError as fault:
-            raise RecordingError(f"the recorded configuration cannot be used: {fault.problems[0]}") from fault
-        if hooks.began is not None:
-            hooks.began(self.scheduler)
-
-    def _go_on_from(self, segment: SegmentReader, block: bytes) -> None:
-        self._start(segment)
-        scheduler, self.scheduler = self.scheduler, None
-        assert scheduler is not None
-        try:
-            state = msgspec.json.decode(block, type=SavedState)
-            self.clock.now = state.now_ns
-            self.reader.know(state)
+            raise RecordingError(f"its configuration cannot be used: {fault.problems[0]}") from fault
+        if state is not None:
             restore(scheduler, state)
-        except (msgspec.MsgspecError, KeyError, IndexError, ValueError) as fault:
-            raise RecordingError(f"its state cannot be read: {fault}") from fault
         self.scheduler = scheduler
+        if hooks.began is not None:
+            hooks.began(scheduler)
 
     def _decided(self, made: MadeDecision) -> None:
         if self._present is not None and self._hooks.decided is not None:
             self._hooks.decided(self._present, made)
-
-    # ---- one step
 
     def _repeat(self, step: RecordedStep) -> ReplayedStep:
         """Do one step again. A step that raised when it was recorded raises again: what it had changed by then counts."""
