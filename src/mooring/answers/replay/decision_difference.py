@@ -12,34 +12,13 @@ from mooring.kit.clock import in_micros
 from mooring.recording.steps import Outcome
 from mooring.scheduler.decision import Decision, DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.replay.differences import BIND, FAIL, NOMINATE, decided_for, kind_of_difference, pods_of
+from mooring.sim.replay.differences import BIND, FAIL, decided_for, kind_of_difference, pods_of
 from mooring.sim.replay.recorded_settings import MadeDecision
 from mooring.sim.replay.replayer import ReplayedStep
+from mooring.sim.replay.step_words import outcomes_in_words
 
 OTHERS = 3
 """How many other nodes are shown beside the two that the decisions chose."""
-_WORDS = {
-    BIND: "{0} is bound to {1}",
-    FAIL: "{0} gets no node: {1}",
-    NOMINATE: "{0} is nominated to {1}",
-    "evict": "{0} is evicted for {1}",
-    "write": "{0} of {1} {2}",
-    "call": "an extender is asked to {0}",
-}
-NOTHING = "nothing"
-
-
-def in_words(outcomes: Iterable[Outcome]) -> list[str]:
-    """What a step led to, one sentence each."""
-    return [_sentence(outcome) for outcome in outcomes] or [NOTHING]
-
-
-def _sentence(outcome: Outcome) -> str:
-    kind, *values = outcome
-    try:
-        return _WORDS[kind].format(*values)
-    except (KeyError, IndexError):  # of a later version
-        return " ".join(outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +147,8 @@ def step_difference(run: str, replayed: ReplayedStep, decision: ExplainedDecisio
         replayed.step.now_ns,
         kind_of_difference(recorded, ours),
         pods_of([*recorded, *ours]),
-        in_words(recorded),
-        in_words(ours),
+        outcomes_in_words(recorded),
+        outcomes_in_words(ours),
         decision,
     )
 

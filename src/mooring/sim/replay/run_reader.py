@@ -31,18 +31,19 @@ class RunReader:
         self._began = began
         self._is_known = False
         """Whether steps can be read: all that was before them is known."""
-        self._is_over = False
+        self._until_ns: int | None = None
 
     def steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[RecordedStep]:
         """All steps until a moment, from the last segment on whose state is older than `from_ns`."""
         if not self.run.segments:
             self.problems.append(f"{self.run.name}: the run has no segment that can be read")
+        self._until_ns = until_ns
         before: SegmentReader | None = None
         for segment in self._segments(from_ns):
-            self._is_over = until_ns is not None and segment.header.started_ns > until_ns
-            if not self._is_over:
-                yield from self._steps_of(segment, before, until_ns)
-            if self._is_over:
+            if until_ns is not None and segment.header.started_ns > until_ns:
+                return
+            yield from self._steps_of(segment, before)
+            if self.reader.is_over:
                 return
             before = segment
             self.segments_done += 1
@@ -55,18 +56,14 @@ class RunReader:
                 start = index
         return self.run.segments[start:]
 
-    def _steps_of(
-        self, segment: SegmentReader, before: SegmentReader | None, until_ns: int | None
-    ) -> Iterator[RecordedStep]:
+    def _steps_of(self, segment: SegmentReader, before: SegmentReader | None) -> Iterator[RecordedStep]:
         blocks = segment.blocks()
         try:
             self._begin(segment, before, blocks)
             for block in blocks:
-                for step in self.reader.steps(block):
-                    if until_ns is not None and step.now_ns > until_ns:
-                        self._is_over = True
-                        return
-                    yield step
+                yield from self.reader.steps(block)
+                if self.reader.is_over:
+                    return
             if segment.damage is not None:
                 raise RecordingError(segment.damage)
         except RecordingError as fault:
@@ -86,14 +83,14 @@ class RunReader:
             if not self._is_known:
                 self._go_on_from(header, _state_of(block))
         elif header.begins == "empty":
-            self.reader = StepReader(header.started_ns)
+            self.reader = StepReader(header.started_ns, self._until_ns)
             self._began(header, None)
             self._is_known = True
         if not self._is_known:
             raise RecordingError("the steps before it are gone, and it has no state to go on from")
 
     def _go_on_from(self, header: SegmentHeader, state: SavedState) -> None:
-        self.reader = StepReader(header.started_ns)
+        self.reader = StepReader(header.started_ns, self._until_ns)
         try:
             self.reader.know(state)
             self._began(header, state)
