@@ -56,6 +56,11 @@ rest_client_requests_total | counter | ALPHA | code method host
 rest_client_request_duration_seconds | histogram | ALPHA | verb host | requests
 mooring_watches_ended_total | counter | ALPHA | resource reason
 mooring_watch_gap_seconds_total | counter | ALPHA | resource
+mooring_recording_steps_total | counter | ALPHA |
+mooring_recording_bytes_total | counter | ALPHA |
+mooring_recording_segments_total | counter | ALPHA |
+mooring_recording_lost_steps_total | counter | ALPHA |
+mooring_recording_faults_total | counter | ALPHA |
 mooring_kept_answers_bytes | gauge | ALPHA |
 mooring_kept_answers_limit_bytes | gauge | ALPHA |
 mooring_kept_answers_memos | gauge | ALPHA |

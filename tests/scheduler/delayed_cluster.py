@@ -40,6 +40,7 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
+from mooring.scheduler.recorded_scheduler import Recorder
 from mooring.scheduler.scheduler import Scheduler
 
 DEFAULT, CAREFUL = "default-scheduler", "careful-scheduler"
@@ -147,14 +148,18 @@ Ref = tuple[type[KubeObject], str]
 class DelayedCluster:
     """The API server's objects, what is on its way to and from the scheduler, and the clock."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, recorder: Callable[[int], Recorder] | None = None, plugins: Callable[[], Registry] = registry
+    ) -> None:
+        """`recorder` is made for the time of the beginning."""
         self.clock = VirtualClock(1_769_904_000 * NS_PER_S)
         self.stories: dict[str, list[str]] = defaultdict(list)
         self.reports: list[str] = []
         self.scheduler = build_scheduler(
             CONFIG,
             self.clock,
-            registry(),
+            plugins(),
+            recorder=None if recorder is None else recorder(self.clock.now_ns()),
             tell=lambda pod, text: self.stories[pod.key].append(f"{self.elapsed_s:7.3f} {text}"),
             report=lambda text, error: self.reports.append(f"{self.elapsed_s:7.3f} {text}: {error}"),
         )

@@ -35,8 +35,9 @@ from mooring.live.endpoints.server_tls import ClientAuthorities, ServerTls, serv
 from mooring.live.leader_elector import Callbacks, elector_settings, new_identity
 from mooring.live.lease_thread import LeaseThread
 from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler
-from mooring.live.service_metrics import ServiceMetrics, read_watches
+from mooring.live.service_metrics import ServiceMetrics, read_recording, read_watches
 from mooring.model.pod import Pod
+from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.scheduler import Scheduler
@@ -86,6 +87,8 @@ class RunSettings:
     gates: Mapping[str, bool] | None = None
     kept_answers_limit_bytes: int | None = None
     """None: the default, which grows with the number of nodes."""
+    recording: RecordingSettings | None = None
+    """Where the scheduler is recorded; None: it is not."""
 
 
 class Running:
@@ -101,6 +104,9 @@ class Running:
         self._clock = WallClock()
         self._metrics = ServiceMetrics(self._clock)
         self._fence = Fence() if self._elects else NO_FENCE
+        self._recorder = record_live(
+            settings.recording, settings.config, settings.gates, self._clock.now_ns(), settings.max_unschedulable_s
+        )
         self._scheduler = self._build()
         self._live = LiveScheduler(
             self._scheduler,
@@ -132,6 +138,7 @@ class Running:
             max_unschedulable_s=settings.max_unschedulable_s,
             gates=settings.gates,
             kept=KeptAnswers(settings.kept_answers_limit_bytes),
+            recorder=self._recorder,
         )
 
     def _tell(self, pod: Pod, text: str) -> None:
@@ -151,6 +158,9 @@ class Running:
         self._handle_signals()
         relax_collector()
         async with AsyncExitStack() as stack:
+            if self._recorder is not None:
+                stack.callback(self._recorder.close)
+                read_recording(self._recorder.figures, self._metrics.registry)
             await self._serve(stack)
             if self._settings.config.delay_cache_until_active and self._elects:
                 return await self._elect(self._watch_and_schedule)

@@ -14,6 +14,7 @@ import click
 from mooring.cli.refusal import refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
+from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
 from mooring.framework.config.settings import SchedulerSettings
 from mooring.framework.config.types import PluginEntry, Plugins
@@ -39,7 +40,21 @@ feature_gates = click.option(
 )
 
 
-class _ByteCount(click.ParamType[int]):
+class GoDuration(click.ParamType[Duration]):
+    """`1m30s`, with Go's error messages."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
+        if isinstance(value, Duration):
+            return value
+        try:
+            return Duration.parse(value)
+        except ValueError as fault:
+            self.fail(str(fault), param, ctx)
+
+
+class ByteCount(click.ParamType[int]):
     """`64Mi`: a quantity as manifests have it, in bytes."""
 
     name = "QUANTITY"
@@ -56,7 +71,7 @@ class _ByteCount(click.ParamType[int]):
 
 kept_answers_limit = click.option(
     "--kept-answers-limit",
-    type=_ByteCount(),
+    type=ByteCount(),
     help="The memory for answers of plugins that are kept for pods of the same shape, such as 256Mi."
     "  [default: 32Mi, or 3Ki for each node if that is more]",
 )

@@ -25,6 +25,7 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
 from mooring.live.extenders.calls import ExtenderCaller
+from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
 
@@ -54,6 +55,8 @@ class EmbeddedSettings:
     """False: another process schedules, such as `mooring run`. The scheduler here then only counts what nodes hold."""
     gates: Mapping[str, bool] | None = None
     """The feature gates that the configuration was made for."""
+    recording: RecordingSettings | None = None
+    """Where the scheduler is recorded; None: it is not."""
     accepts_loss: bool = False
     """Whether to go on with what is left of a damaged data directory."""
 
@@ -82,6 +85,7 @@ class EmbeddedCluster:
         self.is_new = not self.api.store.version
         """Whether nothing was kept from an earlier time."""
         create_initial_objects(self.api)
+        self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
         self.scheduler = build_scheduler(
             settings.config,
             clock,
@@ -89,6 +93,7 @@ class EmbeddedCluster:
             DecideOptions(tie_break=by_seed),
             report=report,
             gates=settings.gates,
+            recorder=self.recorder,
         )
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
@@ -174,6 +179,8 @@ class EmbeddedCluster:
                 await self._news.wait()
 
     def close(self) -> None:
-        """Flush the journal and let go of its files."""
+        """Flush the journal and the recording, and let go of their files."""
         if self._journal is not None:
             self._journal.close()
+        if self.recorder is not None:
+            self.recorder.close()

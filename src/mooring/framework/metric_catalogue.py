@@ -262,6 +262,15 @@ WATCHES = (
 )
 """Upstream has no such metrics; the prefix of what only Mooring has is `mooring_`."""
 
+RECORDING = (
+    _counter("mooring_recording_steps_total", "ALPHA", "Steps of the scheduler that were recorded."),
+    _counter("mooring_recording_bytes_total", "ALPHA", "Bytes that were written to recordings."),
+    _counter("mooring_recording_segments_total", "ALPHA", "Files of recordings that were begun."),
+    _counter("mooring_recording_lost_steps_total", "ALPHA", "Steps that could not be recorded."),
+    _counter("mooring_recording_faults_total", "ALPHA", "Writes to recordings that failed."),
+)
+"""What --record writes; the counters stay at 0 without it."""
+
 KEPT_ANSWERS = (
     _gauge("mooring_kept_answers_bytes", "ALPHA", "Bytes that kept answers of plugins take."),
     _gauge("mooring_kept_answers_limit_bytes", "ALPHA", "Bytes that kept answers of plugins may take."),
@@ -301,7 +310,7 @@ RESOURCES = (
 
 CATALOGUE: tuple[Description, ...] = (
     *(ATTEMPTS + QUEUE + PLUGINS + PREEMPTION + STATE),
-    *(BATCHES + VOLUMES_AND_DEVICES + CLIENT + WATCHES + KEPT_ANSWERS + PROCESS),
+    *(BATCHES + VOLUMES_AND_DEVICES + CLIENT + WATCHES + RECORDING + KEPT_ANSWERS + PROCESS),
 )
 """All metrics that exist with the feature gates at their defaults."""
 

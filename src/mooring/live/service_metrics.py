@@ -9,7 +9,7 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import Container, ResourceRequirements
 from mooring.model.quantity import parse_or, to_int, to_milli
 from mooring.model.requests import FILTER, Amounts, effective_requests
+from mooring.recording.run_files import RecordingFigures
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
 
@@ -99,6 +100,19 @@ def read_watches(reflectors: Sequence[Reflector], registry: MetricRegistry) -> N
     registry.counter("mooring_watch_gap_seconds_total").read_from(
         lambda: [((name,), record.gap_s()) for name, record in records.items()]
     )
+
+
+# ---- the recording
+
+
+def read_recording(figures: RecordingFigures, registry: MetricRegistry) -> None:
+    """Let the registry read what was recorded at each scrape."""
+
+    def read(name: str) -> Callable[[], list[tuple[tuple[str, ...], float]]]:
+        return lambda: [((), getattr(figures, name))]
+
+    for name in ("steps", "bytes", "segments", "lost_steps", "faults"):
+        registry.counter(f"mooring_recording_{name}_total").read_from(read(name))
 
 
 # ---- the process: CPU time, memory, start time, build

@@ -3,7 +3,9 @@
 Most updates change a few fields of a status: a heartbeat of a node, the node name of a pod. So only these are written.
 """
 
+from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from typing import Any, get_type_hints
 
 import msgspec
@@ -18,19 +20,22 @@ Names are those of JSON."""
 def changes_between(old: KubeObject, new: KubeObject) -> Changes:
     """What must be set in `old` to make it `new`."""
     changes: Changes = {}
-    for name, written in _names(type(new)):
-        before, after = getattr(old, name), getattr(new, name)
-        if before is after or before == after:
-            continue
+    for written, before, after in _differing(old, new):
         if isinstance(after, msgspec.Struct) and type(before) is type(after):
-            changes[written] = {
-                inner_written: getattr(after, inner)
-                for inner, inner_written in _names(type(after))
-                if getattr(before, inner) != getattr(after, inner)
-            }
+            changes[written] = {inner: value for inner, _, value in _differing(before, after)}
         else:
             changes[written] = [after]
     return changes
+
+
+def _differing(old: msgspec.Struct, new: msgspec.Struct) -> list[tuple[str, Any, Any]]:
+    """The fields that differ: name in JSON, value before, value after. Hot: one call reads all fields."""
+    names, read = _fields(type(new))
+    return [
+        (name, before, after)
+        for name, before, after in zip(names, read(old), read(new), strict=True)
+        if before is not after and before != after
+    ]
 
 
 def with_changes(old: KubeObject, changes: dict[str, msgspec.Raw]) -> KubeObject:
@@ -58,6 +63,14 @@ def _changed(struct: type[KubeObject], name: str, before: Any, written: msgspec.
 
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@cache
+def _fields(struct: type[msgspec.Struct]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The names of the fields in JSON, and a function that reads all of them."""
+    fields = struct.__struct_fields__
+    read = attrgetter(*fields)
+    return struct.__struct_encode_fields__, read if len(fields) > 1 else lambda item: (read(item),)
 
 
 @cache

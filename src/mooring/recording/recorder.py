@@ -1,6 +1,7 @@
 """Records the steps of a scheduler. Steps are noted between decisions, and written by a thread (`run_files.py`)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -22,11 +23,18 @@ FLUSH_NS = NS_PER_S // 2
 """A process that is killed loses the steps of this time at most."""
 FLUSH_STEPS = 2000
 """So many steps are written together, if they come within that time."""
-MAX_WAITING = 256
-"""Blocks that wait for a disk that is too slow. Beyond that steps are dropped until it has caught up: a recording must
-not fill the memory."""
 
 _Step = tuple[int, int, Input | None, list[Intent]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSettings:
+    """Where a scheduler is to be recorded, and within which limits."""
+
+    directory: Path
+    limits: RecordingLimits = field(default_factory=RecordingLimits)
+    version: str = ""
+    """Of Mooring, for the header."""
 
 
 def scheduler_header(
@@ -37,6 +45,21 @@ def scheduler_header(
     enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
     others = sorted(enabled - set(in_tree()))
     return SegmentHeader(run="", number=0, started_ns=started_ns, version=version, settings=settings, plugins=others)
+
+
+def record_live(
+    settings: RecordingSettings | None,
+    config: KubeSchedulerConfiguration,
+    gates: Mapping[str, bool] | None,
+    started_ns: int,
+    max_unschedulable_s: float = 300.0,
+) -> "RunRecorder | None":
+    """The recorder of a live scheduler, which breaks ties by seed; None where nothing is to be recorded. Raises OSError."""
+    if settings is None:
+        return None
+    header = scheduler_header(config, gates, started_ns, settings.version)
+    header.max_unschedulable_s = max_unschedulable_s
+    return record_run(settings.directory, header, settings.limits)
 
 
 def record_run(directory: Path, header: SegmentHeader, limits: RecordingLimits | None = None) -> "RunRecorder":
@@ -95,7 +118,7 @@ class RunRecorder:
 
     def _flush(self, now_ns: int) -> None:
         steps, self._steps, self._flushed_ns = self._steps, [], now_ns
-        if self._lost or self._files.is_failed or self._files.waiting >= MAX_WAITING:
+        if self._lost or self._files.is_failed or not self._files.has_room():
             self._lost += len(steps)
             self.figures.lost_steps += len(steps)
             return

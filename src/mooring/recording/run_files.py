@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from time import monotonic
+from time import monotonic, sleep
 
 import msgspec
 
@@ -24,11 +24,14 @@ from mooring.recording.segment_file import SUFFIX, SegmentHeader, SegmentWriter
 
 log = logging.getLogger(__name__)
 
+MAX_WAITING = 256
+"""Blocks that wait for a disk that is too slow. Beyond that steps are dropped until it has caught up: a recording must
+not fill the memory."""
 SYNC_S = 5.0
 """How often what was written is brought to the disk: so much is lost at most if the machine itself stops."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordingLimits:
     """When a segment ends, and what is kept of all runs in a directory."""
 
@@ -37,6 +40,8 @@ class RecordingLimits:
     """How long a segment lasts: replay begins at most this long before a moment."""
     total_bytes: int = 1 << 30
     age_s: float = 7 * 24 * 3600
+    drops: bool = True
+    """Whether steps are dropped when the disk cannot keep up. A live scheduler must not wait; a simulation may."""
 
 
 @dataclass(slots=True)
@@ -96,6 +101,12 @@ class RunFiles:
     def waiting(self) -> int:
         """How many blocks have yet to be written."""
         return self._work.qsize()
+
+    def has_room(self) -> bool:
+        """Whether another block may wait. Where nothing is dropped this returns when there is room."""
+        while not self._limits.drops and self.waiting >= MAX_WAITING:
+            sleep(0.001)
+        return self.waiting < MAX_WAITING
 
     def close(self, patience_s: float = 10.0) -> None:
         """Write what waits, and end."""

@@ -1,11 +1,12 @@
 """One file of a recording: a line that says what it is, a header, and a compressed stream of blocks.
 
-    mooring-recording 1            the format
+    mooring-recording 2            the format
     {"run": ...}                   the header (SegmentHeader)
-    <zstd stream>                  blocks: length, checksum, JSON lines
+    <zstd stream>                  blocks: length, checksum, JSON lines; the last one is empty
 
 Each block ends at a flush of the stream, so that a process that is killed loses the blocks that it has not written, and
-nothing else. A block that is cut off or has another checksum ends the file for readers.
+nothing else. A block that is cut off or has another checksum ends the file for readers. The checksum is that of the
+block's number as well: damage may make a block vanish.
 """
 
 import os
@@ -18,8 +19,9 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
-FORMAT = 1
-"""The format that is written. Files of older formats are read too."""
+FORMAT = 2
+"""The format that is written. Files of older formats are read too. In format 1 checksums were those of blocks alone, and
+files had no end of their own: a file that was cut between two blocks could not be told from a whole one."""
 MAGIC = b"mooring-recording "
 SUFFIX = ".rec"
 LEVEL = 3
@@ -77,11 +79,13 @@ class SegmentWriter:
         self._file: BinaryIO = open(path, "xb", buffering=0)  # noqa: SIM115
         self._stream = zstandard.ZstdCompressor(level=LEVEL).compressobj()
         self.size = 0
+        self._count = 0
         self._put(MAGIC + b"%d\n" % FORMAT + msgspec.json.encode(header) + b"\n")
 
     def write(self, block: bytes) -> None:
         """Append a block of lines."""
-        frame = _FRAME.pack(len(block), zlib.crc32(block)) + block
+        self._count += 1
+        frame = _FRAME.pack(len(block), _checksum(FORMAT, self._count, block)) + block
         self._put(self._stream.compress(frame) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
 
     def sync(self) -> None:
@@ -90,6 +94,7 @@ class SegmentWriter:
 
     def close(self) -> None:
         try:
+            self.write(b"")
             self._put(self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
             self.sync()
         finally:
@@ -114,6 +119,9 @@ class SegmentReader:
         """Raises RecordingError where the file is not a recording that this version can read."""
         self.path = path
         self.damage: str | None = None
+        self._count = 0
+        self.is_ended = False
+        """Whether `blocks` has come to the end that a writer put there."""
         with path.open("rb") as file:
             self.format = _format_of(path, file.readline(64))
             self.header = _header_of(path, file.readline(16 << 20))
@@ -121,6 +129,7 @@ class SegmentReader:
 
     def blocks(self) -> Iterator[bytes]:
         """All blocks that are whole."""
+        self.damage, self._count, self.is_ended = None, 0, False
         stream, held = zstandard.ZstdDecompressor().decompressobj(), bytearray()
         with self.path.open("rb") as file:
             file.seek(self._start)
@@ -134,8 +143,13 @@ class SegmentReader:
                 yield from self._whole(held)
                 if self.damage is not None or stream.eof:
                     break
+            rest = bool(stream.unused_data) or bool(file.read(1))
         if self.damage is None and held:
             self.damage = f"its last {len(held):,} bytes are not a whole block"
+        if self.format == 1:
+            self.is_ended = stream.eof
+        if self.damage is None and stream.eof and (rest or not self.is_ended):
+            self.damage = "its compressed data end too early"
 
     def _whole(self, held: bytearray) -> Iterator[bytes]:
         """Take whole blocks from the beginning of what is held."""
@@ -148,11 +162,21 @@ class SegmentReader:
             if len(held) < end:
                 return
             block = bytes(held[_FRAME.size : end])
-            if zlib.crc32(block) != checksum:
+            self._count += 1
+            if _checksum(self.format, self._count, block) != checksum:
                 self.damage = "a block has another checksum than it should"
                 return
             del held[:end]
-            yield block
+            if length:
+                yield block
+            else:
+                self.is_ended = True
+
+
+def _checksum(format: int, number: int, block: bytes) -> int:
+    if format == 1:
+        return zlib.crc32(block)
+    return zlib.crc32(block, zlib.crc32(number.to_bytes(8, "little")))
 
 
 def _format_of(path: Path, line: bytes) -> int:

@@ -72,6 +72,8 @@ class SavedState(msgspec.Struct, rename="camel"):
     last_token: int
     search_start: int
     pre_bind_looked_ns: int
+    ports: list[tuple[int, tuple[str, str, int]]] | None = None
+    """Rows, and ports that are taken there; None in states of format 1: those of the pods."""
 
 
 def is_quiet(scheduler: Scheduler) -> bool:
@@ -121,6 +123,7 @@ def state_of(scheduler: Scheduler) -> SavedState:
         nodes=[node for name in table.order.by_zone() if (node := table.nodes[table.row_book[name]]) is not None],
         image_sizes=table.images.sizes(),
         image_lags=table.images.lagging(),
+        ports=table.ports.uses(),
         objects={},
         known=known,
         on_rows=on_rows,
@@ -225,8 +228,10 @@ def _restore_bindings(core: Core, state: SavedState, in_flight: Mapping[str, Que
 
 
 def _restore_images(core: Core, state: SavedState) -> None:
-    """Last: which counts of images rows see depends on when they changed."""
+    """Last: which counts of images rows see depends on when they changed, and which ports are taken on who left."""
     table = core.cluster.nodes
+    if state.ports is not None:
+        table.ports.take_over(state.ports)
     table.images.put_sizes(state.image_sizes)
     table.settle()
     table.images.lag(state.image_lags)

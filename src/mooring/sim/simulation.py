@@ -24,7 +24,7 @@ from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.manifests import Manifests
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
-from mooring.sim.simulated_cluster import SimulatedCluster, count, some
+from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster, count, some
 
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation", "note_ignored"]
 
@@ -53,8 +53,9 @@ class Simulation:
         registry: Registry | None = None,
         gates: Mapping[str, bool] | None = None,
         seed: int | None = None,
+        record_to: RecordTo | None = None,
     ) -> None:
-        self._simulated = SimulatedCluster(objects, config, registry, gates=gates, seed=seed)
+        self._simulated = SimulatedCluster(objects, config, registry, gates=gates, seed=seed, record_to=record_to)
         self._driver = self._simulated.driver
         self._begin_ns = self._simulated.clock.now_ns()
         self._bound_ns: dict[str, int] = {}

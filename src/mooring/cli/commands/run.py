@@ -19,6 +19,7 @@ from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection, in_cluster, names_cluster
 from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.cli.options import (
+    GoDuration,
     chosen_gates,
     config_file,
     feature_gates,
@@ -28,10 +29,10 @@ from mooring.cli.options import (
     plugin_files,
     registry_with,
 )
+from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
-from mooring.framework.config.durations import Duration
 from mooring.framework.config.settings import as_object
 from mooring.framework.config.syntax import parse
 from mooring.kit import process
@@ -49,6 +50,7 @@ Examples:
   mooring run --kubeconfig ~/.kube/config                           instead of kube-scheduler
   mooring run --config /etc/kubernetes/scheduler.yaml -v=2          with its configuration file
   mooring run --config second.yaml --leader-elect-resource-name=mine    beside it, for pods of another schedulerName
+  mooring run --record /var/lib/mooring                             and record it, for `mooring replay`
   mooring run --dry-run --secure-port=0                             decide and report, but write nothing
   mooring run --write-config-to=effective.yaml                      the configuration with all defaults
 
@@ -76,20 +78,6 @@ IGNORED = _NO_MEANING.split()
 """Flags of kube-scheduler that existing manifests may have and that mean nothing here: accepted, hidden, ignored."""
 
 _ELECTION = ("lease_duration", "renew_deadline", "retry_period", "resource_lock", "resource_name", "resource_namespace")
-
-
-class _GoDuration(click.ParamType[Duration]):
-    """`1m30s`, with Go's error messages."""
-
-    name = "DURATION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
-        if isinstance(value, Duration):
-            return value
-        try:
-            return Duration.parse(value)
-        except ValueError as fault:
-            self.fail(str(fault), param, ctx)
 
 
 class _Verbosity(click.ParamType[int]):
@@ -137,10 +125,11 @@ def _accept_ignored(command: Any) -> Any:
     help="Log what the scheduler would do and where another scheduler differs; write nothing.",
 )
 @kept_answers_limit
+@recording_options
 @_boolean("--leader-elect", help="Schedule only while holding the lease.  [default: true]")
-@click.option("--leader-elect-lease-duration", "lease_duration", type=_GoDuration(), help="[default: 15s]")
-@click.option("--leader-elect-renew-deadline", "renew_deadline", type=_GoDuration(), help="[default: 10s]")
-@click.option("--leader-elect-retry-period", "retry_period", type=_GoDuration(), help="[default: 2s]")
+@click.option("--leader-elect-lease-duration", "lease_duration", type=GoDuration(), help="[default: 15s]")
+@click.option("--leader-elect-renew-deadline", "renew_deadline", type=GoDuration(), help="[default: 10s]")
+@click.option("--leader-elect-retry-period", "retry_period", type=GoDuration(), help="[default: 2s]")
 @click.option("--leader-elect-resource-lock", "resource_lock", help="[default: leases]")
 @click.option("--leader-elect-resource-name", "resource_name", help="[default: kube-scheduler]")
 @click.option("--leader-elect-resource-namespace", "resource_namespace", help="[default: kube-system]")
@@ -165,15 +154,15 @@ def _accept_ignored(command: Any) -> Any:
 @click.option("--authorization-kubeconfig", metavar="FILE", help="The cluster that reviews the access of callers.")
 @_boolean("--authentication-skip-lookup", default=False)
 @_boolean("--authentication-tolerate-lookup-failure", default=True)
-@click.option("--authentication-token-webhook-cache-ttl", type=_GoDuration(), default="10s", show_default=True)
+@click.option("--authentication-token-webhook-cache-ttl", type=GoDuration(), default="10s", show_default=True)
 @click.option("--authorization-always-allow-paths", default=",".join(ALWAYS_ALLOWED), show_default=True)
-@click.option("--authorization-webhook-cache-authorized-ttl", type=_GoDuration(), default="10s", show_default=True)
-@click.option("--authorization-webhook-cache-unauthorized-ttl", type=_GoDuration(), default="10s", show_default=True)
+@click.option("--authorization-webhook-cache-authorized-ttl", type=GoDuration(), default="10s", show_default=True)
+@click.option("--authorization-webhook-cache-unauthorized-ttl", type=GoDuration(), default="10s", show_default=True)
 @click.option("--client-ca-file", type=click.Path(path_type=Path))
 @feature_gates
 @click.option("--kube-api-qps", type=float, help="Requests per second, without --config.  [default: no limit]")
 @click.option("--kube-api-burst", type=int)
-@click.option("--pod-max-in-unschedulable-pods-duration", "max_parked", type=_GoDuration(), default="5m0s")
+@click.option("--pod-max-in-unschedulable-pods-duration", "max_parked", type=GoDuration(), default="5m0s")
 @click.option("-v", "--v", "verbosity", type=_Verbosity(), default=0, help="How much to log, 0 to 10.")
 @click.option("--logging-format", default="text", show_default=True, help="text or json.")
 @_accept_ignored
@@ -201,6 +190,7 @@ def run(**flags: Any) -> None:
             flags["dry_run"],
             gates,
             flags["kept_answers_limit"],
+            recording_settings(flags),
         )
         raise_descriptor_limit()
         idle = idle_plugins(config, registry)

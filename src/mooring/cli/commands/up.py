@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,14 @@ from mooring.cli.options import (
     registry_with,
     tell_gates,
 )
+from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
+from mooring.framework.config.durations import Duration
 from mooring.kit import process
 from mooring.kit.log_formats import one_line
 from mooring.kit.process import relax_collector
@@ -126,6 +128,7 @@ _ADVICE = (
     is_flag=True,
     help="Taint new nodes not-ready until their first heartbeat, as a real cluster does.",
 )
+@recording_options
 @click.option("--no-scheduler", is_flag=True, help="Start no scheduler: pods wait for yours, such as `mooring run`.")
 @click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no live view.")
@@ -167,6 +170,10 @@ class _Flags:
     plugins: tuple[str, ...]
     feature_gates: str
     taint_new_nodes: bool
+    record: Path | None
+    record_interval: Duration
+    record_max_size: int
+    record_max_age: Duration
     no_scheduler: bool
     command: str | None
     quiet: bool
@@ -187,6 +194,7 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             flags.taint_new_nodes,
             not flags.no_scheduler,
             gates,
+            recording_settings(asdict(flags)),
             flags.accept_loss,
         )
         try:

@@ -50,6 +50,21 @@ class PortUse:
         addresses = self._used.get((protocol, port), {}).get(row)
         return addresses is not None and (ip == ANY_IP or ip in addresses or ANY_IP in addresses)
 
+    def uses(self) -> list[tuple[int, HostPort]]:
+        """All that is taken: rows and ports."""
+        return [
+            (row, (ip, protocol, port))
+            for (protocol, port), rows in self._used.items()
+            for row, addresses in rows.items()
+            for ip in sorted(addresses)
+        ]
+
+    def take_over(self, uses: Iterable[tuple[int, HostPort]]) -> None:
+        """Take what is taken in another table: it does not follow from the pods alone."""
+        self._used = {}
+        for row, port in uses:
+            self.occupy(row, (port,))
+
     def sketch(self) -> "PortUse":
         """A copy that shares what it does not change."""
         return _PortSketch(self)

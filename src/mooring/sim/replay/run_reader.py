@@ -66,6 +66,8 @@ class RunReader:
                     return
             if segment.damage is not None:
                 raise RecordingError(segment.damage)
+            if not segment.is_ended and segment is not self.run.segments[-1]:
+                raise RecordingError("its end is missing")
         except RecordingError as fault:
             self._stop(segment, str(fault))
 

@@ -1,0 +1,71 @@
+"""The options by which a command records its scheduler, and what they mean."""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mooring.cli.options import ByteCount, GoDuration
+from mooring.cli.refusal import refuse
+from mooring.recording.recorder import RecordingSettings
+from mooring.recording.run_files import RecordingLimits
+
+_OPTIONS = (
+    click.option(
+        "--record",
+        "record",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Record all that the scheduler is told and decides in this directory, for `mooring replay`.",
+    ),
+    click.option(
+        "--record-interval",
+        type=GoDuration(),
+        default="15m",
+        show_default=True,
+        help="How often the recording gets the whole state, so that replay can begin there.",
+    ),
+    click.option(
+        "--record-max-size",
+        type=ByteCount(),
+        default="1Gi",
+        show_default=True,
+        help="Remove the oldest files of the directory beyond this size.",
+    ),
+    click.option(
+        "--record-max-age",
+        type=GoDuration(),
+        default="168h",
+        show_default=True,
+        help="Remove files of the directory that are older.",
+    ),
+)
+
+
+def recording_options(command: Any) -> Any:
+    """Add the options; `recording_settings` reads them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def recording_settings(flags: Mapping[str, Any], drops: bool = True) -> RecordingSettings | None:
+    """None without --record. Exits with status 2 where the directory cannot be made. `drops`: see RecordingLimits."""
+    directory: Path | None = flags["record"]
+    if directory is None:
+        return None
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        refuse(f"--record {directory}: the directory cannot be made: {fault.strerror}")
+    total_bytes = flags["record_max_size"]
+    limits = RecordingLimits(
+        segment_bytes=max(min(RecordingLimits.segment_bytes, total_bytes // 4), 1),
+        interval_s=flags["record_interval"].seconds,
+        total_bytes=total_bytes,
+        age_s=flags["record_max_age"].seconds,
+        drops=drops,
+    )
+    return RecordingSettings(directory, limits, version("mooring"))

@@ -1,0 +1,181 @@
+"""Recordings of `mooring run` behind a network that fails, with leaders that are killed: every decision comes out again.
+
+MOORING_SOAK=1 runs it with 10,000 pods.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fault_proxy import FaultProxy, Faults
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.recording.reading import runs_in
+from mooring.recording.steps import ATTEMPT
+from mooring.sim.replay.replayer import Replayer
+from running_cluster import a_process
+
+pytestmark = pytest.mark.slow
+
+IS_SOAK = bool(os.environ.get("MOORING_SOAK"))
+PODS = 10_000 if IS_SOAK else 800
+PATIENCE_S = 600.0 if IS_SOAK else 180.0
+POD_PATH = "/api/v1/namespaces/default/pods"
+FAULTS = Faults(
+    late=0.03,
+    lost_before=0.01,
+    lost_after=0.02,
+    busy=0.02,
+    failing=0.02,
+    unavailable=0.01,
+    expired=0.1,
+    cut=0.004,
+    twice=0.02,
+    disordered=0.02,
+)
+
+
+@contextmanager
+def a_scheduler(server: str, recordings: Path, log: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """`mooring run --record` with a short lease."""
+    arguments = [
+        *("run", "--secure-port=0", f"--master={server}", f"--record={recordings}", "--record-interval=2s"),
+        *("--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"),
+    ]
+    with log.open("ab") as output:
+        command = [sys.executable, "-m", "mooring.cli.main", *arguments]
+        process = subprocess.Popen(command, stderr=output, stdout=output)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+
+async def until(holds: Callable[[], Any], what: str) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while not await holds():
+        assert time.monotonic() < ends, f"waited in vain: {what}"
+        await asyncio.sleep(0.2)
+
+
+async def create(client: ApiClient, first: int, count: int) -> None:
+    """Pods of several sizes; some are replaced, some come with a high priority."""
+    turns = asyncio.Semaphore(16)
+
+    async def one(number: int) -> None:
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": f"{10 + number % 7}m"}}}
+        spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+        spec: dict[str, Any] = {"containers": [container], "nodeSelector": {"late": "yes"} if number % 10 == 3 else {}}
+        if number % 5 == 0:
+            spec["topologySpreadConstraints"] = [{**spread, "labelSelector": {"matchLabels": {"app": "a"}}}]
+        async with turns:
+            await client.post(
+                POD_PATH, {"metadata": {"name": f"p-{number}", "labels": {"app": "ab"[number % 2]}}, "spec": spec}
+            )
+
+    await asyncio.gather(*(one(number) for number in range(first, first + count)))
+
+
+async def label_nodes(client: ApiClient) -> None:
+    nodes = await client.list("/api/v1/nodes")
+    for node in nodes["items"][::3]:
+        await client.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"labels": {"late": "yes"}}})
+
+
+async def bound(client: ApiClient) -> int:
+    pods = await client.list("/api/v1/pods")
+    return sum(bool(pod["spec"].get("nodeName")) for pod in pods["items"])
+
+
+async def disturb(server: str, recordings: Path, log: Path) -> None:
+    """Two candidates; the leader is killed twice, in the middle of its work, and started again."""
+    choice = random.Random(5)
+    async with (
+        ApiClient(ConnectionSettings(server), "test/1", -1) as client,
+        FaultProxy(server, FAULTS, 11) as proxy,
+    ):
+        with a_scheduler(proxy.url, recordings, log) as first, a_scheduler(proxy.url, recordings, log) as second:
+            await create(client, 0, PODS // 2)
+            await until(lambda: _more_than(client, PODS // 8), "some pods are bound")
+            killed = first if await _leads(client, first) else second
+            await asyncio.sleep(choice.random())
+            os.kill(killed.pid, signal.SIGKILL)
+            with a_scheduler(proxy.url, recordings, log) as third:
+                await create(client, PODS // 2, PODS // 4)
+                await label_nodes(client)
+                await until(lambda: _more_than(client, PODS // 2), "the other one goes on")
+                leader = second if killed is first else first
+                os.kill(leader.pid, signal.SIGKILL)
+                await create(client, 3 * (PODS // 4), PODS - 3 * (PODS // 4))
+                await until(lambda: _more_than(client, PODS - 1), "all pods are bound")
+                assert third.poll() is None
+
+
+async def _more_than(client: ApiClient, count: int) -> bool:
+    return await bound(client) > count
+
+
+async def _leads(client: ApiClient, process: "subprocess.Popen[bytes]") -> bool:
+    """Whoever was started first leads, as a rule; it does not matter if it does not."""
+    leases = await client.list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")
+    return bool(leases["items"]) and process.poll() is None
+
+
+def test_all_decisions_of_disturbed_schedulers_come_out_again(tmp_path: Path) -> None:
+    recordings, log = tmp_path / "recordings", tmp_path / "log"
+    with a_process("--nodes", "30", "--no-scheduler", "--plain-http") as cluster:
+        asyncio.run(disturb(cluster.server, recordings, log))
+    runs = runs_in(recordings)
+    assert len(runs) == 3
+    binds = attempts = 0
+    for run in runs:
+        replayer = Replayer(run)
+        for step in replayer.steps():
+            assert step.outcomes == step.step.outcomes, f"step {step.number} of {run.name}: {step.step}"
+            attempts += step.step.code == ATTEMPT
+            binds += any(outcome[0] == "bind" for outcome in step.outcomes)
+        assert all("end is missing" not in problem for problem in replayer.problems), "only the last may be cut"
+    assert binds >= PODS
+    assert attempts > binds, "some attempts failed"
+    print(f"{len(runs)} runs, {attempts} attempts, {binds} binds replayed")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_recording_that_is_cut_by_a_kill_opens_and_replays(tmp_path: Path, seed: int) -> None:
+    recordings, log = tmp_path / "recordings", tmp_path / "log"
+    choice = random.Random(seed)
+    with a_process("--nodes", "10", "--no-scheduler", "--plain-http") as cluster:
+
+        async def record_and_kill() -> None:
+            async with ApiClient(ConnectionSettings(cluster.server), "test/1", -1) as client:
+                with a_scheduler(cluster.server, recordings, log) as process:
+                    await until(lambda: _exists(recordings), "the recording begins")
+                    load = asyncio.create_task(create(client, 0, 300))
+                    await until(lambda: _more_than(client, 0), "the first pods are bound")
+                    await asyncio.sleep(choice.uniform(0.0, 2.5))
+                    os.kill(process.pid, signal.SIGKILL)
+                    process.wait()
+                    await load
+
+        asyncio.run(record_and_kill())
+    (run,) = runs_in(recordings)
+    replayer = Replayer(run)
+    steps = list(replayer.steps())
+    assert all(step.is_equal for step in steps)
+    assert len(steps) > 10
+    assert run.problems == []
+
+
+async def _exists(path: Path) -> bool:
+    return path.exists() and any(path.iterdir())

@@ -1,0 +1,178 @@
+"""The files of runs: segments follow each other, old ones go, a disk that fails or is slow loses steps and says so."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from build import a_node, a_pod
+from mooring.framework import config
+from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.recording import recorder, run_files
+from mooring.recording.reading import RecordedRun, runs_in
+from mooring.recording.recorder import RunRecorder, record_run, scheduler_header
+from mooring.recording.run_files import RecordingLimits, segments_in
+from mooring.recording.segment_file import RecordingError, SegmentWriter
+from mooring.scheduler.assembly import build_scheduler
+from mooring.sim.driver import START_NS, Driver
+from mooring.sim.replay.replayer import Replayer
+
+
+class Recorded:
+    """A simulated cluster that is recorded; every second a pod comes."""
+
+    def __init__(self, directory: Path, limits: RecordingLimits) -> None:
+        configuration = config.default()
+        clock = VirtualClock(START_NS)
+        header = scheduler_header(configuration, {}, START_NS)
+        header.tie_break = "name"
+        self.recorder: RunRecorder = record_run(directory, header, limits)
+        scheduler = build_scheduler(configuration, clock, recorder=self.recorder)
+        self.driver = Driver(clock, scheduler, with_versions=True)
+        self.made = 0
+        for number in range(3):
+            self.driver.create(a_node(f"n{number}", cpu="4"))
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.made += 1
+            self.driver.create(a_pod(f"p{self.made}", cpu="100m", schedulerName="default-scheduler"))
+            if self.made > 20:
+                self.driver.delete("Pod", f"default/p{self.made - 20}")
+            self.driver.settle()
+            self.driver.advance_second()
+
+    def wait_until_written(self) -> None:
+        while self.recorder._files.waiting:
+            os.sched_yield()
+
+
+def replayed(run: RecordedRun, from_ns: int | None = None) -> tuple[int, list[str]]:
+    replayer = Replayer(run)
+    steps = list(replayer.steps(from_ns))
+    assert all(step.is_equal for step in steps)
+    return len(steps), replayer.problems
+
+
+def test_a_run_has_segments_and_can_be_replayed_from_each(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=10, drops=False))
+    recorded.run(60)
+    recorded.recorder.close()
+    (run,) = runs_in(tmp_path)
+    assert [segment.header.begins for segment in run.segments] == ["empty", *["state"] * (len(run.segments) - 1)]
+    assert len(run.segments) >= 5
+    counts = [replayed(run, segment.header.started_ns) for segment in run.segments]
+    assert all(problems == [] for _, problems in counts)
+    assert counts[0][0] == recorded.recorder.figures.steps
+    assert sorted(counts, reverse=True) == counts
+
+
+def test_old_segments_go_and_the_rest_can_be_replayed(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("not ours")
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=5, total_bytes=20_000, drops=False))
+    for _ in range(8):
+        recorded.run(10)
+        recorded.wait_until_written()
+    recorded.recorder.close()
+    assert sum(path.stat().st_size for path in segments_in(tmp_path)) < 40_000
+    (run,) = runs_in(tmp_path)
+    assert run.header.begins == "state"
+    assert replayed(run)[1] == []
+    assert other.exists()
+
+
+def test_segments_that_are_too_old_go_and_folders_with_them(tmp_path: Path) -> None:
+    first = Recorded(tmp_path, RecordingLimits(drops=False))
+    first.run(3)
+    first.recorder.close()
+    for path in segments_in(tmp_path):
+        os.utime(path, (0, 0))
+    second = Recorded(tmp_path, RecordingLimits(age_s=3600, drops=False))
+    second.run(1)
+    second.recorder.close()
+    (run,) = runs_in(tmp_path)
+    assert run.name == second.recorder._files.run
+    assert [folder.name for folder in tmp_path.iterdir()] == [run.name]
+
+
+def test_a_disk_that_fails_loses_steps_until_the_next_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=20, drops=False))
+    recorded.run(5)
+    recorded.wait_until_written()
+    write = SegmentWriter.write
+
+    def full(self: SegmentWriter, block: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(SegmentWriter, "write", full)
+    recorded.run(3)
+    recorded.wait_until_written()
+    monkeypatch.setattr(SegmentWriter, "write", write)
+    recorded.run(30)
+    recorded.recorder.close()
+    figures = recorded.recorder.figures
+    assert figures.faults >= 1
+    assert figures.lost_steps > 0
+    assert "No space left on device" in caplog.text
+    (run,) = runs_in(tmp_path)
+    assert [segment.header.begins for segment in run.segments][:2] == ["empty", "state"]
+    assert run.segments[1].header.lost > 0
+    (problem,) = replayed(run)[1]
+    assert problem.endswith("its end is missing")
+
+
+def test_a_disk_that_is_too_slow_loses_steps_and_memory_stays_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_files, "MAX_WAITING", 0)
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=20))
+    recorded.run(5)
+    assert recorded.recorder.figures.steps == 0
+    monkeypatch.setattr(run_files, "MAX_WAITING", 256)
+    for _ in range(10):
+        recorded.wait_until_written()
+        recorded.run(1)
+    recorded.recorder.close()
+    assert recorded.recorder.figures.lost_steps > 0
+    (run,) = runs_in(tmp_path)
+    assert sum(segment.header.lost for segment in run.segments) == recorded.recorder.figures.lost_steps
+    count, problems = replayed(run)
+    assert count == recorded.recorder.figures.steps > 0
+    assert problems == []
+
+
+def test_a_segment_without_state_after_a_gap_is_said_and_left_out(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=10, drops=False))
+    recorded.run(40)
+    recorded.recorder.close()
+    first, second, *_ = segments_in(tmp_path)
+    first.write_bytes(first.read_bytes()[:-200])
+    (run,) = runs_in(tmp_path)
+    count, problems = replayed(run)
+    assert 0 < count < recorded.recorder.figures.steps
+    assert len(problems) == 1
+    assert str(first) in problems[0]
+    second.write_bytes(b"")
+    (run,) = runs_in(tmp_path)
+    assert any("not a recording" in problem for problem in run.problems)
+    assert replayed(run)[0] > 0
+
+
+def test_a_directory_without_recordings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="there is no recording in this directory"):
+        runs_in(tmp_path)
+    with pytest.raises(RecordingError, match="there is no such directory"):
+        runs_in(tmp_path / "nowhere")
+
+
+def test_steps_are_handed_over_every_half_second(tmp_path: Path) -> None:
+    assert recorder.FLUSH_NS == NS_PER_S // 2
+    recorded = Recorded(tmp_path, RecordingLimits(drops=False))
+    recorded.run(2)
+    recorded.wait_until_written()
+    (run,) = runs_in(tmp_path)
+    assert replayed(run)[0] > 0, "what was handed over can be read while the run goes on"
+    recorded.recorder.close()
