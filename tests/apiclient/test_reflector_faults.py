@@ -73,6 +73,17 @@ def test_nothing_is_told_of_a_list_before_it_is_complete() -> None:
     run(main())
 
 
+def test_a_list_that_is_cut_twice_comes_in_pages() -> None:
+    async def main() -> None:
+        cuts = [says(added("a", 3), then="break")] * 2
+        async with a_stage(*cuts, lists(7, seen("a", 3)), says(then="stay")) as stage:
+            await stage.until(lambda: stage.reflector.has_synced)
+            assert stage.story.told == ["+a@3"]
+            assert stage.script.asked[:3] == [STREAMED_LIST, STREAMED_LIST, {**PAGE, "resourceVersion": "0"}]
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "refusal",
     [invalid("ListOptions", "", ()), ApiError(400, "BadRequest", "no"), internal_error("no"), ApiError(501, "", "no")],

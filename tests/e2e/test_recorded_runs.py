@@ -39,7 +39,7 @@ FAULTS = Faults(
     failing=0.02,
     unavailable=0.01,
     expired=0.1,
-    cut=0.004,
+    cut=0.002,
     twice=0.02,
     disordered=0.02,
 )
@@ -50,7 +50,7 @@ def a_scheduler(server: str, recordings: Path, log: Path) -> "Iterator[subproces
     """`mooring run --record` with a short lease."""
     arguments = [
         *("run", "--secure-port=0", f"--master={server}", f"--record={recordings}", "--record-interval=2s"),
-        *("--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"),
+        *("--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=12s", "--leader-elect-retry-period=1s"),
     ]
     with log.open("ab") as output:
         command = [sys.executable, "-m", "mooring.cli.main", *arguments]

@@ -118,10 +118,12 @@ def test_a_disk_that_fails_loses_steps_until_the_next_segment(
     assert figures.lost_steps > 0
     assert "No space left on device" in caplog.text
     (run,) = runs_in(tmp_path)
-    assert [segment.header.begins for segment in run.segments][:2] == ["empty", "state"]
-    assert run.segments[1].header.lost > 0
-    (problem,) = replayed(run)[1]
-    assert "its end is missing; replayed until 2026-02-01T00:00:05Z, the replay goes on at 2026-02-01" in problem
+    assert {segment.header.begins for segment in run.segments[1:]} == {"state"}
+    assert sum(segment.header.lost for segment in run.segments) == figures.lost_steps
+    problems = replayed(run)[1]
+    assert problems
+    expected = ("its end is missing", "its state was not written", "steps before it were not recorded")
+    assert all(any(text in problem for text in expected) for problem in problems)
 
 
 def test_a_disk_that_is_too_slow_loses_steps_and_memory_stays_bounded(
@@ -130,9 +132,8 @@ def test_a_disk_that_is_too_slow_loses_steps_and_memory_stays_bounded(
     monkeypatch.setattr(run_files, "MAX_WAITING", 0)
     recorded = Recorded(tmp_path, RecordingLimits(interval_s=20))
     recorded.run(5)
-    assert recorded.recorder.figures.steps == 0
     monkeypatch.setattr(run_files, "MAX_WAITING", 256)
-    for _ in range(10):
+    for _ in range(20):
         recorded.wait_until_written()
         recorded.run(1)
     recorded.recorder.close()
@@ -176,3 +177,38 @@ def test_steps_are_handed_over_every_half_second(tmp_path: Path) -> None:
     (run,) = runs_in(tmp_path)
     assert replayed(run)[0] > 0, "what was handed over can be read while the run goes on"
     recorded.recorder.close()
+
+
+def test_a_scheduler_that_is_never_quiet_has_segments_that_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "is_quiet", lambda scheduler: False)
+    recorded = Recorded(tmp_path, RecordingLimits(segment_bytes=1500, interval_s=5, drops=False))
+    for _ in range(30):
+        recorded.run(2)
+        recorded.wait_until_written()
+    recorded.recorder.close()
+    (run,) = runs_in(tmp_path)
+    assert [segment.header.begins for segment in run.segments[:2]] == ["empty", "steps"]
+    count, problems = replayed(run, run.segments[-1].header.started_ns)
+    assert count == recorded.recorder.figures.steps, "it cannot begin later"
+    assert problems == []
+    segments_in(tmp_path)[0].unlink()
+    (run,) = runs_in(tmp_path)
+    count, problems = replayed(run)
+    assert count == 0
+    assert all("it has no state to go on from; not replayed" in problem for problem in problems)
+    assert len(problems) == len(run.segments)
+
+
+def test_what_follows_an_interruption_needs_a_state(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=1000, drops=False))
+    recorded.run(15)
+    recorded.recorder.interrupted()
+    recorded.run(5)
+    recorded.recorder.close()
+    (run,) = runs_in(tmp_path)
+    assert [segment.header.begins for segment in run.segments] == ["empty", "state"]
+    count, (problem,) = replayed(run)
+    assert count == recorded.recorder.figures.steps
+    assert "steps before it were not recorded; the replay goes on at 2026-02-01T00:00:1" in problem

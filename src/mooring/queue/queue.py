@@ -378,6 +378,10 @@ class SchedulingQueue:
         """Whether an attempt of the pod is under way."""
         return uid in self._in_flight
 
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._in_flight)
+
     def get(self, key: str) -> QueuedPod | None:
         """The entry of a pod that waits somewhere."""
         return self._places.get(key)

@@ -21,6 +21,11 @@ from mooring.scheduler.scheduler import Scheduler
 
 FLUSH_NS = NS_PER_S // 2
 """A process that is killed loses the steps of this time at most."""
+RETRY_NS = 10 * NS_PER_S
+"""How long after a segment another one is begun because steps were lost: a disk that is full stays so for a while."""
+LARGEST = 2
+"""A scheduler that is never quiet gets segments without a state when they are so many times as large as they should be:
+otherwise old ones could not be removed."""
 FLUSH_STEPS = 2000
 """So many steps are written together, if they come within that time."""
 
@@ -105,8 +110,18 @@ class RunRecorder:
         if len(steps) < FLUSH_STEPS and abs(now_ns - self._flushed_ns) < FLUSH_NS:
             return
         self._flush(now_ns)
-        if self._wants_segment(now_ns) and is_quiet(scheduler):
+        if not self._wants_segment(now_ns):
+            return
+        if is_quiet(scheduler):
             self._renew(scheduler, now_ns)
+        elif self._files.segment_size >= LARGEST * self._limits.segment_bytes and not self._lost:
+            self._begin("steps")
+
+    def interrupted(self) -> None:
+        """Something else than a step changed the scheduler: what follows needs a new state."""
+        if self._steps:
+            self._flush(self._steps[-1][1])
+        self._lost += 1
 
     def close(self) -> None:
         """Write what is noted, and end the run."""
@@ -133,7 +148,7 @@ class RunRecorder:
 
     def _wants_segment(self, now_ns: int) -> bool:
         if self._lost:
-            return self._files.waiting == 0
+            return self._files.waiting == 0 and now_ns - self._renewed_ns >= RETRY_NS
         is_due = now_ns - self._renewed_ns >= self._limits.interval_s * NS_PER_S
         return is_due or self._files.segment_size >= self._limits.segment_bytes
 

@@ -44,8 +44,8 @@ class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=
     """`scheduler`: steps of a scheduler of ours, with its decisions. `observer`: changes of a cluster that another
     scheduler runs."""
     begins: str = "empty"
-    """`empty`: with a scheduler that knows nothing; `state`: the first block has its state; `gap`: steps before it were
-    lost, and no state is there to go on from."""
+    """`empty`: with a scheduler that knows nothing; `state`: the first block has its state; `steps`: it goes on where the
+    segment before ended, and has no state."""
     lost: int = 0
     """How many steps were lost before it."""
     started_ns: int = 0

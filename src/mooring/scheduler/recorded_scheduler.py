@@ -42,6 +42,9 @@ class Recorder(Protocol):
     def released(self, now_ns: int, intents: list[Intent]) -> None:
         """Bindings went on whose wait on Permit was over."""
 
+    def interrupted(self) -> None:
+        """Something else than a step changed the scheduler: it cannot be repeated."""
+
     def step_ended(self, scheduler: Scheduler) -> None:
         """The scheduler is between two steps: its state may be read."""
 

@@ -88,7 +88,7 @@ def is_quiet(scheduler: Scheduler) -> bool:
         and core.cluster.storage.is_settled()
         and core.cluster.claims.is_settled()
         and all(not binding.has_waited for binding in core.bindings.values())
-        and len(core.bindings) == len(core.queue.places()["in flight"])
+        and len(core.bindings) == core.queue.in_flight_count
     )
 
 

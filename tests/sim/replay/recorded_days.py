@@ -53,7 +53,7 @@ def record_day(
     until_s: float | None = None,
 ) -> DayReport:
     """Run a day and record it into a folder of its own in the directory."""
-    recording = DayRecording(directory, limits)
+    recording = DayRecording(directory, limits or RecordingLimits(drops=False))
     day = Day(objects, arrivals, config or configuration.default(), registry, seed=seed, record_to=recording)
     try:
         return day.run(None if until_s is None else round(until_s * NS_PER_S))

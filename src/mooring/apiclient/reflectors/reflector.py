@@ -44,6 +44,8 @@ TURN = 64
 """How many events to process before other tasks run: about 4 ms of work."""
 SHORT_LIFE_S = 1.0
 """Parity: a stream that ends sooner and delivers nothing shows that its version is useless. A pause and a list follow."""
+CUT_LISTS = 1
+"""After so many failures in a row a streamed list that is cut is the last one."""
 
 
 class WatchSource(Protocol):
@@ -217,8 +219,10 @@ class Reflector:
             await self._follow(params)
         except (ApiError, Unanswered, CredentialsError) as fault:
             is_listing, is_cut = self._mirror.is_listing, isinstance(fault, ConnectionLost | TimedOut)
-            # A streamed list that went silent has no end that the server reports; a list in pages does.
-            self._can_stream &= not (is_listing and isinstance(fault, TimedOut))
+            # A streamed list that is cut begins anew with its first object: where connections do not last long enough, it
+            # never ends. One that went silent has no end that the server reports. The pages of a list end.
+            is_hopeless = isinstance(fault, TimedOut) or (is_cut and self._pace.failures() >= CUT_LISTS)
+            self._can_stream &= not (is_listing and is_hopeless)
             if is_listing or not is_cut or not self.record.is_watching:
                 self.record.ended(end_by(fault))
                 raise

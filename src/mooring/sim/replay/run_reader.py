@@ -52,7 +52,7 @@ class RunReader:
         """From the last segment on that begins before the moment and has all that is needed."""
         start = 0
         for index, segment in enumerate(self.run.segments if from_ns is not None else ()):
-            if segment.header.begins != "gap" and segment.header.started_ns <= (from_ns or 0):
+            if segment.header.begins != "steps" and segment.header.started_ns <= (from_ns or 0):
                 start = index
         return self.run.segments[start:]
 
@@ -118,7 +118,7 @@ class RunReader:
         is_read = self._is_known and self.reader.now_ns > segment.header.started_ns
         until = f"replayed until {in_seconds(self.reader.now_ns)}" if is_read else "not replayed"
         following = [each for each in self.run.segments if each.header.number > segment.header.number]
-        on = next((each.header.started_ns for each in following if each.header.begins != "gap"), None)
+        on = next((each.header.started_ns for each in following if each.header.begins != "steps"), None)
         goes_on = "nothing follows" if on is None else f"the replay goes on at {in_seconds(on)}"
         self.problems.append(f"{segment.path}: {reason}; {until}, {goes_on}")
         self._is_known = False
