@@ -113,8 +113,8 @@ class _Collecting:
                 self._evicted(outcome[1])
 
     def run_ended(self, view: View) -> None:
-        """A run that never got beyond its listing has told what is there all the same."""
-        if self._is_listing and view and not self._world:
+        """A run that never got beyond its listing has told what is there all the same; not if it ended too early."""
+        if self._is_listing and view and not self._world and not self._from_ns:
             self._catch_up(view)
 
     def _catch_up(self, view: View) -> None:
