@@ -301,9 +301,7 @@ def test_another_configuration_is_compared_with_the_recorded_one(tmp_path: Path)
     answer = would_have(runs, recorded_settings(runs), "b first", a_config("Preferring"), registry)
     assert [run.plan.name for run in answer.runs] == ["recorded", "b first"]
     assert [each.nodes for each in answer.differences] == [["a", "b"], ["c", "b"]]
-    assert answer.notes[0].startswith(
-        "simulated under the recorded configuration, 3 of 3 pods go to the node that they had"
-    )
+    assert answer.notes == ["simulated under the recorded configuration, 3 of 3 pods end where they ended"]
 
 
 def test_a_part_without_anything_is_refused(tmp_path: Path) -> None:

@@ -76,13 +76,14 @@ def _distinct(name: str) -> str:
 
 def _notes(load: RecordedLoad, result: RunResult) -> list[str]:
     """How far the simulation is from what was recorded, and what its figures leave out."""
-    notes = []
-    placements = unpack(result.placements)
+    notes, placements = [], unpack(result.placements)
     if placements:
-        same = sum(placements.get(pod) == node for pod, node in load.placements.items())
+        kept = {pod: None if pod in load.evicted else node for pod, node in load.placements.items()}
+        same = sum(placements.get(pod) == node for pod, node in kept.items())
+        reason = ": nodes with the same score are chosen by name here, and attempts take other times"
         notes.append(
-            f"simulated under the recorded configuration, {same:,} of {len(load.placements):,} pods go to the node that they "
-            "had: nodes with the same score are chosen by name here, and attempts take other times"
+            f"simulated under the recorded configuration, {same:,} of {len(kept):,} pods end where they ended"
+            f"{reason if same < len(kept) else ''}"
         )
     if any(isinstance(change.item, Node) for change in load.changes):
         notes.append("nodes changed while it was recorded; utilisation is a share of the nodes at the end")

@@ -59,6 +59,8 @@ class RecordedLoad:
     changes: list[PlannedChange]
     placements: dict[str, str]
     """Pod -> the node that it was bound to, of the arrivals; the last one of its name counts."""
+    evicted: frozenset[str]
+    """Those of them that the recorded scheduler evicted."""
     over_ns: int
     problems: list[str] = field(default_factory=list)
 
@@ -201,6 +203,7 @@ class _Collecting:
             [Arrival(life.arrived_ns - begin_ns, life.pod, _run_ns(life)) for life in lives],
             [PlannedChange(now_ns - begin_ns, item, is_removal) for now_ns, item, is_removal in self._changes],
             {life.pod.key: life.node for life in lives if life.node},
+            frozenset(life.pod.key for life in lives if life.was_evicted),
             max(self._now_ns - begin_ns, 0),
             problems,
         )
