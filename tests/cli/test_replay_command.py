@@ -222,7 +222,7 @@ def test_questions_are_answered_between_steps(recording: Path) -> None:
         "to 14s",
         "queue",
         "node n0",
-        "node n7",
+        "node n00",
         "explain giant-0",
         "explain p-0",
         "where",
