@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from build import a_node, a_pod
+from build_storage import a_claim, a_class, a_volume
 from mooring.answers.answer import ClusterAnswer
+from mooring.answers.replay.decision_difference import explain_placed
 from mooring.answers.replay.following import follow_pod
 from mooring.answers.replay.open_loop import recorded_settings, would_have
 from mooring.answers.replay.replaying import replay
@@ -28,6 +30,7 @@ from mooring.scheduler.assembly import all_plugins
 from mooring.sim.driver import START_NS
 from mooring.sim.input_errors import NoSuchPod
 from mooring.sim.replay.recorded_span import RecordedSpan, UnusableSpan, span_of
+from mooring.sim.replay.replayer import Replayer
 from mooring.sim.simulated_cluster import SimulatedCluster
 
 SCHEMA = json.loads((Path(__file__).parent.parent.parent / "docs/schemas/replay.v1.json").read_text())
@@ -196,6 +199,36 @@ def test_a_tie_that_went_otherwise_is_said(tmp_path: Path) -> None:
     answer = replay([run])
     assert answer.first is not None
     assert any(line.endswith(": the tie went otherwise") for line in answer.summary())
+
+
+def test_a_bind_that_comes_later_than_its_decision_is_explained(tmp_path: Path) -> None:
+    """The claim of the pod is bound first, so the step with the bind is not the attempt."""
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]
+    nodes = [a_node("a", cpu="4"), a_node("b", cpu="4")]
+    objects: list[KubeObject] = [*nodes, a_class("wait"), a_volume("pv"), a_claim("claim")]
+    record(tmp_path, some_pods(1, volumes=volumes), a_config("Preferring"), a_registry(Preferring), objects)
+    assert replay(runs_in(tmp_path), a_registry(Preferring)).is_equal
+    answer = replay(runs_in(tmp_path), a_registry(PreferringB))
+    first = answer.first
+    assert first is not None and first.decision is not None
+    assert (first.kind, first.decision.recorded_node, first.decision.node) == ("another nomination", "a", "b")
+    assert any(line.endswith("Preferring +100") for line in answer.summary())
+    check_schema(answer)
+
+
+def test_a_pod_on_its_node_is_decided_again_as_if_it_had_none(tmp_path: Path) -> None:
+    record(tmp_path, some_pods(2), a_config("Preferring"), a_registry(Preferring))
+    replayer = Replayer(runs_in(tmp_path)[0], a_registry(Preferring))
+    assert all(step.is_equal for step in replayer.steps())
+    assert replayer.scheduler is not None
+    found = explain_placed(replayer.scheduler, "default/p1", "b")
+    assert found is not None
+    assert (found.recorded_node, found.node, found.feasible_count) == ("b", "a", 3)
+    assert found.sentences()[0] == (
+        "a is 94 ahead of b (557 to 463): Preferring +100, NodeResourcesFit -7, NodeResourcesBalancedAllocation +1"
+    )
+    assert explain_placed(replayer.scheduler, "default/nobody", "b") is None
+    assert replayer.scheduler.check() == []
 
 
 def test_differences_before_the_part_are_noted(tmp_path: Path) -> None:

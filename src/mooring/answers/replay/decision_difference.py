@@ -12,7 +12,7 @@ from mooring.kit.clock import in_micros
 from mooring.recording.steps import Outcome
 from mooring.scheduler.decision import Decision, DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.replay.differences import BIND, FAIL, decided_for, kind_of_difference, pods_of
+from mooring.sim.replay.differences import FAIL, decided_for, kind_of_difference, pods_of
 from mooring.sim.replay.recorded_settings import MadeDecision
 from mooring.sim.replay.replayer import ReplayedStep
 from mooring.sim.replay.step_words import outcomes_in_words
@@ -162,7 +162,7 @@ def is_otherwise(decision: Decision, recorded: Outcome | None) -> bool:
         return not isinstance(decision, Placement)  # a placement may have to wait
     kind, _, told = recorded
     if isinstance(decision, Placement):
-        return kind != BIND or told != decision.node
+        return kind == FAIL or told != decision.node
     text = decision.error if isinstance(decision, DecisionError) else decision.message
     return kind != FAIL or not told.startswith(text)
 
@@ -170,7 +170,7 @@ def is_otherwise(decision: Decision, recorded: Outcome | None) -> bool:
 def explain_decision(made: MadeDecision, recorded: Iterable[Outcome]) -> ExplainedDecision:
     """The decision with the scores of both nodes. To be called before anything follows from it."""
     outcome = decided_for(recorded, made.pod.key)
-    then = outcome[2] if outcome is not None and outcome[0] == BIND else ""
+    then = outcome[2] if outcome is not None and outcome[0] != FAIL else ""
     return explained(made.explained(), made, then)
 
 

@@ -75,8 +75,9 @@ def is_decision(outcomes: Iterable[Outcome]) -> bool:
 
 
 def decided_for(outcomes: Iterable[Outcome], pod: str) -> Outcome | None:
-    """What was decided for a pod: its bind or its failure."""
-    return next((each for each in outcomes if each[0] in (BIND, FAIL) and each[1] == pod), None)
+    """What was decided for a pod: its bind or its failure, or its nomination where other work comes before the bind."""
+    about = {each[0]: each for each in outcomes if each[0] in (BIND, FAIL, NOMINATE) and each[1] == pod}
+    return about.get(BIND) or about.get(FAIL) or about.get(NOMINATE)
 
 
 @dataclass(slots=True)
