@@ -205,10 +205,30 @@ def test_what_follows_an_interruption_needs_a_state(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, RecordingLimits(interval_s=1000, drops=False))
     recorded.run(15)
     recorded.recorder.interrupted()
-    recorded.run(5)
+    for _ in range(5):
+        recorded.wait_until_written()
+        recorded.run(1)
     recorded.recorder.close()
     (run,) = runs_in(tmp_path)
     assert [segment.header.begins for segment in run.segments] == ["empty", "state"]
     count, (problem,) = replayed(run)
     assert count == recorded.recorder.figures.steps
     assert "steps before it were not recorded; the replay goes on at 2026-02-01T00:00:1" in problem
+
+
+def test_a_fault_of_the_recorder_does_not_stop_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(scheduler: object) -> bool:
+        raise ZeroDivisionError("a bug")
+
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=5, drops=False))
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "is_quiet", broken)
+        recorded.run(10)
+    recorded.run(20)
+    recorded.recorder.close()
+    assert recorded.recorder.figures.faults > 0
+    assert recorded.driver.scheduler.attempts == 30
+    (run,) = runs_in(tmp_path)
+    count, problems = replayed(run)
+    assert count == recorded.recorder.figures.steps
+    assert all("steps before it were not recorded" in problem for problem in problems)

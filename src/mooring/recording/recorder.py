@@ -1,5 +1,6 @@
 """Records the steps of a scheduler. Steps are noted between decisions, and written by a thread (`run_files.py`)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from mooring.recording.steps import ATTEMPT, RELEASE, Line, code_of, line_of, ou
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.saved_state import is_quiet, other_objects, state_of
 from mooring.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
 
 FLUSH_NS = NS_PER_S // 2
 """A process that is killed loses the steps of this time at most."""
@@ -109,6 +112,14 @@ class RunRecorder:
         now_ns = steps[-1][1]
         if len(steps) < FLUSH_STEPS and abs(now_ns - self._flushed_ns) < FLUSH_NS:
             return
+        try:
+            self._hand_over(scheduler, now_ns)
+        except Exception as fault:  # a recording must never stop a scheduler
+            log.error("steps of the scheduler could not be recorded", exc_info=fault)
+            self.figures.faults += 1
+            self._lost += 1
+
+    def _hand_over(self, scheduler: Scheduler, now_ns: int) -> None:
         self._flush(now_ns)
         if not self._wants_segment(now_ns):
             return
