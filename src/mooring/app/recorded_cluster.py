@@ -1,5 +1,6 @@
 """The cluster of a recording at a moment, as an embedded cluster that kubectl can look at."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -16,6 +17,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulSet
 from mooring.recording.reading import RecordedRun
+from mooring.recording.segment_file import SegmentHeader
+from mooring.scheduler.saved_state import SavedState
 from mooring.sim.replay.run_reader import RunReader
 
 OWNERS = (ReplicaSet, ReplicationController, StatefulSet)
@@ -36,12 +39,23 @@ def moment_in(runs: Sequence[RecordedRun], until_ns: int | None = None) -> Recor
     found = RecordedMoment(0, (), ())
     problems: list[str] = []
     for run in runs:
-        history = RunReader(run, lambda header, state: None)
-        steps = sum(1 for _ in history.steps(until_ns, until_ns))
+        # From the last state before the moment; from the beginning where that state cannot be read.
+        late, early = RunReader(run, _nothing), RunReader(run, _nothing)
+        history = late if _read(late, until_ns, sys.maxsize) or not _read(early, until_ns, None) else early
         problems += history.problems
-        if steps and history.reader.now_ns >= found.now_ns:
+        if history.reader.objects and history.reader.now_ns >= found.now_ns:
             found = RecordedMoment(history.reader.now_ns, tuple(history.reader.objects.values()), ())
     return RecordedMoment(found.now_ns, found.objects, problems)
+
+
+def _read(history: RunReader, until_ns: int | None, otherwise: int | None) -> int:
+    """Read all steps until the moment, from the state before it on, or before `otherwise`. Returns how many there are."""
+    from_ns = until_ns if until_ns is not None and otherwise is not None else otherwise
+    return sum(1 for _ in history.steps(from_ns, until_ns))
+
+
+def _nothing(header: SegmentHeader, state: SavedState | None) -> None:
+    """Only the objects are wanted, and no scheduler."""
 
 
 @dataclass(frozen=True, slots=True)

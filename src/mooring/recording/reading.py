@@ -126,7 +126,10 @@ class StepReader:
         self.now_ns = now_ns
         number = _INT.decode(code)
         input = None if number in (steps.ATTEMPT, steps.RELEASE) else _READ[number](self, about)
-        return RecordedStep(number, self.now_ns, input, tuple(_OUTCOMES.decode(outcomes)))
+        found = tuple(_OUTCOMES.decode(outcomes))
+        if found and not all(map(steps.is_whole, found)):
+            raise ValueError("an outcome is not complete")
+        return RecordedStep(number, self.now_ns, input, found)
 
     # ---- one for each kind of step
 

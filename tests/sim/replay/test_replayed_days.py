@@ -1,7 +1,7 @@
 """Any simulated day that is recorded replays equal, from each of its states; what is missing is said."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_days import only_run, record_day
 
 from build import a_node
 from mooring.framework import config as configuration
@@ -24,6 +23,7 @@ from mooring.sim.driver import START_NS
 from mooring.sim.reading.arrivals import arrivals_of
 from mooring.sim.replay.differences import ReplayTally
 from mooring.sim.replay.replayer import Replayer
+from recorded_days import only_run, record_day
 
 SHORT = RecordingLimits(interval_s=20, drops=False)
 
@@ -232,19 +232,55 @@ def test_settings_that_cannot_be_used_are_said(copied: Path, settings: dict[str,
     assert expected in problems[0]
 
 
-def test_a_state_that_cannot_be_read_is_left_out(copied: Path) -> None:
-    first, second, *_ = segments_in(copied)
-    first.unlink()
-    reader = SegmentReader(second)
-    blocks = list(reader.blocks())
-    second.unlink()
-    writer = SegmentWriter(second, reader.header)
-    for block in (b'{"nowNs": 1}', *blocks[1:]):
+def with_first_block(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """The same segment with another first block."""
+    reader = SegmentReader(path)
+    first, *blocks = reader.blocks()
+    path.unlink()
+    writer = SegmentWriter(path, reader.header)
+    for block in (change(first), *blocks):
         writer.write(block)
     writer.close()
+
+
+def _contradiction(block: bytes) -> bytes:
+    """A pod that is not there is on a node."""
+    return msgspec.json.encode({**msgspec.json.decode(block), "onRows": [[99_999]]})
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(lambda block: b'{"nowNs": 1}', "its state cannot be read", id="another form"),
+        pytest.param(_contradiction, "its state cannot be used", id="a contradiction"),
+    ],
+)
+def test_a_state_that_makes_no_sense_is_left_out(copied: Path, change: Callable[[bytes], bytes], expected: str) -> None:
+    first, second, *_ = segments_in(copied)
+    first.unlink()
+    with_first_block(second, change)
     tally, problems = replayed(only_run(copied))
-    assert f"{second}: its state cannot be read" in problems[0]
+    assert f"{second}: {expected}" in problems[0]
     assert problems[0].endswith("not replayed, the replay goes on at 2026-02-01T00:00:40Z")
+    assert tally.differing_steps == 0 and tally.steps > 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"[1,2", id="no JSON"),
+        pytest.param(b"[99,0,[]]", id="a code that is unknown"),
+        pytest.param(b'[10,0,[["bind","default/p"]]]', id="an outcome that is not complete"),
+        pytest.param(b'[2,0,[],"Pod","default/nobody",{}]', id="an update of nobody"),
+        pytest.param(b'[1,0,[],"Pod",{"metadata":7}]', id="an object of another form"),
+    ],
+)
+def test_a_step_that_cannot_be_read_ends_its_segment(copied: Path, line: bytes) -> None:
+    first = segments_in(copied)[0]
+    with_first_block(first, lambda block: block + b"\n" + line)
+    tally, (problem,) = replayed(only_run(copied))
+    assert f"{first}: a step cannot be read" in problem
+    assert problem.endswith("the replay goes on at 2026-02-01T00:00:20Z")
     assert tally.differing_steps == 0 and tally.steps > 0
 
 

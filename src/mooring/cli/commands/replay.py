@@ -218,9 +218,7 @@ class _Replay:
         from mooring.cli.commands.up import UpSession
         from mooring.kit import process
 
-        with LateBar("reading") as bar:
-            bar(0, 1)
-            moment = moment_in(self._runs, self._span.until_ns)
+        moment = moment_in(self._runs, self._span.until_ns)
         _warn(moment.problems)
         if not moment.objects:
             refuse(self._nothing())
