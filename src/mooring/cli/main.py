@@ -19,6 +19,7 @@ Examples:
   mooring plan --offer offers.yaml                      which nodes should I buy?
   mooring up                                            a cluster on this machine, for kubectl
   mooring run --config scheduler.yaml                   instead of kube-scheduler
+  mooring replay ./recording --pod shop/cart-7d9f       why did it land there last night?
   mooring COMMAND --help                                examples of each command
 """
 

@@ -86,8 +86,11 @@ def _run(folder: Path, paths: list[Path]) -> RecordedRun:
 class StepReader:
     """Turns the lines of a segment into steps. It knows the objects, because updates hold only what changed."""
 
-    def __init__(self, started_ns: int) -> None:
+    def __init__(self, started_ns: int, until_ns: int | None = None) -> None:
+        """The first step after `until_ns` is the end: it is neither returned nor known."""
         self.now_ns = started_ns
+        self._until_ns = until_ns
+        self.is_over = False
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """(kind, key) -> the object as it was seen last."""
 
@@ -105,18 +108,28 @@ class StepReader:
         """The steps of a block. Raises RecordingError at a line that cannot be read."""
         for line in block.split(b"\n"):
             try:
-                yield self._step(line)
+                step = self._step(line)
+                if step is None:
+                    return
+                yield step
             except (msgspec.MsgspecError, KeyError, IndexError, ValueError) as fault:
                 raise RecordingError(
                     f"a step cannot be read ({fault}): {line[:80].decode(errors='replace')}"
                 ) from fault
 
-    def _step(self, line: bytes) -> RecordedStep:
+    def _step(self, line: bytes) -> RecordedStep | None:
         code, passed_ns, outcomes, *about = _LINE.decode(line)
-        self.now_ns += _INT.decode(passed_ns)
+        now_ns = self.now_ns + _INT.decode(passed_ns)
+        if self._until_ns is not None and now_ns > self._until_ns:
+            self.is_over = True
+            return None
+        self.now_ns = now_ns
         number = _INT.decode(code)
         input = None if number in (steps.ATTEMPT, steps.RELEASE) else _READ[number](self, about)
-        return RecordedStep(number, self.now_ns, input, tuple(_OUTCOMES.decode(outcomes)))
+        found = tuple(_OUTCOMES.decode(outcomes))
+        if found and not all(map(steps.is_whole, found)):
+            raise ValueError("an outcome is not complete")
+        return RecordedStep(number, self.now_ns, input, found)
 
     # ---- one for each kind of step
 

@@ -121,6 +121,14 @@ _CODES: dict[type[Input], int] = {
 # ---- outcomes
 
 
+_DECISIONS = ("bind", "fail", "nominate", "evict")
+
+
+def is_whole(outcome: Outcome) -> bool:
+    """Whether a recorded outcome has what its kind has."""
+    return bool(outcome) and (outcome[0] not in _DECISIONS or len(outcome) == 3)
+
+
 def outcomes_of(intents: Iterable[Intent]) -> list[Outcome]:
     """What a step led to. Events of bound pods say nothing that the bind has not said."""
     found: list[Outcome] = []

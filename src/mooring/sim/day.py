@@ -1,13 +1,13 @@
 """A day of a cluster in seconds: pods arrive, wait, run and finish on the virtual clock.
 
 The clock jumps from one event to the next. Of events at the same time, backoffs and waits end first, then pods finish, then
-pods arrive, each in the order in which they were planned; then the scheduler attempts pods. An attempt takes one millisecond
-of simulated time, and events that become due meanwhile happen before the next attempt.
+others change the cluster, then pods arrive, each in the order in which they were planned; then the scheduler attempts pods.
+An attempt takes one millisecond of simulated time, and events that become due meanwhile happen before the next attempt.
 """
 
 import heapq
 import itertools
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +22,7 @@ from mooring.sim.arrival_stream import ArrivalStream, ListedArrivals
 from mooring.sim.day_record import PartTimes, Stay, StayFile, peak_memory_bytes
 from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.gauge import NodeMeans, Span, UtilisationGauge
+from mooring.sim.planned_change import PlannedChange
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import SimulatedEviction, Story
@@ -133,7 +134,9 @@ class Day:
         names_placements: bool = True,
         seed: int | None = None,
         record_to: RecordTo | None = None,
+        changes: Sequence[PlannedChange] = (),
     ) -> None:
+        """`changes` are made by others, in the order of time. `record_to` makes a recorder of the scheduler's steps."""
         self._parts = PartTimes(_PARTS)
         self._stream = ListedArrivals(arrivals) if isinstance(arrivals, Sequence) else arrivals
         namespaces = missing_namespaces([*objects, *self._stream.pods()])
@@ -147,6 +150,7 @@ class Day:
         self._next = next(self._coming, None)
         self._ends: list[tuple[int, int, str, str]] = []
         """When pods finish, as a heap: time, a number in the order of planning, key and id of the pod."""
+        self._changes = deque(changes)
         self._numbers = itertools.count()
         self._arrived = 0
         self._stays: dict[str, Stay] = {}
@@ -226,34 +230,67 @@ class Day:
     def _is_stuck(self, now_ns: int) -> bool:
         """Whether only attempts without success would follow."""
         attempts = self._simulated.scheduler.attempts - self._moved_attempts
-        is_over = not self._ends and self._next is None and now_ns - self._moved_ns > PATIENCE_NS
+        is_planned = self._ends or self._next is not None or self._changes
+        is_over = not is_planned and now_ns - self._moved_ns > PATIENCE_NS
         self._was_stopped = is_over or attempts > ATTEMPTS_A_POD * self._planned
         return self._was_stopped
 
     def _planned_ns(self) -> int | None:
         """When the next planned event is due. Drops the end of pods that were preempted."""
         ends = self._ends
-        while ends and ("Pod", ends[0][2]) not in self._driver.objects:
+        while ends and not self._is_there(*ends[0][2:]):
             heapq.heappop(ends)
-        end_ns = ends[0][0] if ends else None
-        if self._next is None:
-            return end_ns
-        arrival_ns = self._begin_ns + self._next.at_ns
-        return arrival_ns if end_ns is None else min(end_ns, arrival_ns)
+        planned = [ends[0][0]] if ends else []
+        if self._next is not None:
+            planned.append(self._begin_ns + self._next.at_ns)
+        if self._changes:
+            planned.append(self._begin_ns + self._changes[0].at_ns)
+        return min(planned, default=None)
+
+    def _is_there(self, key: str, pod_id: str) -> bool:
+        """Another pod may have the name by now."""
+        held = self._driver.objects.get(("Pod", key))
+        return isinstance(held, Pod) and held.id == pod_id
 
     def _let_happen(self, when_ns: int) -> None:
-        """Carry out the planned event that is due at this time; of two the end of a pod."""
+        """Carry out the planned event that is due at this time; of several the end of a pod."""
         if self._ends and self._ends[0][0] == when_ns:
             self._finish(*heapq.heappop(self._ends)[2:])
             self._parts.lap("ends")
+        elif self._changes and self._begin_ns + self._changes[0].at_ns == when_ns:
+            self._change(self._changes.popleft())
+            self._parts.lap("arrivals")
         elif self._next is not None:
             self._arrive(self._next)
             self._parts.lap("arrivals")
             self._next = next(self._coming, None)
             self._parts.lap("generating")
 
+    def _change(self, change: PlannedChange) -> None:
+        item, driver = change.item, self._driver
+        held = driver.objects.get((type(item).__name__, item.key))
+        if isinstance(item, Pod) and isinstance(held, Pod) and held.id != item.id:
+            return  # a later pod of this name
+        if change.is_removal:
+            self._remove(item)
+        elif held is not None:
+            driver.update(item)
+        elif not _is_unbound(item):  # a pod that waits in vain has its own arrival, and this one has left since
+            driver.create(item)
+
+    def _remove(self, item: KubeObject) -> None:
+        """Others delete an object."""
+        self._driver.delete(type(item).__name__, item.key)
+        stay = self._stays.get(item.id) if isinstance(item, Pod) else None
+        if isinstance(item, Pod) and stay is not None:
+            self._waits_of(item).pending -= stay.bound_ns is None
+            self._leave(item.id, "deleted")
+
     def _arrive(self, arrival: Arrival) -> None:
         self._arrived += 1
+        held = self._driver.objects.get(("Pod", arrival.pod.key))
+        if held is not None:  # a StatefulSet makes the next pod of a name when the last one is gone
+            self._remove(held)
         self._stays[arrival.pod.id] = Stay(arrival)
         self._waits_of(arrival.pod).pending += 1
         self._driver.create(arrival.pod)
@@ -349,3 +386,7 @@ class Day:
         if self._was_stopped:
             notes.append("stopped: the scheduler attempted the same pods again and again without success")
         return [*notes, *self._simulated.notes()]
+
+
+def _is_unbound(item: KubeObject) -> bool:
+    return isinstance(item, Pod) and not item.spec.node_name

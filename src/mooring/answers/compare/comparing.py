@@ -84,7 +84,7 @@ def compare(
     plans = plan_runs(named, vary or {}, cluster.gates, inputs.is_day)
     _check(plans, inputs)
     sweep = _Sweep(inputs, plans, processes, dask, on_progress or _be_silent, on_note or _be_silent)
-    return _answer(inputs, plans, sweep.run(None if results is None else os.fspath(results)), sweep.notes)
+    return comparison_of(inputs, plans, sweep.run(None if results is None else os.fspath(results)), sweep.notes)
 
 
 def _be_silent(*told: object) -> None:
@@ -221,9 +221,10 @@ def _is_portable(registry: Registry) -> bool:
 # ---- the answer
 
 
-def _answer(
+def comparison_of(
     inputs: RunInputs, plans: Sequence[RunPlan], results: Sequence[RunResult], notes: Sequence[str]
 ) -> Comparison:
+    """Runs side by side."""
     listed = LISTED_NODES // len(plans)
     moved, differing, differences = _differences(inputs, results, listed)
     runs = [

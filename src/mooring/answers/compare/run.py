@@ -29,6 +29,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins
 from mooring.sim.day import Day, DayReport, Waits
 from mooring.sim.generated_load import GeneratedLoad
+from mooring.sim.planned_change import PlannedChange
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.reading.load_plan import LoadPlan
 from mooring.sim.results import Fate, NodeUse, Report, SimulatedEviction
@@ -53,6 +54,8 @@ class RunInputs:
     """By instance type or name of a node."""
     registry: Registry | None = field(default=None, repr=False)
     """The registry of the process that asks; worker processes build theirs from `plugin_files`."""
+    changes: Sequence[PlannedChange] = ()
+    """What others change while a day passes."""
 
     @property
     def is_day(self) -> bool:
@@ -74,7 +77,8 @@ class RunInputs:
 
     @cached_property
     def nodes(self) -> list[Node]:
-        given = [item for item in self.objects if isinstance(item, Node)]
+        coming = (change.item for change in self.changes)
+        given = [*{item.name: item for item in (*self.objects, *coming) if isinstance(item, Node)}.values()]
         return [*given, *self._as_planned.nodes] if self.load_plan is not None else given
 
     @cached_property
@@ -106,6 +110,8 @@ class RunInputs:
             total.update(type(item).__name__.encode() + msgspec.json.encode(item))
         for arrival in self.arrivals or ():
             total.update(msgspec.json.encode((arrival.at_ns, arrival.run_ns, arrival.pod)))
+        for change in self.changes:
+            total.update(msgspec.json.encode((change.at_ns, change.is_removal, change.item)))
         return total.hexdigest()[:16]
 
     def _counted_pods(self) -> Iterator[tuple[Pod, int]]:
@@ -240,7 +246,8 @@ def _day(inputs: RunInputs, plan: RunPlan) -> tuple[Day, int | None, int]:
         return Day([*objects, *load.nodes], load, *settings, seed=plan.seed), over_ns, over_ns
     arrivals = scaled_arrivals(inputs.arrivals or (), plan.load, objects)
     last_ns = max((arrival.at_ns + (arrival.run_ns or 0) for arrival in arrivals), default=0)
-    return Day(objects, arrivals, *settings, seed=plan.seed), until_ns, last_ns if until_ns is None else until_ns
+    day = Day(objects, arrivals, *settings, seed=plan.seed, changes=inputs.changes)
+    return day, until_ns, last_ns if until_ns is None else until_ns
 
 
 def _use_over_time(report: DayReport) -> dict[str, UseFigures]:

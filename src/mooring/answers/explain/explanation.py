@@ -60,6 +60,8 @@ class PodExplanation(ClusterAnswer):
     """Whether the search for cures ended before it had tried everything."""
     others: Sequence[str] = ()
     weights: dict[str, int] = field(default_factory=dict)
+    ties: str = "ties go to the lowest name here"
+    """How one of several nodes with the highest score is chosen."""
 
     @property
     def is_settled(self) -> bool:
@@ -88,12 +90,12 @@ class PodExplanation(ClusterAnswer):
                 if self.would_go_to == self.node
                 else f"and would now go to {self.would_go_to}"
             )
-            return f"{self.pod} is on {self.node}, {now}: {self._among()}"
+            return f"{self.pod} is on {self.node}, {now}: {self.among()}"
         if self.node:
-            return f"{self.pod} is pending, but would go to {self.node} now: {self._among()}"
+            return f"{self.pod} is pending, but would go to {self.node} now: {self.among()}"
         return f"{self.pod} is pending{self._and_others()}: {self.message}"
 
-    def _among(self) -> str:
+    def among(self) -> str:
         if self.feasible_count == 1:
             return "the only node that takes it"
         return f"the best of {self.feasible_count:,} nodes that take it, of {self.node_count:,}"
@@ -108,7 +110,7 @@ class PodExplanation(ClusterAnswer):
         ahead = first.total - second.total
         told = ", ".join(f"{plugin} {difference:+d}" for plugin, difference in self.tipped[:4] if difference)
         if not ahead:
-            return [f"{second.name} has the same score, {first.total}; ties go to the lowest name here"]
+            return [f"{second.name} has the same score, {first.total}; {self.ties}"]
         return [f"It is {ahead} ahead of {second.name} ({first.total} to {second.total}): {told}"]
 
     def tables(self) -> list[AnswerTable]:

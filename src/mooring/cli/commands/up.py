@@ -87,6 +87,12 @@ Exit status: with --exec, the exit status of the command; 0 after Ctrl-C; 2 for 
 3 if the data directory has lost acknowledged writes: see --accept-loss.
 """
 
+_TRY = """\
+  kubectl get nodes
+  kubectl create deployment web --image=nginx --replicas=10
+  kubectl get pods -o wide -w
+  mooring nodes fail node-0001
+"""
 _ADVICE = (
     "The data directory is damaged: it has lost writes that `mooring up` acknowledged. Restore the directory from a "
     "backup, or start with --accept-loss to continue with the objects that are left."
@@ -155,7 +161,7 @@ def up(**given: Any) -> None:
     port = default_port if flags.port is None else flags.port
     service = ServiceSettings(port, flags.plain_http, flags.data_dir, flags.kubeconfig)
     relax_collector()
-    sys.exit(process.run_event_loop(_Up(cluster, service, flags.command, flags.quiet).run()))
+    sys.exit(process.run_event_loop(UpSession(cluster, service, flags.command, flags.quiet).run()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +235,14 @@ def _tracing(flags: _Flags, config: KubeSchedulerConfiguration) -> Tracing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Up:
-    """One run of the command, after its input was read."""
+class UpSession:
+    """One run of a command that serves a cluster, after its input was read."""
 
     cluster: EmbeddedCluster
     settings: ServiceSettings
     command: str | None
     quiet: bool
+    advice: str = _TRY
 
     async def run(self) -> int:
         """Serve until Ctrl-C, SIGTERM or the end of the command. Returns the exit status."""
@@ -262,14 +269,7 @@ class _Up:
         click.echo(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
         if self.settings.kubeconfig is not None:
             click.echo(f"The current context is {service.context} until this cluster stops.", err=True)
-        click.echo(
-            "\nTry, in another terminal, after that line:\n"
-            "  kubectl get nodes\n"
-            "  kubectl create deployment web --image=nginx --replicas=10\n"
-            "  kubectl get pods -o wide -w\n"
-            "  mooring nodes fail node-0001\n",
-            err=True,
-        )
+        click.echo(f"\nTry, in another terminal, after that line:\n{self.advice}", err=True)
 
     async def _watch(self, service: EmbeddedService, stopped: asyncio.Event) -> None:
         """Show the live view on a terminal; otherwise only wait."""

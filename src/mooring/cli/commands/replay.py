@@ -1,0 +1,243 @@
+"""`mooring replay`: a recording run again, exactly; why a pod went where it went; what would have happened."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mooring.answers.compare.comparing import config_name
+from mooring.answers.compare.comparison import Comparison
+from mooring.answers.compare.workers import RunFault
+from mooring.answers.replay.following import follow_pod
+from mooring.answers.replay.open_loop import recorded_settings, would_have
+from mooring.answers.replay.pod_story import PodStory
+from mooring.answers.replay.replay_answer import ReplayAnswer
+from mooring.answers.replay.replaying import replay as replay_runs
+from mooring.cli.answering import output_form, own_output, print_answer, tell_notes
+from mooring.cli.options import config_file, configured, enable_loaded, plugin_files, registry_with
+from mooring.cli.progress import LateBar
+from mooring.cli.refusal import refusals, refuse
+from mooring.cli.replay_walk import ReplayWalk, lines_of_user
+from mooring.framework.registry import Registry
+from mooring.kit.clock import in_seconds
+from mooring.kit.log_formats import one_line
+from mooring.recording.reading import RecordedRun, runs_in
+from mooring.recording.segment_file import RecordingError
+from mooring.sim.replay.recorded_span import RecordedSpan, UnusableSpan, span_of
+
+DIFFERENT = 1
+"""The exit status if a decision came out otherwise."""
+PARTS_OF_A_RUN = 1000
+"""Progress counts whole numbers, and the runs of a comparison are two."""
+OTHER_PLUGINS = "other plugins"
+"""The name of the recorded configuration with plugins of --plugin."""
+LEFT_OUT = 10
+"""How many objects that could not be opened are named."""
+ADVICE = """\
+  kubectl get nodes
+  kubectl get pods -A -o wide
+  kubectl describe node NAME
+"""
+
+EPILOG = """
+\b
+Examples:
+  mooring replay ./recording                            does every decision come out as it was recorded?
+  mooring replay ./recording --from 2026-11-15T22:00:00Z --until 2026-11-16T06:00:00Z
+  mooring replay ./recording --pod shop/cart-7d9f       why did this pod land there last night?
+  mooring replay ./recording --step --from 10m          walk through it; `help` lists the commands
+  mooring replay ./recording --until 10m --serve        look at the cluster of that moment with kubectl
+  mooring replay ./recording --config packed.yaml       what would have happened with this configuration?
+  mooring replay ./recording --plugin mine.py           ... or with this plugin?
+
+\b
+With --config, with a plugin that the recording does not have, or with --open-loop, pods arrive and nodes come and go as they
+were recorded, but the placements are those of the configuration; the answer is that of `mooring compare`. A pod that had a
+node leaves as long after it gets its node as it did when it was recorded.
+
+\b
+Exit status:
+  0  every decision came out equal; or the comparison ran
+  1  a decision came out otherwise
+  2  the input is invalid, or nothing could be replayed
+"""
+
+
+@click.command(
+    epilog=EPILOG, short_help="Run a recording again: the same decisions, explained, or with another configuration."
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--from", "begin", metavar="TIME", help="Begin here: a time (RFC 3339), or a duration from the start: 10m."
+)
+@click.option("--until", "end", metavar="TIME", help="End here.")
+@click.option("--pod", metavar="NS/NAME", help="Tell the story of this pod, and explain its decision.")
+@click.option("--step", is_flag=True, help="Walk through the recording; commands come from standard input.")
+@click.option("--serve", is_flag=True, help="Open the recorded cluster at --until as a cluster for kubectl.")
+@click.option("--schedule", is_flag=True, help="With --serve: let the recorded scheduler work in it.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="With --serve: the port.  [default: a free one]")
+@click.option(
+    "--exec", "command", metavar="CMD", help="With --serve: run a shell command with KUBECONFIG set, then stop."
+)
+@click.option(
+    "--open-loop", is_flag=True, help="Let our placements stand, though neither configuration nor plugins are new."
+)
+@config_file
+@plugin_files
+@output_form
+def replay(directory: Path, **given: Any) -> None:
+    """Run the recording in DIR again (all runs in it, or one run), on its recorded times and as fast as it goes.
+
+    Every decision must come out equal. The first that does not is shown with the scores of the node that was recorded and of
+    the one that is chosen now, by plugin, or with the filter that rejects the recorded node.
+    """
+    flags = _ReplayFlags(directory, **given)
+    with refusals(flags.config or "the recording", flags.plugins):
+        _Replay(flags, registry_with(flags.plugins)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplayFlags:
+    """The command line; the fields have the names of the options."""
+
+    directory: Path
+    begin: str | None
+    end: str | None
+    pod: str | None
+    step: bool
+    serve: bool
+    schedule: bool
+    port: int
+    command: str | None
+    open_loop: bool
+    config: str | None
+    plugins: tuple[str, ...]
+    output: str
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        chosen = {"--pod": self.pod is not None, "--step": self.step, "--serve": self.serve}
+        chosen["--config or --open-loop"] = self.config is not None or self.open_loop
+        named = [name for name, is_given in chosen.items() if is_given]
+        if len(named) > 1:
+            refuse(f"{named[1]} cannot be used with {named[0]}; choose one of the two")
+        if not self.serve and (self.schedule or self.command is not None or self.port):
+            refuse("--schedule, --port and --exec are options of --serve")
+
+
+class _Replay:
+    """One call of the command, after its plugins were loaded."""
+
+    def __init__(self, flags: _ReplayFlags, registry: Registry) -> None:
+        flags.check()
+        self._flags, self._registry = flags, registry
+        try:
+            self._runs: list[RecordedRun] = runs_in(flags.directory)
+            self._span: RecordedSpan = span_of(self._runs, flags.begin, flags.end)
+        except (RecordingError, UnusableSpan, OSError) as fault:
+            refuse(fault)
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except RecordingError as fault:
+            refuse(*str(fault).splitlines())
+
+    def _run(self) -> None:
+        if self._flags.step:
+            self._walk()
+        elif self._flags.serve:
+            self._serve()
+        elif self._is_open():
+            self._compare()
+        elif self._flags.pod is not None:
+            with own_output(), LateBar("replaying") as bar:
+                story = follow_pod(self._runs, self._flags.pod, self._registry, self._span, bar)
+            self._answer(story)
+        else:
+            with own_output(), LateBar("replaying") as bar:
+                answer = replay_runs(self._runs, self._registry, self._span, bar)
+            if not answer.is_replayed:
+                refuse(*answer.problems, self._nothing())
+            tell_notes(answer.notes)
+            self._answer(answer)
+
+    def _nothing(self) -> str:
+        is_cut = self._span.from_ns is not None or self._span.until_ns is not None
+        return f"{self._flags.directory}: nothing was replayed{'; there are no steps in this time' if is_cut else ''}"
+
+    def _answer(self, answer: ReplayAnswer | PodStory) -> None:
+        _warn(answer.problems)
+        print_answer(answer, self._flags.output)
+        if not answer.is_equal:
+            sys.exit(DIFFERENT)
+
+    def _is_open(self) -> bool:
+        """Whether our placements are to stand: with another configuration, or with plugins that are new."""
+        known = {name for run in self._runs if run.segments for name in run.header.plugins}
+        is_new = any(name not in known for name in self._registry.files)
+        return self._flags.open_loop or self._flags.config is not None or (is_new and not self._flags.step)
+
+    # ---- other ways
+
+    def _walk(self) -> None:
+        walk = ReplayWalk(self._runs, self._registry, self._span)
+        walk.walk(lines_of_user())
+        if walk.differing:
+            sys.exit(DIFFERENT)
+
+    def _compare(self) -> None:
+        """What would have happened."""
+        flags, recorded = self._flags, recorded_settings(self._runs)
+        if flags.config is not None:
+            name, config = config_name(flags.config), configured(flags.config, recorded.gates)
+        else:
+            name, config = OTHER_PLUGINS, recorded_settings(self._runs).config
+        tell_notes(enable_loaded(config, self._registry))
+        with own_output(), LateBar("simulating") as bar:
+            try:
+                answer: Comparison = would_have(
+                    self._runs,
+                    recorded,
+                    name,
+                    config,
+                    self._registry,
+                    self._span,
+                    lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
+                )
+            except RunFault as fault:
+                refuse(*str(fault).splitlines())
+        print_answer(answer, flags.output)
+
+    def _serve(self) -> None:
+        # Hot: the API server and its client take 0.3 s to import, and most replays need neither.
+        from mooring.app.recorded_cluster import RecordedClusterSettings, moment_in, open_recorded
+        from mooring.app.up import ServiceSettings
+        from mooring.cli.commands.up import UpSession
+        from mooring.kit import process
+
+        moment = moment_in(self._runs, self._span.until_ns)
+        _warn(moment.problems)
+        if not moment.objects:
+            refuse(self._nothing())
+        recorded = recorded_settings(self._runs)
+        settings = RecordedClusterSettings(recorded.config, self._registry, recorded.gates, self._flags.schedule)
+        cluster, refusals = open_recorded(moment, settings, _report)
+        for text in refusals[:LEFT_OUT]:
+            click.echo(one_line(f"left out: {text}"), err=True)
+        if len(refusals) > LEFT_OUT:
+            click.echo(f"left out: {len(refusals) - LEFT_OUT} more objects", err=True)
+        click.echo(f"The cluster as it was at {in_seconds(moment.now_ns)}", err=True)
+        session = UpSession(cluster, ServiceSettings(self._flags.port), self._flags.command, True, ADVICE)
+        sys.exit(process.run_event_loop(session.run()))
+
+
+def _warn(problems: Any) -> None:
+    for problem in problems:
+        click.echo(one_line(f"warning: {problem}"), err=True)
+
+
+def _report(text: str, error: Exception | None) -> None:
+    click.echo(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)
