@@ -218,7 +218,7 @@ def _explained(scheduler: Scheduler, name: str) -> str:
     if seen is None:
         return f"there is no pod {key}{alike(key, list(scheduler.pods.values()))}"
     answer = explain_pod(view_between_steps(scheduler), scheduler.placed(seen.id) or seen, cures=False)
-    return "\n\n".join(["\n".join(answer.summary()), *tables_as_text(answer, wide=False)])
+    return "\n\n".join(["\n".join(answer.summary()), *tables_as_text(answer.tables(), wide=False)])
 
 
 def lines_of_user() -> Iterator[str]:

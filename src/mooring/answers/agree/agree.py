@@ -16,7 +16,7 @@ from mooring.recording.observer import OBSERVER
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.run_steps import ClusterBegins, ClusterStep, RunSteps
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.sim.replay.replayer import settings_of
+from mooring.sim.replay.recorded_settings import settings_of
 
 OnProgress = Callable[[int, int], None]
 """Called now and then with the number of files that were read, and of all."""

@@ -19,7 +19,7 @@ from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, decide, lowest
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.replay.replayer import RecordedClock
+from mooring.sim.replay.recorded_settings import RecordedClock
 
 
 class TowardsRow:
