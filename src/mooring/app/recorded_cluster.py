@@ -39,19 +39,13 @@ def moment_in(runs: Sequence[RecordedRun], until_ns: int | None = None) -> Recor
     found = RecordedMoment(0, (), ())
     problems: list[str] = []
     for run in runs:
-        # From the last state before the moment; from the beginning where that state cannot be read.
-        late, early = RunReader(run, _nothing), RunReader(run, _nothing)
-        history = late if _read(late, until_ns, sys.maxsize) or not _read(early, until_ns, None) else early
+        history = RunReader(run, _nothing)
+        for _ in history.steps(sys.maxsize if until_ns is None else until_ns, until_ns):
+            pass  # the reader follows the objects
         problems += history.problems
         if history.reader.objects and history.reader.now_ns >= found.now_ns:
             found = RecordedMoment(history.reader.now_ns, tuple(history.reader.objects.values()), ())
     return RecordedMoment(found.now_ns, found.objects, problems)
-
-
-def _read(history: RunReader, until_ns: int | None, otherwise: int | None) -> int:
-    """Read all steps until the moment, from the state before it on, or before `otherwise`. Returns how many there are."""
-    from_ns = until_ns if until_ns is not None and otherwise is not None else otherwise
-    return sum(1 for _ in history.steps(from_ns, until_ns))
 
 
 def _nothing(header: SegmentHeader, state: SavedState | None) -> None:

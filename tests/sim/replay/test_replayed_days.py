@@ -265,6 +265,15 @@ def test_a_state_that_makes_no_sense_is_left_out(copied: Path, change: Callable[
     assert tally.differing_steps == 0 and tally.steps > 0
 
 
+def test_a_replay_begins_earlier_where_a_state_cannot_be_read(copied: Path) -> None:
+    third = segments_in(copied)[2]
+    with_first_block(third, lambda block: b"{}")
+    tally, problems = replayed(only_run(copied), START_NS + 50 * NS_PER_S)
+    assert (problems, tally.differing_steps) == ([], 0)
+    assert tally.first_ns is not None
+    assert START_NS + 20 * NS_PER_S <= tally.first_ns < START_NS + 25 * NS_PER_S, "the state is not needed on the way"
+
+
 @pytest.mark.parametrize(
     "line",
     [

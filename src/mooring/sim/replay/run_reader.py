@@ -50,11 +50,11 @@ class RunReader:
 
     def _segments(self, from_ns: int | None) -> list[SegmentReader]:
         """From the last segment on that begins before the moment and has all that is needed."""
-        start = 0
-        for index, segment in enumerate(self.run.segments if from_ns is not None else ()):
-            if segment.header.begins != "steps" and segment.header.started_ns <= (from_ns or 0):
-                start = index
-        return self.run.segments[start:]
+        segments = self.run.segments
+        if from_ns is None:
+            return segments
+        starts = [i for i, segment in enumerate(segments) if segment.header.started_ns <= from_ns]
+        return segments[next((i for i in reversed(starts) if _can_begin(segments[i])), 0) :]
 
     def _steps_of(self, segment: SegmentReader, before: SegmentReader | None) -> Iterator[RecordedStep]:
         blocks = segment.blocks()
@@ -124,6 +124,16 @@ class RunReader:
         goes_on = "nothing follows" if on is None else f"the replay goes on at {in_seconds(on)}"
         self.problems.append(f"{segment.path}: {reason}; {until}, {goes_on}")
         self._is_known = False
+
+
+def _can_begin(segment: SegmentReader) -> bool:
+    """Whether nothing before the segment is needed."""
+    if segment.header.begins != "state":
+        return segment.header.begins == "empty"
+    try:
+        return _state_of(next(segment.blocks(), b"")) is not None
+    except RecordingError:
+        return False
 
 
 def _state_of(block: bytes) -> SavedState:
