@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import product
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
@@ -18,7 +19,7 @@ from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.plan import Plan, plan
-from mooring.answers.plan.programs import SolverMissing
+from mooring.answers.plan.solver import SolverMissing
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.input_errors import InputError
@@ -62,7 +63,11 @@ def ask(loaded: LoadedCluster, offers: Any = None, **rest: Any) -> Plan:
 
 
 def added(answer: Plan) -> dict[str, int]:
-    return {each.offer.name: len(each.names) for each in answer.added}
+    """How many nodes of each offer, in all steps."""
+    found: Counter[str] = Counter()
+    for each in answer.added:
+        found[each.offer.name] += len(each.names)
+    return dict(found)
 
 
 # ---- what is added
@@ -216,17 +221,27 @@ requests = st.sampled_from(["500m", "1", "2", "3"])
 zones = st.sampled_from(["", "a", "b"])
 
 
-def place_all(loaded: LoadedCluster, nodes: Sequence[KubeObject]) -> set[str]:
-    """The pods that stay pending if pods come first and nodes afterwards, by the simulation of `mooring simulate`."""
-    first = Simulation(loaded.objects, loaded.config, loaded.registry)
-    first.run()
-    objects = first.objects()
-    second = Simulation([*objects, *nodes], loaded.config, loaded.registry)
-    return {result.pod.key for result in second.run().pending}
+def place_all(loaded: LoadedCluster, *steps: Sequence[KubeObject]) -> set[str]:
+    """The pods that stay pending if pods come first and nodes afterwards, step by step, by the simulation of `mooring
+    simulate`."""
+    objects: Sequence[KubeObject] = loaded.objects
+    for nodes in ((), *steps):
+        simulation = Simulation([*objects, *nodes], loaded.config, loaded.registry)
+        pending = {result.pod.key for result in simulation.run().pending}
+        objects = simulation.objects()
+    return pending
+
+
+def steps_of(answer: Plan) -> list[list[KubeObject]]:
+    """The new nodes of each step."""
+    return [
+        [item for each in answer.added if each.step == step for name in each.names for item in each.offer.node(name)]
+        for step in range(1, answer.steps + 1)
+    ]
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     nodes=st.lists(st.tuples(st.sampled_from(["1", "4"]), zones), max_size=3),
     pods=st.lists(st.tuples(requests, zones, st.integers(0, 1), st.booleans()), min_size=1, max_size=8),
@@ -256,9 +271,8 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
     answer = ask(loaded, offers)
     chosen = {each.name: each for each in read_offers(offers, loaded)}
     waiting = patient(loaded)
-    new = [item for each in answer.added for name in each.names for item in each.offer.node(name)]
-    assert place_all(waiting, new) == set(answer.pending)
-    assert all(len(each.names) <= each.offer.limit for each in answer.added)
+    assert place_all(waiting, *steps_of(answer)) == set(answer.pending)
+    assert all(number <= chosen[name].limit for name, number in added(answer).items())
     assert answer.cost >= answer.lower_bound - 1e-9
     if not answer.pending:
         for counts in product(range(3), repeat=2):

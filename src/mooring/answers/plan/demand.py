@@ -44,6 +44,15 @@ class PodKind:
     spread: SpreadLimit | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PatternCut:
+    """Weights of pods of which one node of an offer can hold no more than 1, whatever pods it holds."""
+
+    offer: int
+    weights: dict[int, float]
+    """By kind of pod."""
+
+
 @dataclass(slots=True)
 class NodeDemand:
     """All kinds of pods, and what a node of each offer can hold beside its DaemonSet pods."""
@@ -53,6 +62,7 @@ class NodeDemand:
     """By offer: free amounts of a new node, by place of the resource."""
     prices: Sequence[float]
     limits: Sequence[int]
+    cuts: Sequence[PatternCut] = ()
 
     def plain(self) -> frozenset[int]:
         """The shapes of kinds that are plain, by id."""

@@ -6,7 +6,7 @@ long as the core still places as much. The search is bounded by the number of de
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from mooring.answers.plan.demand import NodeDemand
@@ -43,11 +43,16 @@ class FoundNodes:
     counts: Additions
     left: Sequence[Pod]
     cost: float
+    steps: Sequence[Additions] = ()
+    """The nodes of each step, if they do not all come at once."""
+
+    def rank(self) -> tuple[int, float]:
+        """The fewer pods are left the better, and then the cheaper."""
+        return len(self.left), self.cost
 
 
 def _rank(found: FoundNodes) -> tuple[int, float]:
-    """The fewer pods are left the better, and then the cheaper."""
-    return len(found.left), found.cost
+    return found.rank()
 
 
 class NodeSearch:
@@ -90,7 +95,10 @@ class NodeSearch:
         known = {pod.id for pod in found.left}
         unexpected = [pod for pod in left if pod.id not in known]
         added = self._added(found.counts, unexpected, TIGHT, self._demand.limits, times)
-        return found if added is None else self._found(added, found.left)
+        if added is None:
+            return found
+        last = tuple(after - before for before, after in zip(found.counts, added, strict=True))
+        return replace(self._found(added, found.left), steps=(*found.steps, last) if found.steps else ())
 
     def _is_over(self, best: FoundNodes) -> bool:
         is_near = not best.left and best.cost <= NEAR_ENOUGH * self._bound

@@ -31,6 +31,13 @@ class SpreadLimit:
     """By row of the node table."""
     constraint: SpreadConstraint = field(repr=False)
 
+    def most_above_lowest(self, domain: str) -> int:
+        """How many pods a domain may get beyond the lowest count of all domains in the end; it may be negative.
+
+        A domain that has more pods than the skew allows now keeps them, and gets one when the lowest count has risen enough.
+        """
+        return max(self.max_skew - self.held.get(domain, 0), -min(self.held.values(), default=0))
+
     def counts_pods_like(self, pod: Pod) -> bool:
         return pod.namespace == self.constraint.namespace and self.constraint.selector.matches(pod.labels)
 

@@ -4,9 +4,8 @@ The decisions are the core's own, without time and without preemption: a trial t
 What comes out of a search is judged by a simulation afterwards (`judge.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mooring.answers.capacity.one_by_one import CopyPlacer
 from mooring.answers.plan.offers import NodeOffer
@@ -44,6 +43,7 @@ class TrialOutcome:
     left: Sequence[Pod]
     domains: dict[str, str]
     """By id of the pod: the value of its label on the node."""
+    placed: Sequence[tuple[Pod, Placement]] = field(default=(), repr=False)
 
 
 class TrialCluster:
@@ -114,23 +114,31 @@ class TrialCluster:
         others are not tried. `spread` has, by id of a pod, the label whose value the outcome tells.
         """
         self.add(counts)
+        outcome = self.attempt(pods, plain, spread)
+        self.take_back(outcome)
+        return replace(outcome, placed=())  # decisions hold much memory
+
+    def attempt(
+        self, pods: Sequence[Pod], plain: frozenset[int] = frozenset(), spread: Mapping[str, str] | None = None
+    ) -> TrialOutcome:
+        """What fits on the nodes that are there now. It stays there until it is taken back."""
         left: list[Pod] = []
-        hopeless: set[int] = set()
-        with self._undone() as placed:
-            for pod in pods:
-                shape = id(pod.shape)
-                if shape in hopeless:
-                    left.append(pod)
-                    continue
-                self.decisions += 1
-                outcome = self._placer.place(pod)
-                if isinstance(outcome, Placement):
-                    placed.append((pod, outcome))
-                else:
-                    left.append(pod)
-                    if shape in plain:
-                        hopeless.add(shape)
-            return TrialOutcome(left, self._domains(placed, spread or {}))
+        placed: list[tuple[Pod, Placement]] = []
+        refused: dict[tuple[int, int, str], int] = {}
+        """By shape, labels and namespace: how many pods were placed when such a pod did not fit."""
+        for pod in pods:
+            kind = id(pod.shape), id(pod.label_set), pod.namespace
+            if kind in refused and (id(pod.shape) in plain or refused[kind] == len(placed)):
+                left.append(pod)  # nothing has changed that could help it
+                continue
+            self.decisions += 1
+            outcome = self._placer.place(pod)
+            if isinstance(outcome, Placement):
+                placed.append((pod, outcome))
+            else:
+                left.append(pod)
+                refused[kind] = len(placed)
+        return TrialOutcome(left, self._domains(placed, spread or {}), placed)
 
     def _domains(self, placed: Sequence[tuple[Pod, Placement]], spread: Mapping[str, str]) -> dict[str, str]:
         nodes = self.cluster.nodes.nodes
@@ -141,16 +149,11 @@ class TrialCluster:
                 found[pod.id] = node.labels.get(key, "")
         return found
 
-    @contextmanager
-    def _undone(self) -> Iterator[list[tuple[Pod, Placement]]]:
-        """A list of placements that are taken back at the end, the last one first."""
-        placed: list[tuple[Pod, Placement]] = []
-        try:
-            yield placed
-        finally:
-            for pod, placement in reversed(placed):
-                self.cluster.nodes.displace(pod.id)
-                runner = self._placer.runner(pod)
-                for plugin in reversed(runner.profile.reserves) if runner is not None and placement.context else ():
-                    if placement.context is not None:
-                        plugin.unreserve(placement.context, placement.node)
+    def take_back(self, outcome: TrialOutcome) -> None:
+        """Take the pods off their nodes, the last one first."""
+        for pod, placement in reversed(outcome.placed):
+            self.cluster.nodes.displace(pod.id)
+            runner = self._placer.runner(pod)
+            for plugin in reversed(runner.profile.reserves) if runner is not None and placement.context else ():
+                if placement.context is not None:
+                    plugin.unreserve(placement.context, placement.node)
