@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
@@ -140,6 +140,37 @@ def test_zones_of_selectors_and_spreads_are_bought() -> None:
     assert added(ask(a_loaded(*nodes, *pods), offers)) == {"in-a": 1, "in-b": 1, "in-c": 1}
 
 
+def test_a_zone_with_too_many_pods_keeps_them() -> None:
+    """Other zones need not catch up: the bound counts the pods that are pending, not those that would make zones equal."""
+    rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    spread = [{**rule, "labelSelector": {"matchLabels": {"app": "w"}}}]
+    running = [pod(f"r{i}", labels={"app": "w"}, nodeName="na") for i in range(5)]
+    nodes = [a_node("na", cpu="8", labels={ZONE: "a"}), a_node("nb", cpu="0", labels={ZONE: "b"})]
+    waiting = pod("p", labels={"app": "w"}, topologySpreadConstraints=spread)
+    answer = ask(a_loaded(*nodes, *running, waiting), [offer("in-a", 0.5, zone="a"), offer("in-b", 1.0, zone="b")])
+    assert (added(answer), answer.lower_bound) == ({"in-b": 1}, 1.0)
+
+
+def small_and_large() -> LoadedCluster:
+    """Eight small pods come first, which a scheduler spreads over all nodes, and then one that needs a node of its own."""
+    return a_loaded(*(pod(f"a{i}", "1") for i in range(8)), pod("large", "8"))
+
+
+def test_nodes_come_in_steps_where_spread_pods_would_leave_no_room() -> None:
+    answer = ask(small_and_large(), [offer("node", 1.0, "8")])
+    assert (added(answer), answer.steps, answer.lower_bound) == ({"node": 2}, 2, 2.0)
+    assert answer.summary()[2] == (
+        "The nodes come in 2 steps, each after the scheduler has placed what fits on those before."
+    )
+    assert answer.tables()[0].rows == [(1, "node", 1, "1", "1", 8), (2, "node", 1, "1", "1", 1)]
+    assert [each["nodes"] for each in answer.to_dict()["add"]] == [["node-1"], ["node-2"]]
+
+
+def test_nodes_come_at_once_if_that_is_asked_for() -> None:
+    answer = ask(small_and_large(), [offer("node", 1.0, "8")], at_once=True)
+    assert (answer.steps, answer.cost > 2 or not answer.fits) == (1, True)
+
+
 def test_an_offer_without_the_label_of_a_spread_constraint_takes_no_such_pod() -> None:
     rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     spread = [{**rule, "labelSelector": {"matchLabels": {"app": "w"}}}]
@@ -241,7 +272,7 @@ def steps_of(answer: Plan) -> list[list[KubeObject]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=40, deadline=None)
 @given(
     nodes=st.lists(st.tuples(st.sampled_from(["1", "4"]), zones), max_size=3),
     pods=st.lists(st.tuples(requests, zones, st.integers(0, 1), st.booleans()), min_size=1, max_size=8),
@@ -286,11 +317,13 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
 # ---- the set of benchmarks
 
 
-def test_plans_of_the_generated_set_are_near_the_lower_bound() -> None:
-    for seed in (3, 7, 14):
-        objects, offers = a_case(seed, pending=80)
-        answer = ask(load(objects), offers)
-        assert answer.cost <= 1.1 * answer.lower_bound, f"seed {seed}"
+@pytest.mark.parametrize("seed", [3, pytest.param(7, marks=pytest.mark.slow), pytest.param(10, marks=pytest.mark.slow)])
+def test_plans_of_the_generated_set_are_near_the_lower_bound(seed: int) -> None:
+    objects, offers = a_case(seed, pending=80)
+    loaded = load(objects)
+    answer = ask(loaded, offers)
+    assert 0 < answer.cost <= 1.1 * answer.lower_bound
+    assert place_all(patient(loaded), *steps_of(answer)) == set(answer.pending)
 
 
 # ---- offers

@@ -25,7 +25,7 @@ CHEAP_ENOUGH = 1.1
 """Nodes that come at once and cost no more than this share of the bound are preferred to nodes that come in steps ..."""
 WORTH_STEPS = 1.02
 """... and also if those are not cheaper by this share."""
-AT_ONCE_DECISIONS, AT_ONCE_TRIALS = 12_000, 8
+AT_ONCE_DECISIONS, AT_ONCE_TRIALS = 5_000, 3
 """How long nodes that come at once are searched for, if steps may be found too: decisions, or trials of all pods."""
 
 
@@ -161,13 +161,32 @@ class _NodePlanner:
         leaves pods that fit in a trial."""
         best = now = self._judge(found)
         for number in range(MAX_JUDGED - 1):
-            more = search.more(now.found, now.verdict.left(pods), 2**number)
+            if now.found.steps:
+                more = self._with_more_steps(now, pods)
+            else:
+                more = search.more(now.found, now.verdict.left(pods), 2**number)
             if more.counts == now.found.counts:
                 break
             now = self._judge(more)
             if len(now.verdict.pending) < len(best.verdict.pending):
                 best = now
         return best
+
+    def _with_more_steps(self, judged: _Judged, pods: Sequence[Pod]) -> FoundNodes:
+        """The steps, and more for pods that the scheduler left: searched for in the cluster as it was left."""
+        found, loaded = judged.found, judged.verdict.loaded
+        left = {pod.key for pod in judged.verdict.left(pods)}
+        offers = [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
+        trials = TrialCluster(CopyPlacer(loaded), offers)
+        waiting = [item for item in loaded.objects if isinstance(item, Pod) and item.key in left]
+        demand = demand_of(trials, in_queue_order(trials, waiting))
+        limits = [limit - count for limit, count in zip(self._demand.limits, found.counts, strict=True)]
+        demand = replace(demand, limits=limits)
+        patterns = PatternProgram(demand, demand.counts())
+        patterns.generate()
+        more = StepSearch(trials, demand, in_queue_order(trials, waiting), 0.0, patterns).run()
+        counts = tuple(before + after for before, after in zip(found.counts, more.counts, strict=True))
+        return FoundNodes(counts, found.left, found.cost + more.cost, (*found.steps, *more.steps))
 
     def _bound(self, pods: Sequence[Pod]) -> float:
         return lower_bound(self._demand, self._demand.counts(pods), self._demand.limits)

@@ -157,9 +157,8 @@ def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
         takers = {offer: number for offer, number in takers.items() if offer not in unlabelled}
         refusals[f"node(s) lack the label {spread.constraint.key} of a spread constraint"] += len(unlabelled)
     room = _room_there(attempt, verdicts, samples, most, spread)
-    if not room:
-        most_apart = most_on_a_node(attempt, samples)
-        takers = {offer: min(most, most_apart) for offer, most in takers.items()}
+    most_apart = most_on_a_node(attempt, samples, most.tolist())
+    takers = {offer: min(number, most_apart) for offer, number in takers.items()}
     return PodKind(group, requests, takers, +refusals, False, room, spread)
 
 

@@ -19,13 +19,13 @@ from mooring.answers.plan.solver import Amounts, linear_program, sparse
 
 MAX_ROUNDS = 120
 """Rounds of generation. Programs over 14 offers and 20 kinds of pods need 10 to 40."""
-MAX_KNAPSACKS = 250
+MAX_KNAPSACKS = 120
 """How many knapsacks the solver may solve, at some 10 ms each."""
 MAX_CUTS = 60
 """The last ones are kept: their duals are the best."""
 WORTH_IT = 1e-6
 """A pattern is new if it is worth so much more than its node costs, as a share."""
-NEAR_ENOUGH = 1.002
+NEAR_ENOUGH = 1.005
 """Generation ends when no pattern is worth more than this share of its price: the bound is then as near to the best one."""
 LEFT_OUT = 100.0
 """What a pod that is left out costs, in prices of the dearest node."""

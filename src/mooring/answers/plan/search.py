@@ -6,7 +6,7 @@ long as the core still places as much. The search is bounded by the number of de
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from mooring.answers.plan.demand import NodeDemand
@@ -95,10 +95,7 @@ class NodeSearch:
         known = {pod.id for pod in found.left}
         unexpected = [pod for pod in left if pod.id not in known]
         added = self._added(found.counts, unexpected, TIGHT, self._demand.limits, times)
-        if added is None:
-            return found
-        last = tuple(after - before for before, after in zip(found.counts, added, strict=True))
-        return replace(self._found(added, found.left), steps=(*found.steps, last) if found.steps else ())
+        return found if added is None else self._found(added, found.left)
 
     def _is_over(self, best: FoundNodes) -> bool:
         is_near = not best.left and best.cost <= NEAR_ENOUGH * self._bound

@@ -17,16 +17,20 @@ from mooring.answers.plan.search import FoundNodes, Tell
 from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
 from mooring.model.pod import Pod
 
-MAX_DECISIONS, TIDY_DECISIONS = 24_000, 12_000
-"""For finding steps, and for making them fewer. At 0.3 ms for a decision on 5,000 nodes, a search takes some 10 s at most."""
-NEAR_ENOUGH = 1.03
-"""Steps this near to the lower bound are not searched for again."""
+MAX_DECISIONS, TIDY_DECISIONS = 40_000, 8_000
+"""For finding steps, and for making them fewer. A decision takes 0.3 ms on 5,000 nodes."""
+NEAR_ENOUGH = 1.05
+"""Steps this near to the lower bound are not searched for again ..."""
+GOOD_DECISIONS, GOOD = 12_000, 1.08
+"""... and after so many decisions those that are this near."""
 FEW_NODES = 6
 """With so few nodes to go, the program's nodes are tried rounded up."""
 LAST_NODES = 3
 """With so few nodes to go, every offer is tried."""
 TRIED_OFFERS = 5
 """How many offers are tried alone, those first on which the program spends most."""
+LAST_STEPS = 2
+"""How many steps are tried with fewer nodes: those before are full."""
 _ROUNDING = 1e-6
 
 
@@ -60,6 +64,8 @@ class _StepState:
     """What the program says about the pods that are left."""
     domains: dict[str, str] = field(default_factory=dict)
     """By id of the pod that is spread: its domain."""
+    most: int = 1 << 30
+    """How many nodes the next step may have: twice as many as the last one; larger ones have wasted room."""
     steps: list[Additions] = field(default_factory=list)
     kept: list[TrialOutcome] = field(default_factory=list)
 
@@ -79,17 +85,22 @@ class StepSearch:
         self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
         self._patterns, self._tell = patterns, tell
         self._plain, self._spread = demand.plain(), demand.spread_keys()
+        self._begun = trials.decisions
         self._last = trials.decisions + MAX_DECISIONS
 
     def run(self) -> FoundNodes:
         """The best steps that were found."""
         best = self._built(STYLES[0])
         for style in STYLES[1:]:
-            if self._is_exhausted() or (not best.left and best.cost <= NEAR_ENOUGH * self._bound):
+            if self._is_exhausted() or self._is_near(best):
                 break
             best = min(best, self._built(style), key=FoundNodes.rank)
         self._last = self._trials.decisions + TIDY_DECISIONS
         return self._merged(self._trimmed(best))
+
+    def _is_near(self, found: FoundNodes) -> bool:
+        has_tried = self._trials.decisions - self._begun >= GOOD_DECISIONS
+        return not found.left and found.cost <= (GOOD if has_tried else NEAR_ENOUGH) * self._bound
 
     def _is_exhausted(self) -> bool:
         if self._tell is not None:
@@ -142,6 +153,7 @@ class StepSearch:
         now.counts, now.left, now.rest = _sum(now.counts, step), outcome.left, rest
         now.domains.update(outcome.domains)
         now.steps.append(step)
+        now.most = 2 * sum(step)
         now.kept.append(outcome)
 
     def _rest(self, left: Sequence[Pod], counts: Sequence[int], domains: dict[str, str]) -> PatternSolution:
@@ -158,13 +170,14 @@ class StepSearch:
             yield self._limited(now, [ceil(each - _ROUNDING) for each in nodes])
         for share in style.shares:
             step = tuple(int(share * each + _ROUNDING) for each in nodes)
-            if sum(step) > 1:
+            if 1 < sum(step) <= now.most:
                 yield step
         by_cost = sorted(range(len(nodes)), key=lambda offer: -nodes[offer] * self._demand.prices[offer])
         for offer in [each for each in by_cost if nodes[each] > _ROUNDING][:TRIED_OFFERS]:
             for number in (*(int(share * nodes[offer] + _ROUNDING) for share in style.shares), 1):
                 if number:
-                    yield self._limited(now, [number if each == offer else 0 for each in range(len(nodes))])
+                    fewer = min(number, now.most)
+                    yield self._limited(now, [fewer if each == offer else 0 for each in range(len(nodes))])
         if sum(nodes) <= LAST_NODES:
             for offer in range(len(nodes)):
                 yield self._limited(now, [int(each == offer) for each in range(len(nodes))])
@@ -184,8 +197,8 @@ class StepSearch:
     # ---- fewer nodes, and fewer steps
 
     def _trimmed(self, found: FoundNodes) -> FoundNodes:
-        """Take nodes away while no more pods are left, the dearest and latest first."""
-        for at in reversed(range(len(found.steps))):
+        """Take nodes of the last steps away while no more pods are left, the dearest first."""
+        for at in reversed(range(len(found.steps))[-LAST_STEPS:]):
             for offer in sorted(range(len(found.counts)), key=lambda offer: -self._demand.prices[offer]):
                 while found.steps[at][offer] and not self._is_exhausted():
                     fewer = tuple(number - (each == offer) for each, number in enumerate(found.steps[at]))

@@ -4,6 +4,7 @@ The decisions are the core's own, without time and without preemption: a trial t
 What comes out of a search is judged by a simulation afterwards (`judge.py`).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -121,23 +122,32 @@ class TrialCluster:
     def attempt(
         self, pods: Sequence[Pod], plain: frozenset[int] = frozenset(), spread: Mapping[str, str] | None = None
     ) -> TrialOutcome:
-        """What fits on the nodes that are there now. It stays there until it is taken back."""
+        """What fits on the nodes that are there now. It stays there until it is taken back.
+
+        A pod is not tried where one like it was refused and nothing has come since that could help it: anything for pods with
+        affinity to others, pods with the same labels for those that are spread, nothing for plain ones.
+        """
         left: list[Pod] = []
         placed: list[tuple[Pod, Placement]] = []
+        came: Counter[int] = Counter()
+        """By id of the labels: how many pods were placed."""
         refused: dict[tuple[int, int, str], int] = {}
-        """By shape, labels and namespace: how many pods were placed when such a pod did not fit."""
+        """By shape, labels and namespace: how many pods that could help were there when such a pod did not fit."""
         for pod in pods:
-            kind = id(pod.shape), id(pod.label_set), pod.namespace
-            if kind in refused and (id(pod.shape) in plain or refused[kind] == len(placed)):
-                left.append(pod)  # nothing has changed that could help it
+            labels = id(pod.label_set)
+            kind = id(pod.shape), labels, pod.namespace
+            helped = len(placed) if pod.shape.terms(pod.namespace).affinity else came[labels]
+            if kind in refused and (id(pod.shape) in plain or refused[kind] == helped):
+                left.append(pod)
                 continue
             self.decisions += 1
             outcome = self._placer.place(pod)
             if isinstance(outcome, Placement):
                 placed.append((pod, outcome))
+                came[labels] += 1
             else:
                 left.append(pod)
-                refused[kind] = len(placed)
+                refused[kind] = helped
         return TrialOutcome(left, self._domains(placed, spread or {}), placed)
 
     def _domains(self, placed: Sequence[tuple[Pod, Placement]], spread: Mapping[str, str]) -> dict[str, str]:
