@@ -13,7 +13,7 @@ from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
 from mooring.answers.plan.search import MAX_DECISIONS, FoundNodes, NodeSearch, Tell
-from mooring.answers.plan.steps import StepSearch
+from mooring.answers.plan.steps import MORE_STYLES, StepSearch
 from mooring.answers.plan.trials import OfferedNodes, TrialCluster
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.moments import why_pending
@@ -152,6 +152,9 @@ class _NodePlanner:
         if (len(in_steps.left), WORTH_STEPS * in_steps.cost) >= at_once.rank() or len(in_steps.steps) < 2:
             return self._judged(search, min(at_once, replace(in_steps, steps=()), key=FoundNodes.rank), pods)
         judged = self._judged(search, in_steps, pods)
+        if judged.found.cost > CHEAP_ENOUGH * bound:
+            others = StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell, MORE_STYLES).run()
+            judged = min(judged, self._judged(search, others, pods), key=_Judged.rank)
         if len(judged.verdict.left(pods)) <= len(in_steps.left):
             return judged
         return min(judged, self._judged(search, at_once, pods), key=_Judged.rank)

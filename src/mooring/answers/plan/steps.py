@@ -52,6 +52,13 @@ STYLES = (
     StepStyle(0.0, (0.2,)),
     StepStyle(0.03, (0.9,)),
 )
+MORE_STYLES = (
+    StepStyle(0.1, (0.7, 0.4)),
+    StepStyle(0.02, (0.6, 0.3)),
+    StepStyle(0.04, (0.5,)),
+    StepStyle(0.15, (0.5,)),
+)
+"""For a second search, where the first one has found nothing cheap."""
 
 
 @dataclass(slots=True)
@@ -81,17 +88,18 @@ class StepSearch:
         bound: float,
         patterns: PatternProgram,
         tell: Tell | None = None,
+        styles: Sequence[StepStyle] = STYLES,
     ) -> None:
         self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
-        self._patterns, self._tell = patterns, tell
+        self._patterns, self._tell, self._styles = patterns, tell, styles
         self._plain, self._spread = demand.plain(), demand.spread_keys()
         self._begun = trials.decisions
         self._last = trials.decisions + MAX_DECISIONS
 
     def run(self) -> FoundNodes:
         """The best steps that were found."""
-        best = self._built(STYLES[0])
-        for style in STYLES[1:]:
+        best = self._built(self._styles[0])
+        for style in self._styles[1:]:
             if self._is_exhausted() or self._is_near(best):
                 break
             best = min(best, self._built(style), key=FoundNodes.rank)
