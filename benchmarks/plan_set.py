@@ -4,12 +4,12 @@
     python benchmarks/plan_set.py --cases 5 --pending 80   a part of it
     python benchmarks/plan_set.py --large                  5,000 nodes, 30,000 pods, 20 offers: capacity and plan
 
-A case follows from its seed alone. Requests are as in public traces: cpu from 50m to 2, more small ones than large ones,
-memory from 1 to 4 GiB for each cpu, many pods of few templates; some pods want a zone, spread over zones, or request
-accelerators. Offers are the machine types of a cloud: sizes from 8 to 96 cpus in families with 2, 4 or 8 GiB for each cpu, a
-price about proportional to the size, some with a limit, some with accelerators and a taint. No pod is larger than a
-quarter of a machine. With larger ones gaps of 10 to 35 % were seen in some cases; how much of that is the bound, the search
-or the scheduler that spreads pods, is not known.
+A case follows from its seed alone. Requests are as in public traces: more small ones than large ones, memory from 1 to 6 GiB
+for each cpu, many pods of few templates. They have classes: most are small (50m to 500m), many of some cpus, some of 6 to
+16 cpus, and one template in twelve requests 24 or 40 cpus: half or most of a machine, and more than small machines have. Some
+pods want a zone, spread over zones or nodes, prefer to keep apart, or request 1 to 8 accelerators. Offers are the machine
+types of a cloud: sizes from 4 to 96 cpus in families with 2, 4 or 8 GiB for each cpu, a price about proportional to the
+size, some with a limit, some with accelerators and a taint.
 """
 
 import argparse
@@ -24,11 +24,12 @@ from mooring.answers.plan.plan import plan
 
 ZONE = "topology.kubernetes.io/zone"
 ZONES = ("a", "b", "c")
+HOSTNAME = "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"
 
 
 def a_case(
-    seed: int, nodes: int = 6, templates: int = 20, pending: int = 400, offers: int = 12, full: float = 0.9
+    seed: int, nodes: int = 6, templates: int = 20, pending: int = 400, offers: int = 14, full: float = 0.9
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The objects of a cluster, and offers in the form of the file of `mooring plan`."""
     chance = random.Random(seed)
@@ -41,22 +42,42 @@ def a_case(
     return [*machines, *running, *waiting], _offers(chance, offers)
 
 
+CPU_MILLI = ((50, 100, 250, 500), (1000, 1500, 2000, 4000), (6000, 8000, 12000, 16000), (24000, 40000))
+"""By class of pods: what they request."""
+CLASSES = (0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3)
+"""Of twelve templates, the class of each."""
+
+
 def _template(chance: random.Random, number: int) -> dict[str, Any]:
-    cpu = chance.choice((50, 100, 100, 250, 250, 500, 500, 1000, 1000, 2000))
-    memory = int(cpu * chance.choice((1, 1, 2, 2, 4, 4)) * 1.024)
+    cpu = chance.choice(CPU_MILLI[chance.choice(CLASSES)])
+    memory = int(cpu * chance.choice((1, 1, 2, 2, 4, 4, 6)) * 1.024)
     labels = {"app": f"app-{number}"}
     requests: dict[str, str] = {"cpu": f"{cpu}m", "memory": f"{max(memory, 64)}Mi"}
     spec: dict[str, Any] = {}
-    if chance.random() < 0.08:
-        requests[GPU] = str(chance.choice((1, 1, 2)))
+    kind = chance.random()
+    if kind < 0.1 and cpu <= 8000:
+        requests[GPU] = str(chance.choice((1, 1, 2, 4, 8)))
         spec["tolerations"] = [{"key": GPU, "operator": "Exists"}]
-    elif chance.random() < 0.15:
+    elif kind < 0.25:
         spec["nodeSelector"] = {ZONE: chance.choice(ZONES)}
-    elif chance.random() < 0.1:
-        rule = {"maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
-        spec["topologySpreadConstraints"] = [{**rule, "labelSelector": {"matchLabels": labels}}]
+    elif kind < 0.35:
+        spec["topologySpreadConstraints"] = [_spread(ZONE, 2, labels)]
+    elif kind < 0.4:
+        spec["topologySpreadConstraints"] = [_spread(HOSTNAME, 4, labels)]
+    elif kind < 0.45 and cpu >= 1000:
+        term = {"labelSelector": {"matchLabels": labels}, "topologyKey": HOSTNAME}
+        spec["affinity"] = {
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
+            }
+        }
     spec["containers"] = [{"name": "main", "image": "none", "resources": {"requests": requests}}]
     return {"metadata": {"labels": labels}, "spec": spec}
+
+
+def _spread(key: str, skew: int, labels: dict[str, str]) -> dict[str, Any]:
+    rule = {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
+    return {**rule, "labelSelector": {"matchLabels": labels}}
 
 
 def _pod(name: str, template: dict[str, Any], node: str = "") -> dict[str, Any]:
@@ -69,7 +90,7 @@ def _node(chance: random.Random, number: int) -> dict[str, Any]:
     cpu, per_cpu = chance.choice((8, 16, 32)), chance.choice((2, 4, 8))
     zone = ZONES[number % len(ZONES)]
     name = f"node-{number:05}"
-    return _machine(name, cpu, cpu * per_cpu, {ZONE: zone, "kubernetes.io/hostname": name, "pool": f"p{per_cpu}"})
+    return _machine(name, cpu, cpu * per_cpu, {ZONE: zone, HOSTNAME: name, "pool": f"p{per_cpu}"})
 
 
 def _machine(name: str, cpu: int, memory_gi: int, labels: dict[str, str], gpus: int = 0) -> dict[str, Any]:
@@ -107,23 +128,27 @@ def _fill(chance: random.Random, node: dict[str, Any], full: float) -> list[dict
 
 
 def _offers(chance: random.Random, number: int) -> list[dict[str, Any]]:
-    """Offers of every zone, so that pods with a zone can be placed; the first ones are without limit."""
-    found = []
-    for i in range(number):
-        cpu, per_cpu = chance.choice((8, 16, 32, 64, 96)), chance.choice((2, 4, 8))
-        gpus = chance.choice((1, 4, 8)) if i % 5 == 4 else 0
-        zone = ZONES[i % len(ZONES)]
-        price = (cpu * 0.03 + cpu * per_cpu * 0.004 + gpus * 0.9) * chance.uniform(0.9, 1.1)
-        if i < len(ZONES):
-            cpu, per_cpu, price = 16, 4, 16 * 0.03 + 64 * 0.004
+    """Two machines in every zone without a limit, so that nearly all pods fit, two with accelerators, and others."""
+    found = [_offer(f"m4-16-{zone}", 16, 4, zone) for zone in ZONES] + [
+        _offer(f"m8-64-{zone}", 64, 8, zone) for zone in ZONES
+    ]
+    for i in range(len(found), number):
+        per_cpu, zone = chance.choice((2, 4, 8)), ZONES[i % len(ZONES)]
+        gpus = {6: 8, 7: chance.choice((1, 4))}.get(i, 0)
+        cpu = chance.choice((32, 48, 64, 96) if gpus else (4, 8, 16, 32, 48, 64, 96))
         name = f"m{per_cpu}-{cpu}{f'-g{gpus}' if gpus else ''}-{zone}-{i}"
-        node = _machine("", cpu, cpu * per_cpu, {ZONE: zone, "offer": name}, gpus)
-        del node["metadata"]["name"]
-        offer: dict[str, Any] = {"name": name, "price": round(price, 4), "node": node}
-        if i >= len(ZONES) and not gpus and chance.random() < 0.3:
+        offer = _offer(name, cpu, per_cpu, zone, gpus, chance.uniform(0.9, 1.1))
+        if not gpus and chance.random() < 0.3:
             offer["limit"] = chance.randint(1, 5)
         found.append(offer)
     return found
+
+
+def _offer(name: str, cpu: int, per_cpu: int, zone: str, gpus: int = 0, dearness: float = 1.0) -> dict[str, Any]:
+    price = (cpu * 0.03 + cpu * per_cpu * 0.004 + gpus * 0.9) * dearness
+    node = _machine("", cpu, cpu * per_cpu, {ZONE: zone, "offer": name}, gpus)
+    del node["metadata"]["name"]
+    return {"name": name, "price": round(price, 4), "node": node}
 
 
 def a_large_case(seed: int = 1, full: float = 1.0) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -145,6 +170,7 @@ def measure(objects: list[dict[str, Any]], offers: list[dict[str, Any]]) -> dict
         "pending": answer.at_first,
         "placedNow": answer.placed_now,
         "newNodes": sum(len(each.names) for each in answer.added),
+        "steps": answer.steps,
         "left": len(answer.pending),
         "cost": round(answer.cost, 3),
         "lowerBound": round(answer.lower_bound, 3),
@@ -178,7 +204,7 @@ def _pods(objects: list[dict[str, Any]]) -> dict[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=20)
+    parser.add_argument("--cases", type=int, default=24)
     parser.add_argument("--pending", type=int, default=400)
     parser.add_argument("--large", action="store_true")
     options = parser.parse_args()

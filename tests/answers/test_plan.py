@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import product
@@ -18,7 +19,7 @@ from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.plan import Plan, plan
-from mooring.answers.plan.programs import SolverMissing
+from mooring.answers.plan.solver import SolverMissing
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.input_errors import InputError
@@ -62,7 +63,11 @@ def ask(loaded: LoadedCluster, offers: Any = None, **rest: Any) -> Plan:
 
 
 def added(answer: Plan) -> dict[str, int]:
-    return {each.offer.name: len(each.names) for each in answer.added}
+    """How many nodes of each offer, in all steps."""
+    found: Counter[str] = Counter()
+    for each in answer.added:
+        found[each.offer.name] += len(each.names)
+    return dict(found)
 
 
 # ---- what is added
@@ -133,6 +138,37 @@ def test_zones_of_selectors_and_spreads_are_bought() -> None:
     nodes = [a_node(f"n{zone}", cpu="1", labels={ZONE: zone}) for zone in "abc"]
     offers = [offer(f"in-{zone}", price, "4", zone) for zone, price in (("a", 1.0), ("b", 2.0), ("c", 3.0))]
     assert added(ask(a_loaded(*nodes, *pods), offers)) == {"in-a": 1, "in-b": 1, "in-c": 1}
+
+
+def test_a_zone_with_too_many_pods_keeps_them() -> None:
+    """Other zones need not catch up: the bound counts the pods that are pending, not those that would make zones equal."""
+    rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    spread = [{**rule, "labelSelector": {"matchLabels": {"app": "w"}}}]
+    running = [pod(f"r{i}", labels={"app": "w"}, nodeName="na") for i in range(5)]
+    nodes = [a_node("na", cpu="8", labels={ZONE: "a"}), a_node("nb", cpu="0", labels={ZONE: "b"})]
+    waiting = pod("p", labels={"app": "w"}, topologySpreadConstraints=spread)
+    answer = ask(a_loaded(*nodes, *running, waiting), [offer("in-a", 0.5, zone="a"), offer("in-b", 1.0, zone="b")])
+    assert (added(answer), answer.lower_bound) == ({"in-b": 1}, 1.0)
+
+
+def small_and_large() -> LoadedCluster:
+    """Eight small pods come first, which a scheduler spreads over all nodes, and then one that needs a node of its own."""
+    return a_loaded(*(pod(f"a{i}", "1") for i in range(8)), pod("large", "8"))
+
+
+def test_nodes_come_in_steps_where_spread_pods_would_leave_no_room() -> None:
+    answer = ask(small_and_large(), [offer("node", 1.0, "8")])
+    assert (added(answer), answer.steps, answer.lower_bound) == ({"node": 2}, 2, 2.0)
+    assert answer.summary()[2] == (
+        "The nodes come in 2 steps, each after the scheduler has placed what fits on those before."
+    )
+    assert answer.tables()[0].rows == [(1, "node", 1, "1", "1", 8), (2, "node", 1, "1", "1", 1)]
+    assert [each["nodes"] for each in answer.to_dict()["add"]] == [["node-1"], ["node-2"]]
+
+
+def test_nodes_come_at_once_if_that_is_asked_for() -> None:
+    answer = ask(small_and_large(), [offer("node", 1.0, "8")], at_once=True)
+    assert (answer.steps, answer.cost > 2 or not answer.fits) == (1, True)
 
 
 def test_an_offer_without_the_label_of_a_spread_constraint_takes_no_such_pod() -> None:
@@ -216,13 +252,23 @@ requests = st.sampled_from(["500m", "1", "2", "3"])
 zones = st.sampled_from(["", "a", "b"])
 
 
-def place_all(loaded: LoadedCluster, nodes: Sequence[KubeObject]) -> set[str]:
-    """The pods that stay pending if pods come first and nodes afterwards, by the simulation of `mooring simulate`."""
-    first = Simulation(loaded.objects, loaded.config, loaded.registry)
-    first.run()
-    objects = first.objects()
-    second = Simulation([*objects, *nodes], loaded.config, loaded.registry)
-    return {result.pod.key for result in second.run().pending}
+def place_all(loaded: LoadedCluster, *steps: Sequence[KubeObject]) -> set[str]:
+    """The pods that stay pending if pods come first and nodes afterwards, step by step, by the simulation of `mooring
+    simulate`."""
+    objects: Sequence[KubeObject] = loaded.objects
+    for nodes in ((), *steps):
+        simulation = Simulation([*objects, *nodes], loaded.config, loaded.registry)
+        pending = {result.pod.key for result in simulation.run().pending}
+        objects = simulation.objects()
+    return pending
+
+
+def steps_of(answer: Plan) -> list[list[KubeObject]]:
+    """The new nodes of each step."""
+    return [
+        [item for each in answer.added if each.step == step for name in each.names for item in each.offer.node(name)]
+        for step in range(1, answer.steps + 1)
+    ]
 
 
 @pytest.mark.slow
@@ -256,9 +302,8 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
     answer = ask(loaded, offers)
     chosen = {each.name: each for each in read_offers(offers, loaded)}
     waiting = patient(loaded)
-    new = [item for each in answer.added for name in each.names for item in each.offer.node(name)]
-    assert place_all(waiting, new) == set(answer.pending)
-    assert all(len(each.names) <= each.offer.limit for each in answer.added)
+    assert place_all(waiting, *steps_of(answer)) == set(answer.pending)
+    assert all(number <= chosen[name].limit for name, number in added(answer).items())
     assert answer.cost >= answer.lower_bound - 1e-9
     if not answer.pending:
         for counts in product(range(3), repeat=2):
@@ -272,11 +317,13 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
 # ---- the set of benchmarks
 
 
-def test_plans_of_the_generated_set_are_near_the_lower_bound() -> None:
-    for seed in (3, 7, 14):
-        objects, offers = a_case(seed, pending=80)
-        answer = ask(load(objects), offers)
-        assert answer.cost <= 1.1 * answer.lower_bound, f"seed {seed}"
+@pytest.mark.parametrize("seed", [3, pytest.param(7, marks=pytest.mark.slow), pytest.param(10, marks=pytest.mark.slow)])
+def test_plans_of_the_generated_set_are_near_the_lower_bound(seed: int) -> None:
+    objects, offers = a_case(seed, pending=80)
+    loaded = load(objects)
+    answer = ask(loaded, offers)
+    assert 0 < answer.cost <= 1.1 * answer.lower_bound
+    assert place_all(patient(loaded), *steps_of(answer)) == set(answer.pending)
 
 
 # ---- offers

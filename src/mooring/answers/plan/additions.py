@@ -1,7 +1,8 @@
 """Which nodes to add: from the pods that do not fit on the present nodes to nodes that the scheduler has judged."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from mooring.answers.capacity.one_by_one import CopyPlacer
@@ -9,25 +10,35 @@ from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, objects_of, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
+from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
-from mooring.answers.plan.search import FoundNodes, NodeSearch, Tell
-from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster
+from mooring.answers.plan.search import MAX_DECISIONS, FoundNodes, NodeSearch, Tell
+from mooring.answers.plan.steps import MORE_STYLES, StepSearch
+from mooring.answers.plan.trials import OfferedNodes, TrialCluster
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.moments import why_pending
 from mooring.model.pod import Pod
 
 MAX_JUDGED = 6
 """How often the scheduler judges: after the first time, each time with more nodes for what it left pending."""
+CHEAP_ENOUGH = 1.1
+"""Nodes that come at once and cost no more than this share of the bound are preferred to nodes that come in steps ..."""
+WORTH_STEPS = 1.02
+"""... and also if those are not cheaper by this share."""
+AT_ONCE_DECISIONS, AT_ONCE_TRIALS = 5_000, 3
+"""How long nodes that come at once are searched for, if steps may be found too: decisions, or trials of all pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedNodes:
-    """Nodes of one offer."""
+    """Nodes of one offer that come together."""
 
     offer: NodeOffer
     names: Sequence[str]
     pods: int
     """How many of the pending pods go to them."""
+    step: int = 1
+    """They come after the scheduler has placed what it can on those of the steps before."""
 
     @property
     def cost(self) -> float:
@@ -51,8 +62,13 @@ class PlannedAdditions:
     """The cluster with the new nodes, after the pods that fit have been placed."""
 
 
-def nodes_to_add(loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell | None = None) -> PlannedAdditions:
-    """The cheapest nodes that were found. `loaded` has patient pods. Raises SolverMissing, ConfigError, InputError."""
+def nodes_to_add(
+    loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell | None = None, at_once: bool = False
+) -> PlannedAdditions:
+    """The cheapest nodes that were found; with `at_once`, of those that come all at once. `loaded` has patient pods.
+
+    Raises SolverMissing, ConfigError, InputError.
+    """
     cluster = ChangingCluster(loaded)
     at_first = len(pending_in(cluster))
     cluster.settle()
@@ -65,10 +81,11 @@ def nodes_to_add(loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell 
     trials = TrialCluster(CopyPlacer(now), offered)
     demand = demand_of(trials, in_queue_order(trials, schedulable))
     hopeless = {pod.key: _why_none(kind) for kind in demand.kinds if not kind.takers for pod in kind.pods}
-    planned = _NodePlanner(now, trials, demand, tell).run([pod for pod in schedulable if pod.key not in hopeless])
-    pending = {key: hopeless.get(key, reason) for key, reason in planned.verdict.pending.items()}
+    planner = _NodePlanner(now, trials, demand, tell, at_once)
+    judged = planner.run([pod for pod in schedulable if pod.key not in hopeless])
+    pending = {key: hopeless.get(key, reason) for key, reason in judged.verdict.pending.items()}
     return PlannedAdditions(
-        planned.added, pending, planned.bound, at_first, at_first - len(left), planned.verdict.loaded
+        planner.added(judged), pending, judged.bound, at_first, at_first - len(left), judged.verdict.loaded
     )
 
 
@@ -96,56 +113,106 @@ def _why_none(kind: PodKind) -> str:
 class _Judged:
     """What the scheduler says about the nodes that were found."""
 
-    added: Sequence[AddedNodes]
+    found: FoundNodes
     verdict: Verdict
-    bound: float
+    bound: float = 0.0
+
+    def rank(self) -> tuple[int, float]:
+        return len(self.verdict.pending), self.found.cost
 
 
 class _NodePlanner:
     """Searches, judges, and adds nodes where the judge still finds pods pending."""
 
-    def __init__(self, now: LoadedCluster, trials: TrialCluster, demand: NodeDemand, tell: Tell | None) -> None:
+    def __init__(
+        self, now: LoadedCluster, trials: TrialCluster, demand: NodeDemand, tell: Tell | None, at_once: bool
+    ) -> None:
         self._now, self._trials, self._demand, self._tell = now, trials, demand, tell
+        self._at_once = at_once
 
     def run(self, pods: Sequence[Pod]) -> _Judged:
         ordered = in_queue_order(self._trials, pods)
+        patterns = PatternProgram(self._demand, self._demand.counts(ordered))
+        patterns.generate()
+        self._demand = replace(self._demand, cuts=patterns.cuts)
         bound = self._bound(ordered)
-        search = NodeSearch(self._trials, self._demand, ordered, bound, tell=self._tell)
-        found, verdict = self._judged(search, search.run(), ordered)
-        left = {pod.key for pod in verdict.left(ordered)}
+        judged = self._best(ordered, patterns, bound)
+        left = {pod.key for pod in judged.verdict.left(ordered)}
         placed = [pod for pod in ordered if pod.key not in left]
-        return _Judged(self._added(found, verdict), verdict, bound if not left else self._bound(placed))
+        return replace(judged, bound=bound if not left else self._bound(placed))
 
-    def _judged(self, search: NodeSearch, found: FoundNodes, pods: Sequence[Pod]) -> tuple[FoundNodes, Verdict]:
+    def _best(self, pods: Sequence[Pod], patterns: PatternProgram, bound: float) -> _Judged:
+        """The nodes that come at once, if they cost little more than the bound, or than nodes that come in steps."""
+        most = MAX_DECISIONS if self._at_once else max(AT_ONCE_DECISIONS, AT_ONCE_TRIALS * len(pods))
+        search = NodeSearch(self._trials, self._demand, pods, bound, most, self._tell)
+        at_once = search.run()
+        if self._at_once or (not at_once.left and at_once.cost <= CHEAP_ENOUGH * bound):
+            return self._judged(search, at_once, pods)
+        in_steps = StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell).run()
+        if (len(in_steps.left), WORTH_STEPS * in_steps.cost) >= at_once.rank() or len(in_steps.steps) < 2:
+            return self._judged(search, min(at_once, replace(in_steps, steps=()), key=FoundNodes.rank), pods)
+        judged = self._judged(search, in_steps, pods)
+        if judged.found.cost > CHEAP_ENOUGH * bound:
+            others = StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell, MORE_STYLES).run()
+            judged = min(judged, self._judged(search, others, pods), key=_Judged.rank)
+        if len(judged.verdict.left(pods)) <= len(in_steps.left):
+            return judged
+        return min(judged, self._judged(search, at_once, pods), key=_Judged.rank)
+
+    def _judged(self, search: NodeSearch, found: FoundNodes, pods: Sequence[Pod]) -> _Judged:
         """The nodes with which the scheduler leaves the fewest pods pending, and what it says. More nodes are added where it
         leaves pods that fit in a trial."""
-        now, said = found, self._judge(found.counts)
-        best, verdict = now, said
+        best = now = self._judge(found)
         for number in range(MAX_JUDGED - 1):
-            more = search.more(now, said.left(pods), 2**number)
-            if more.counts == now.counts:
+            if now.found.steps:
+                more = self._with_more_steps(now, pods)
+            else:
+                more = search.more(now.found, now.verdict.left(pods), 2**number)
+            if more.counts == now.found.counts:
                 break
-            now, said = more, self._judge(more.counts)
-            if len(said.pending) < len(verdict.pending):
-                best, verdict = now, said
-        return best, verdict
+            now = self._judge(more)
+            if len(now.verdict.pending) < len(best.verdict.pending):
+                best = now
+        return best
+
+    def _with_more_steps(self, judged: _Judged, pods: Sequence[Pod]) -> FoundNodes:
+        """The steps, and more for pods that the scheduler left: searched for in the cluster as it was left."""
+        found, loaded = judged.found, judged.verdict.loaded
+        left = {pod.key for pod in judged.verdict.left(pods)}
+        offers = [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
+        trials = TrialCluster(CopyPlacer(loaded), offers)
+        waiting = [item for item in loaded.objects if isinstance(item, Pod) and item.key in left]
+        demand = demand_of(trials, in_queue_order(trials, waiting))
+        limits = [limit - count for limit, count in zip(self._demand.limits, found.counts, strict=True)]
+        demand = replace(demand, limits=limits)
+        patterns = PatternProgram(demand, demand.counts())
+        patterns.generate()
+        more = StepSearch(trials, demand, in_queue_order(trials, waiting), 0.0, patterns).run()
+        counts = tuple(before + after for before, after in zip(found.counts, more.counts, strict=True))
+        return FoundNodes(counts, found.left, found.cost + more.cost, (*found.steps, *more.steps))
 
     def _bound(self, pods: Sequence[Pod]) -> float:
         return lower_bound(self._demand, self._demand.counts(pods), self._demand.limits)
 
-    def _judge(self, counts: Additions) -> Verdict:
-        return judge(self._now, self._named(counts))
+    def _judge(self, found: FoundNodes) -> _Judged:
+        return _Judged(found, judge(self._now, self.named(found)))
 
-    def _named(self, counts: Additions) -> list[tuple[OfferedNodes, list[str]]]:
+    def named(self, found: FoundNodes) -> list[list[tuple[OfferedNodes, list[str]]]]:
+        """The new nodes by step and offer."""
+        offers = zip(self._trials.offers, found.counts, strict=True)
+        names = [iter(self._trials.names(offered.offer, count)) for offered, count in offers]
         return [
-            (offered, self._trials.names(offered.offer, count))
-            for offered, count in zip(self._trials.offers, counts, strict=True)
+            [
+                (offered, [*islice(names[at], number)])
+                for at, (offered, number) in enumerate(zip(self._trials.offers, step, strict=True))
+            ]
+            for step in found.steps or (found.counts,)
         ]
 
-    def _added(self, found: FoundNodes, verdict: Verdict) -> list[AddedNodes]:
-        named = self._named(found.counts)
-        return [
-            AddedNodes(offered.offer, names, sum(verdict.pods_on.get(name, 0) for name in names))
-            for offered, names in named
-            if names
-        ]
+    def added(self, judged: _Judged) -> list[AddedNodes]:
+        found = []
+        for step, named in enumerate(self.named(judged.found), 1):
+            for offered, names in named:
+                pods = sum(judged.verdict.pods_on.get(name, 0) for name in names)
+                found += [AddedNodes(offered.offer, names, pods, step)] if names else []
+        return found

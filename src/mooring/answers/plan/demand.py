@@ -44,6 +44,15 @@ class PodKind:
     spread: SpreadLimit | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PatternCut:
+    """Weights of pods of which one node of an offer can hold no more than 1, whatever pods it holds."""
+
+    offer: int
+    weights: dict[int, float]
+    """By kind of pod."""
+
+
 @dataclass(slots=True)
 class NodeDemand:
     """All kinds of pods, and what a node of each offer can hold beside its DaemonSet pods."""
@@ -53,6 +62,7 @@ class NodeDemand:
     """By offer: free amounts of a new node, by place of the resource."""
     prices: Sequence[float]
     limits: Sequence[int]
+    cuts: Sequence[PatternCut] = ()
 
     def plain(self) -> frozenset[int]:
         """The shapes of kinds that are plain, by id."""
@@ -147,9 +157,8 @@ def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
         takers = {offer: number for offer, number in takers.items() if offer not in unlabelled}
         refusals[f"node(s) lack the label {spread.constraint.key} of a spread constraint"] += len(unlabelled)
     room = _room_there(attempt, verdicts, samples, most, spread)
-    if not room:
-        most_apart = most_on_a_node(attempt, samples)
-        takers = {offer: min(most, most_apart) for offer, most in takers.items()}
+    most_apart = most_on_a_node(attempt, samples, most.tolist())
+    takers = {offer: min(number, most_apart) for offer, number in takers.items()}
     return PodKind(group, requests, takers, +refusals, False, room, spread)
 
 

@@ -91,18 +91,20 @@ class Verdict:
         return [pod for pod in pods if pod.key in self.pending]
 
 
-def judge(loaded: LoadedCluster, nodes: Sequence[tuple[OfferedNodes, Sequence[str]]]) -> Verdict:
-    """Add nodes with these names, and let the scheduler place what is pending. DaemonSet pods are on them from the start."""
+def judge(loaded: LoadedCluster, steps: Sequence[Sequence[tuple[OfferedNodes, Sequence[str]]]]) -> Verdict:
+    """Add nodes with these names step by step, and let the scheduler place what is pending after each. DaemonSet pods are on
+    them from the start."""
     cluster = ChangingCluster(loaded)
     daemons: dict[str, int] = {}
-    for offered, names in nodes:
-        for name in names:
-            items, pods = offered.items(name)
-            for item in (*items, *pods):
-                cluster.driver.create(item)
-            daemons[name] = len(pods)
-    cluster.recount()
-    cluster.settle()
+    for step in steps:
+        for offered, names in step:
+            for name in names:
+                items, pods = offered.items(name)
+                for item in (*items, *pods):
+                    cluster.driver.create(item)
+                daemons[name] = len(pods)
+        cluster.recount()
+        cluster.settle()
     pending = {pod.key: why_pending(cluster, pod.key) for pod in pending_in(cluster)}
     pods_on = {name: len(cluster.pods_on(name)) - own for name, own in daemons.items()}
     return Verdict(pending, pods_on, objects_of(cluster))

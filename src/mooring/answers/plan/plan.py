@@ -51,6 +51,11 @@ class Plan(ClusterAnswer):
         return sum(each.cost for each in self.added)
 
     @property
+    def steps(self) -> int:
+        """In how many steps the new nodes come."""
+        return max((each.step for each in self.added), default=0)
+
+    @property
     def fits(self) -> bool:
         """Whether everything is placed."""
         return not self.pending
@@ -61,6 +66,10 @@ class Plan(ClusterAnswer):
         lines = [self._outcome()]
         if self.added:
             lines.append(self._cost())
+        if self.steps > 1:
+            lines.append(
+                f"The nodes come in {self.steps} steps, each after the scheduler has placed what fits on those before."
+            )
         if self.shrinks:
             lines.append(self._shrunk())
         return lines
@@ -89,16 +98,19 @@ class Plan(ClusterAnswer):
         return f"{gone}{rest}." if self.removed else f"No node can go{rest}."
 
     def tables(self) -> list[AnswerTable]:
-        add = [
-            (each.offer.name, len(each.names), _money(each.offer.price), _money(each.cost), each.pods)
+        add: list[tuple[object, ...]] = [
+            (each.step, each.offer.name, len(each.names), _money(each.offer.price), _money(each.cost), each.pods)
             for each in self.added
         ]
+        columns: tuple[str, ...] = ("step", "offer", "nodes", "price", "cost", "pods")
+        if self.steps < 2:
+            columns, add = columns[1:], [row[1:] for row in add]
         remove = [
             (number, step.node, len(step.moved), _shown(step), step.daemons)
             for number, step in enumerate(self.removed, 1)
         ]
         return [
-            AnswerTable("Nodes to add", ("offer", "nodes", "price", "cost", "pods"), add),
+            AnswerTable("Nodes to add", columns, add),
             AnswerTable("Nodes to drain, in this order", ("step", "node", "moves", "to", "daemons"), remove),
             AnswerTable("Pods that stay pending", ("pods", "such as", "reason"), self._by_reason()),
             AnswerTable("New nodes", ("offer", "node"), self._names(), is_detail=True),
@@ -133,6 +145,7 @@ class Plan(ClusterAnswer):
             "placedOnPresentNodes": self.placed_now,
             "add": [
                 {
+                    "step": each.step,
                     "offer": each.offer.name,
                     "count": len(each.names),
                     "price": each.offer.price,
@@ -178,11 +191,13 @@ def plan(
     apply: Sequence[Objects] = (),
     arrivals: Source | Sequence[Written] | None = None,
     shrink: bool = False,
+    at_once: bool = False,
     validation: Validation = Validation.STRICT,
     tell: Tell | None = None,
 ) -> Plan:
     """Which nodes of `offers` to add at least cost so that everything pending fits, with what `apply` adds and the pods of
-    the busiest moment of `arrivals`. With `shrink`: which of the present nodes can go.
+    the busiest moment of `arrivals`. The nodes may come in steps, where that is cheaper; not with `at_once`. With `shrink`:
+    which of the present nodes can go.
 
     Raises InputError with the problems of all of them, ArrivalsError if only the arrivals have any, ConfigError, and
     SolverMissing without SciPy.
@@ -195,7 +210,7 @@ def plan(
     with errors.kept():
         wanted = _with_arrivals(wanted, arrivals, validation)
     errors.raise_all()
-    additions = nodes_to_add(patient(wanted), chosen, tell)
+    additions = nodes_to_add(patient(wanted), chosen, tell, at_once)
     new = [name for each in additions.added for name in each.names]
     shrinking = nodes_to_remove(additions.loaded, new, tell) if shrink else Shrinking((), (), True)
     return _answer(loaded, additions, shrinking, bool(chosen), shrink)

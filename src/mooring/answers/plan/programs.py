@@ -1,16 +1,13 @@
 """The linear programs behind a plan: a lower bound on the cost, and how many nodes of each offer to begin with.
 
 Variables are the number of nodes of each offer, and how many pods of each kind go to each offer. The nodes of an offer count
-as one large node, except that no more pods of a kind go to them than fit on as many empty nodes. Every real placement
-satisfies that, so the cheapest solution costs no more than any plan. HiGHS solves the programs, by way of SciPy.
+as one large node, except that no more pods of a kind go to them than fit on as many empty nodes, and that cuts of
+`patterns.py` say how pods of different kinds share a node. Every real placement satisfies that, so the cheapest solution
+costs no more than any plan.
 """
 
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from math import ceil, isfinite
 from typing import Any
 
@@ -18,19 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.plan.demand import PODS, NodeDemand
+from mooring.answers.plan.solver import sparse, whole_program
 
-TIME_LIMIT_S = 4.0
-"""For one program. A program over 20 offers and 100 kinds of pods takes some 0.1 s."""
 GAP = 0.002
 """How far from the best solution of a program is near enough."""
 _ROUNDING = 1e-6
-
-
-class SolverMissing(RuntimeError):
-    """SciPy is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("mooring plan needs SciPy: pip install 'mooring[plan]'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +82,21 @@ class _Program:
         self._high: list[float] = []
 
     def solve(self) -> Solution | None:
-        optimize = _scipy("optimize")
         cost = self._cost()
         self._place_all()
         self._fit_resources()
         self._fit_kinds()
+        self._fit_patterns()
         self._spread_kinds()
         shape = len(self._low), self._size
-        matrix = _scipy("sparse").csr_matrix((self._values, (self._rows, self._columns)), shape=shape)
+        matrix = sparse(self._values, (self._rows, self._columns), shape)
         whole = np.zeros(self._size)
         whole[: self._offers] = 1
         high = np.full(self._size, np.inf)
         high[: self._offers] = self._limits
         for place, (i, domain) in enumerate(self._rooms):
             high[self._room(place)] = self._demand.kinds[i].room[domain]
-        with _silent():
-            found = optimize.milp(
-                cost,
-                integrality=whole,
-                bounds=optimize.Bounds(0, high),
-                constraints=optimize.LinearConstraint(matrix, self._low, self._high),
-                options={"time_limit": TIME_LIMIT_S, "mip_rel_gap": GAP},
-            )
+        found = whole_program(cost, whole, high, matrix, (self._low, self._high), GAP)
         return self._solution(found, cost)
 
     def _solution(self, found: Any, cost: NDArray[np.float64]) -> Solution | None:
@@ -181,6 +163,13 @@ class _Program:
         for place, (i, offer) in enumerate(self._pairs):
             self._add({self._pair(place): 1.0, offer: -float(self._demand.kinds[i].takers[offer])}, -np.inf, 0.0)
 
+    def _fit_patterns(self) -> None:
+        """For each cut: the weight of the pods on an offer is at most what its nodes can hold by patterns."""
+        for cut in self._demand.cuts:
+            columns = {column: cut.weights[i] for column, i in self._of_offer.get(cut.offer, ()) if i in cut.weights}
+            if columns:
+                self._add({**columns, cut.offer: -1.0}, -np.inf, 0.0)
+
     def _spread_kinds(self) -> None:
         """For each kind that is spread: a domain has at least the lowest count, and at most the skew more."""
         for place, i in enumerate(self._spreads):
@@ -195,9 +184,9 @@ class _Program:
                 if other == i and domain in pods:
                     pods[domain][self._room(column)] = 1.0
             for domain, columns in pods.items():
-                held = spread.held.get(domain, 0)
-                least = -held if domain in spread.held else -np.inf  # a domain without nodes need not have any
-                self._add(columns, least, spread.max_skew - held)
+                # A domain without nodes need not have any.
+                least = -spread.held[domain] if domain in spread.held else -np.inf
+                self._add(columns, least, spread.most_above_lowest(domain))
 
     def _add(self, terms: dict[int, float], low: float, high: float) -> None:
         row = len(self._low)
@@ -206,33 +195,6 @@ class _Program:
         self._values += terms.values()
         self._low.append(low)
         self._high.append(high)
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """HiGHS writes some messages directly to the standard output of the process, where programs read the answer."""
-    sys.stdout.flush()
-    try:
-        kept = os.dup(1)
-    except OSError:  # the process has no standard output
-        yield
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)
-
-
-def _scipy(name: str) -> Any:
-    """A module of SciPy, which is an optional dependency."""
-    try:
-        return import_module(f"scipy.{name}")
-    except ImportError as error:
-        raise SolverMissing from error
 
 
 def lower_bound(demand: NodeDemand, counts: Sequence[int], limits: Sequence[int]) -> float:

@@ -43,11 +43,16 @@ class FoundNodes:
     counts: Additions
     left: Sequence[Pod]
     cost: float
+    steps: Sequence[Additions] = ()
+    """The nodes of each step, if they do not all come at once."""
+
+    def rank(self) -> tuple[int, float]:
+        """The fewer pods are left the better, and then the cheaper."""
+        return len(self.left), self.cost
 
 
 def _rank(found: FoundNodes) -> tuple[int, float]:
-    """The fewer pods are left the better, and then the cheaper."""
-    return len(found.left), found.cost
+    return found.rank()
 
 
 class NodeSearch:

@@ -31,6 +31,13 @@ class SpreadLimit:
     """By row of the node table."""
     constraint: SpreadConstraint = field(repr=False)
 
+    def most_above_lowest(self, domain: str) -> int:
+        """How many pods a domain may get beyond the lowest count of all domains in the end; it may be negative.
+
+        A domain that has more pods than the skew allows now keeps them, and gets one when the lowest count has risen enough.
+        """
+        return max(self.max_skew - self.held.get(domain, 0), -min(self.held.values(), default=0))
+
     def counts_pods_like(self, pod: Pod) -> bool:
         return pod.namespace == self.constraint.namespace and self.constraint.selector.matches(pod.labels)
 
@@ -50,14 +57,15 @@ def spread_limit(attempt: Attempt, samples: Sequence[int]) -> SpreadLimit | None
     return None
 
 
-def most_on_a_node(attempt: Attempt, samples: Sequence[int]) -> int:
-    """How many pods a constraint over host names lets one node have, if present nodes can take none: their lowest count stays
-    the lowest of all."""
+def most_on_a_node(attempt: Attempt, samples: Sequence[int], room: Sequence[int]) -> int:
+    """How many pods a constraint over host names lets one node have. `room` has how many of them each row of the node table
+    can take: the lowest count of all nodes never exceeds what a present node has and can take."""
     found = _NO_LIMIT
     for check in _checks(attempt):
         if check.itself and check.constraint.key == HOSTNAME and check.constraint.predicate is not None:
             codes = check.column.codes
-            held = [int(check.counts[codes[row]]) for row in check.eligible.rows.tolist() if row not in samples]
+            rows = [row for row in check.eligible.rows.tolist() if row not in samples]
+            held = [int(check.counts[codes[row]]) + room[row] for row in rows]
             if held:
                 found = min(found, min(held) + check.constraint.max_skew)
     return max(found, 1)

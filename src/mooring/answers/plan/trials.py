@@ -4,9 +4,9 @@ The decisions are the core's own, without time and without preemption: a trial t
 What comes out of a search is judged by a simulation afterwards (`judge.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mooring.answers.capacity.one_by_one import CopyPlacer
 from mooring.answers.plan.offers import NodeOffer
@@ -44,6 +44,7 @@ class TrialOutcome:
     left: Sequence[Pod]
     domains: dict[str, str]
     """By id of the pod: the value of its label on the node."""
+    placed: Sequence[tuple[Pod, Placement]] = field(default=(), repr=False)
 
 
 class TrialCluster:
@@ -114,23 +115,40 @@ class TrialCluster:
         others are not tried. `spread` has, by id of a pod, the label whose value the outcome tells.
         """
         self.add(counts)
+        outcome = self.attempt(pods, plain, spread)
+        self.take_back(outcome)
+        return replace(outcome, placed=())  # decisions hold much memory
+
+    def attempt(
+        self, pods: Sequence[Pod], plain: frozenset[int] = frozenset(), spread: Mapping[str, str] | None = None
+    ) -> TrialOutcome:
+        """What fits on the nodes that are there now. It stays there until it is taken back.
+
+        A pod is not tried where one like it was refused and nothing has come since that could help it: anything for pods with
+        affinity to others, pods with the same labels for those that are spread, nothing for plain ones.
+        """
         left: list[Pod] = []
-        hopeless: set[int] = set()
-        with self._undone() as placed:
-            for pod in pods:
-                shape = id(pod.shape)
-                if shape in hopeless:
-                    left.append(pod)
-                    continue
-                self.decisions += 1
-                outcome = self._placer.place(pod)
-                if isinstance(outcome, Placement):
-                    placed.append((pod, outcome))
-                else:
-                    left.append(pod)
-                    if shape in plain:
-                        hopeless.add(shape)
-            return TrialOutcome(left, self._domains(placed, spread or {}))
+        placed: list[tuple[Pod, Placement]] = []
+        came: Counter[int] = Counter()
+        """By id of the labels: how many pods were placed."""
+        refused: dict[tuple[int, int, str], int] = {}
+        """By shape, labels and namespace: how many pods that could help were there when such a pod did not fit."""
+        for pod in pods:
+            labels = id(pod.label_set)
+            kind = id(pod.shape), labels, pod.namespace
+            helped = len(placed) if pod.shape.terms(pod.namespace).affinity else came[labels]
+            if kind in refused and (id(pod.shape) in plain or refused[kind] == helped):
+                left.append(pod)
+                continue
+            self.decisions += 1
+            outcome = self._placer.place(pod)
+            if isinstance(outcome, Placement):
+                placed.append((pod, outcome))
+                came[labels] += 1
+            else:
+                left.append(pod)
+                refused[kind] = helped
+        return TrialOutcome(left, self._domains(placed, spread or {}), placed)
 
     def _domains(self, placed: Sequence[tuple[Pod, Placement]], spread: Mapping[str, str]) -> dict[str, str]:
         nodes = self.cluster.nodes.nodes
@@ -141,16 +159,11 @@ class TrialCluster:
                 found[pod.id] = node.labels.get(key, "")
         return found
 
-    @contextmanager
-    def _undone(self) -> Iterator[list[tuple[Pod, Placement]]]:
-        """A list of placements that are taken back at the end, the last one first."""
-        placed: list[tuple[Pod, Placement]] = []
-        try:
-            yield placed
-        finally:
-            for pod, placement in reversed(placed):
-                self.cluster.nodes.displace(pod.id)
-                runner = self._placer.runner(pod)
-                for plugin in reversed(runner.profile.reserves) if runner is not None and placement.context else ():
-                    if placement.context is not None:
-                        plugin.unreserve(placement.context, placement.node)
+    def take_back(self, outcome: TrialOutcome) -> None:
+        """Take the pods off their nodes, the last one first."""
+        for pod, placement in reversed(outcome.placed):
+            self.cluster.nodes.displace(pod.id)
+            runner = self._placer.runner(pod)
+            for plugin in reversed(runner.profile.reserves) if runner is not None and placement.context else ():
+                if placement.context is not None:
+                    plugin.unreserve(placement.context, placement.node)

@@ -26,6 +26,7 @@ class MomentView(Counterfactual):
         self.decisions = 0
         self.priority_classes = []
         self.events = ()
+        self.queue = None
         self._options = replace(options, extenders=())
         self._seed = seed
 

@@ -5,7 +5,7 @@ import sys
 import click
 
 from mooring.answers.plan.plan import plan as ask_plan
-from mooring.answers.plan.programs import SolverMissing
+from mooring.answers.plan.solver import SolverMissing
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refuse
@@ -37,9 +37,11 @@ Offers are a YAML list. A node template is as in a manifest, without a name; Dae
 \b
 Pods that fit on the present nodes go there first. The scheduler itself decides in a simulation whether the rest fits on
 the new nodes; the plan preempts no pod. The lower bound is the cost of the solution of a linear program: no plan for the
-same pods is cheaper. With --shrink, nodes are drained in a simulation one after the other, the least used first; a drain
-that a disruption budget blocks, or after which a pod would be pending, is taken back. Adding nodes needs SciPy:
-pip install 'mooring[plan]'.
+same pods is cheaper. A scheduler that spreads pods leaves no node with room for the large ones, if all nodes come at
+once. Where nodes are 10 % dearer than the bound for that reason, the plan has steps: add the nodes of one step, wait until
+the scheduler has placed what fits, then add the next. With --shrink, nodes are drained in a simulation one after the
+other, the least used first; a drain that a disruption budget blocks, or after which a pod would be pending, is taken
+back. Adding nodes needs SciPy: pip install 'mooring[plan]'.
 
 \b
 Exit status:
@@ -59,11 +61,18 @@ Exit status:
     help="Objects that are to fit as well: manifests or a folder of them. Can be given several times.",
 )
 @click.option("--arrivals", metavar="FILE", help="Pods that arrive over time: those of the busiest moment are to fit.")
+@click.option("--at-once", is_flag=True, help="All new nodes come at once, even if steps are cheaper (see below).")
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
 @asks_cluster
 @output_form
 def plan(
-    source: ClusterSource, offer: str | None, applied: tuple[str, ...], arrivals: str | None, shrink: bool, output: str
+    source: ClusterSource,
+    offer: str | None,
+    applied: tuple[str, ...],
+    arrivals: str | None,
+    at_once: bool,
+    shrink: bool,
+    output: str,
 ) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
     if offer is None and not shrink:
@@ -77,6 +86,7 @@ def plan(
                 apply=applied,
                 arrivals=arrivals,
                 shrink=shrink,
+                at_once=at_once,
                 validation=Validation(source.validate),
                 tell=bar,
             )

@@ -1,0 +1,220 @@
+"""Which pods can stand together on one node of each offer: the configuration program behind the lower bound and the steps.
+
+A pattern is a number of pods of each kind that one node of an offer can hold, as far as sums of requests go. The program
+chooses how many nodes have which pattern. There are too many patterns to list, so they are generated: the duals of the
+program say what a pod of each kind is worth, and a knapsack for each offer finds the pattern of most worth. The knapsack also
+gives a cut: no node of the offer holds pods of more worth. A cut holds whether or not the duals are the best ones, so the
+bound is valid wherever the generation stops.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from mooring.answers.plan.demand import NodeDemand, PatternCut
+from mooring.answers.plan.knapsacks import Knapsack, by_density, most_worth
+from mooring.answers.plan.solver import Amounts, linear_program, sparse
+
+MAX_ROUNDS = 120
+"""Rounds of generation. Programs over 14 offers and 20 kinds of pods need 10 to 40."""
+MAX_KNAPSACKS = 120
+"""How many knapsacks the solver may solve, at some 10 ms each."""
+MAX_CUTS = 60
+"""The last ones are kept: their duals are the best."""
+WORTH_IT = 1e-6
+"""A pattern is new if it is worth so much more than its node costs, as a share."""
+NEAR_ENOUGH = 1.005
+"""Generation ends when no pattern is worth more than this share of its price: the bound is then as near to the best one."""
+LEFT_OUT = 100.0
+"""What a pod that is left out costs, in prices of the dearest node."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSolution:
+    """How many nodes the cheapest solution of the program has, in fractions."""
+
+    cost: float
+    nodes: Sequence[float]
+    """By offer."""
+
+
+@dataclass(slots=True)
+class _Matrix:
+    """The rows of a program: at most `most`."""
+
+    values: list[float] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+    most: list[float] = field(default_factory=list)
+
+    def add(self, terms: dict[int, float], most: float) -> None:
+        self.values += terms.values()
+        self.rows += [len(self.most)] * len(terms)
+        self.columns += terms
+        self.most.append(most)
+
+
+class PatternProgram:
+    """The program for the pods of a demand. `generate` first."""
+
+    def __init__(self, demand: NodeDemand, counts: Sequence[int]) -> None:
+        self._demand, self._counts = demand, counts
+        self._kinds = [i for i, kind in enumerate(demand.kinds) if counts[i] and kind.takers]
+        self._patterns: dict[tuple[int, tuple[tuple[int, int], ...]], None] = {}
+        """(Offer, ((kind, pods), ...)), in the order in which they were found."""
+        self._solved = 0
+        self.cuts: list[PatternCut] = []
+
+    def generate(self) -> None:
+        """Find patterns until no better ones are found, or until enough has been tried. Raises SolverMissing."""
+        for i in self._kinds:
+            for offer, most in self._demand.kinds[i].takers.items():
+                self._patterns[offer, ((i, min(most, self._counts[i])),)] = None
+        for _ in range(MAX_ROUNDS if self._kinds else 0):
+            if not self._grow():
+                return
+        if self._kinds:
+            self._exact(self._knapsacks())
+
+    def _grow(self) -> bool:
+        """One round. Returns whether there are new patterns."""
+        knapsacks = self._knapsacks()
+        before = len(self._patterns)
+        for knapsack in knapsacks:
+            self._take(knapsack, by_density(knapsack))
+        if len(self._patterns) > before:
+            return True
+        is_enough = self._solved >= MAX_KNAPSACKS
+        highest = self._exact(knapsacks)
+        return len(self._patterns) > before and highest > NEAR_ENOUGH and not is_enough
+
+    def _exact(self, knapsacks: Sequence[Knapsack]) -> float:
+        """Solve the knapsacks, for patterns and for cuts. Returns the highest worth, as a share of the price."""
+        highest = 0.0
+        known: dict[Knapsack, tuple[dict[int, int], float]] = {}
+        for knapsack in knapsacks:
+            if knapsack not in known:  # the offers of several zones often have the same
+                known[knapsack] = most_worth(knapsack)
+                self._solved += 1
+            pods, most = known[knapsack]
+            self._take(knapsack, pods)
+            highest = max(highest, most / knapsack.price)
+            if most > 0:
+                weights = {i: worth / most for i, worth in zip(knapsack.kinds, knapsack.worths, strict=True)}
+                self.cuts.append(PatternCut(knapsack.offer, weights))
+        del self.cuts[:-MAX_CUTS]
+        return highest
+
+    def _take(self, knapsack: Knapsack, pods: dict[int, int]) -> None:
+        """Keep a pattern if it is worth more than its node costs."""
+        worth = sum(each * pods.get(i, 0) for i, each in zip(knapsack.kinds, knapsack.worths, strict=True))
+        if worth > knapsack.price * (1 + WORTH_IT):
+            self._patterns.setdefault((knapsack.offer, tuple(sorted(pods.items()))))
+
+    # ---- duals
+
+    def _knapsacks(self) -> list[Knapsack]:
+        """By offer what a pod of each kind is worth, with the present patterns."""
+        matrix, cost, high = self._program(self._counts, self._demand.limits, self._demand, has_room=True)
+        found = linear_program(cost, _sparse(matrix, len(cost)), np.array(matrix.most), high)
+        duals = (-found.ineqlin.marginals).tolist()
+        worth = dict(zip(self._kinds, duals, strict=False))
+        offers = len(self._demand.prices)
+        limited = duals[len(self._kinds) : len(self._kinds) + offers]
+        spread = self._spread_worth(duals[len(self._kinds) + offers :])
+        return [
+            Knapsack.of(
+                self._demand,
+                self._counts,
+                offer,
+                self._demand.prices[offer] + limited[offer],
+                {i: worth[i] - spread.get((i, offer), 0.0) for i in self._kinds},
+            )
+            for offer in range(offers)
+        ]
+
+    def _spread_worth(self, duals: Sequence[float]) -> dict[tuple[int, int], float]:
+        """(Kind, offer) -> what its domain takes from the worth of a pod."""
+        found: dict[tuple[int, int], float] = {}
+        for (i, domain, sign), dual in zip(self._spread_rows(self._kinds, self._demand), duals, strict=True):
+            spread = self._demand.kinds[i].spread
+            for offer, its_domain in spread.offers.items() if spread is not None else ():
+                if its_domain == domain:
+                    found[i, offer] = found.get((i, offer), 0.0) + sign * dual
+        return found
+
+    # ---- the program
+
+    def cheapest(self, counts: Sequence[int], limits: Sequence[int], demand: NodeDemand) -> PatternSolution:
+        """The cheapest nodes for so many pods of each kind, by the patterns that were found. `demand` may have other counts
+        of domains."""
+        matrix, cost, high = self._program(counts, limits, demand, has_room=False)
+        found = linear_program(cost, _sparse(matrix, len(cost)), np.array(matrix.most), high)
+        nodes = [0.0] * len(limits)
+        for (offer, _), number in zip(self._patterns, found.x.tolist(), strict=False):
+            nodes[offer] += number
+        return PatternSolution(float(found.fun), nodes)
+
+    def _program(
+        self, counts: Sequence[int], limits: Sequence[int], demand: NodeDemand, has_room: bool
+    ) -> tuple[_Matrix, Amounts, Amounts]:
+        """Columns: nodes of each pattern, pods left out, pods on present nodes, lowest counts of spreads. Rows: pods of each
+        kind, nodes of each offer, spreads. Returns rows, cost and the highest values of columns."""
+        patterns, kinds = [*self._patterns], self._kinds
+        rooms = [(i, domain) for i in kinds for domain in demand.kinds[i].room] if has_room else []
+        spreads = [i for i in kinds if demand.kinds[i].spread is not None]
+        first_room = len(patterns) + len(kinds)
+        size = first_room + len(rooms) + len(spreads)
+        of_kind: dict[int, dict[int, float]] = {i: {len(patterns) + n: -1.0} for n, i in enumerate(kinds)}
+        of_offer: list[dict[int, float]] = [{} for _ in limits]
+        of_domain: dict[tuple[int, str], dict[int, float]] = {}
+        for column, (offer, pods) in enumerate(patterns):
+            of_offer[offer][column] = 1.0
+            for i, number in pods:
+                of_kind[i][column] = -float(number)
+                spread = demand.kinds[i].spread
+                if spread is not None:
+                    of_domain.setdefault((i, spread.offers[offer]), {})[column] = float(number)
+        for n, (i, domain) in enumerate(rooms):
+            of_kind[i][first_room + n] = -1.0
+            of_domain.setdefault((i, domain), {})[first_room + n] = 1.0
+        matrix = _Matrix()
+        for i in kinds:
+            matrix.add(of_kind[i], -counts[i])
+        for offer, terms in enumerate(of_offer):
+            matrix.add(terms, limits[offer])
+        lowest = {i: first_room + len(rooms) + n for n, i in enumerate(spreads)}
+        for i, domain, sign in self._spread_rows(kinds, demand):
+            matrix.add(*_spread_row(demand, i, domain, sign, {**of_domain.get((i, domain), {}), lowest[i]: -1.0}))
+        cost, high = np.zeros(size), np.full(size, np.inf)
+        cost[: len(patterns)] = [demand.prices[offer] for offer, _ in patterns]
+        cost[len(patterns) : first_room] = LEFT_OUT * max(demand.prices)
+        high[first_room : first_room + len(rooms)] = [demand.kinds[i].room[domain] for i, domain in rooms]
+        return matrix, cost, high
+
+    @staticmethod
+    def _spread_rows(kinds: Sequence[int], demand: NodeDemand) -> list[tuple[int, str, float]]:
+        """(Kind, domain, sign): at most the skew above the lowest count, and, where there are nodes, at least that count."""
+        found = []
+        for i in kinds:
+            spread = demand.kinds[i].spread
+            if spread is not None:
+                domains = dict.fromkeys((*spread.held, *spread.offers.values()))
+                signs = product(domains, (1.0, -1.0))
+                found += [(i, domain, sign) for domain, sign in signs if sign > 0 or domain in spread.held]
+        return found
+
+
+def _spread_row(
+    demand: NodeDemand, i: int, domain: str, sign: float, terms: dict[int, float]
+) -> tuple[dict[int, float], float]:
+    spread = demand.kinds[i].spread
+    assert spread is not None, "a row of a spread constraint"
+    most = spread.most_above_lowest(domain) if sign > 0 else spread.held[domain]
+    return {column: sign * value for column, value in terms.items()}, most
+
+
+def _sparse(matrix: _Matrix, width: int) -> object:
+    return sparse(matrix.values, (matrix.rows, matrix.columns), (len(matrix.most), width))

@@ -1,0 +1,250 @@
+"""Looks for nodes that come in steps: the scheduler places what it can on those of one step before the next ones come.
+
+A scheduler that spreads pods uses nodes badly if all come at once: small pods stand on every node, and large ones find none
+with enough room. Nodes that come while more pods wait than they can hold become full. What is left then decides about the
+next step: the program of patterns proposes nodes for it, a trial by the core finds what goes there, and the program says
+what the rest costs. A step that makes nodes and rest together dearer than before has wasted room; the search takes the step
+that wastes least. It is bounded by decisions.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from mooring.answers.plan.demand import NodeDemand
+from mooring.answers.plan.patterns import PatternProgram, PatternSolution
+from mooring.answers.plan.search import FoundNodes, Tell
+from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
+from mooring.model.pod import Pod
+
+MAX_DECISIONS, TIDY_DECISIONS = 40_000, 8_000
+"""For finding steps, and for making them fewer. A decision takes 0.3 ms on 5,000 nodes."""
+NEAR_ENOUGH = 1.05
+"""Steps this near to the lower bound are not searched for again ..."""
+GOOD_DECISIONS, GOOD = 12_000, 1.08
+"""... and after so many decisions those that are this near."""
+FEW_NODES = 6
+"""With so few nodes to go, the program's nodes are tried rounded up."""
+LAST_NODES = 3
+"""With so few nodes to go, every offer is tried."""
+TRIED_OFFERS = 5
+"""How many offers are tried alone, those first on which the program spends most."""
+LAST_STEPS = 2
+"""How many steps are tried with fewer nodes: those before are full."""
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class StepStyle:
+    """How one search goes about it."""
+
+    waste: float
+    """A step that wastes at most this share of its price is taken at once; otherwise the best that was tried."""
+    shares: Sequence[float]
+    """How much of what the program proposes a step may have, the largest share first."""
+
+
+STYLES = (
+    StepStyle(0.02, (0.7, 0.4)),
+    StepStyle(0.005, (0.5, 0.25)),
+    StepStyle(0.05, (0.8, 0.6)),
+    StepStyle(0.01, (0.3, 0.15)),
+    StepStyle(0.0, (0.2,)),
+    StepStyle(0.03, (0.9,)),
+)
+MORE_STYLES = (
+    StepStyle(0.1, (0.7, 0.4)),
+    StepStyle(0.02, (0.6, 0.3)),
+    StepStyle(0.04, (0.5,)),
+    StepStyle(0.15, (0.5,)),
+)
+"""For a second search, where the first one has found nothing cheap."""
+
+
+@dataclass(slots=True)
+class _StepState:
+    """A search after some steps: what they have placed is in the trial cluster."""
+
+    counts: Additions
+    left: Sequence[Pod]
+    rest: PatternSolution
+    """What the program says about the pods that are left."""
+    domains: dict[str, str] = field(default_factory=dict)
+    """By id of the pod that is spread: its domain."""
+    most: int = 1 << 30
+    """How many nodes the next step may have: twice as many as the last one; larger ones have wasted room."""
+    steps: list[Additions] = field(default_factory=list)
+    kept: list[TrialOutcome] = field(default_factory=list)
+
+
+class StepSearch:
+    """One search over the offers of a trial cluster."""
+
+    def __init__(
+        self,
+        trials: TrialCluster,
+        demand: NodeDemand,
+        pods: Sequence[Pod],
+        bound: float,
+        patterns: PatternProgram,
+        tell: Tell | None = None,
+        styles: Sequence[StepStyle] = STYLES,
+    ) -> None:
+        self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
+        self._patterns, self._tell, self._styles = patterns, tell, styles
+        self._plain, self._spread = demand.plain(), demand.spread_keys()
+        self._begun = trials.decisions
+        self._last = trials.decisions + MAX_DECISIONS
+
+    def run(self) -> FoundNodes:
+        """The best steps that were found."""
+        best = self._built(self._styles[0])
+        for style in self._styles[1:]:
+            if self._is_exhausted() or self._is_near(best):
+                break
+            best = min(best, self._built(style), key=FoundNodes.rank)
+        self._last = self._trials.decisions + TIDY_DECISIONS
+        return self._merged(self._trimmed(best))
+
+    def _is_near(self, found: FoundNodes) -> bool:
+        has_tried = self._trials.decisions - self._begun >= GOOD_DECISIONS
+        return not found.left and found.cost <= (GOOD if has_tried else NEAR_ENOUGH) * self._bound
+
+    def _is_exhausted(self) -> bool:
+        if self._tell is not None:
+            self._tell(min(self._trials.decisions, self._last), self._last)
+        return self._trials.decisions >= self._last
+
+    # ---- building
+
+    def _built(self, style: StepStyle) -> FoundNodes:
+        """Steps until nothing is left, or until no step helps."""
+        now = _StepState(tuple(0 for _ in self._demand.limits), self._pods, self._rest(self._pods, (), {}))
+        try:
+            while now.left and self._step(now, style):
+                pass
+            return self._found(now.steps, now.left)
+        finally:
+            self._take_back(now)
+
+    def _take_back(self, now: _StepState) -> None:
+        for outcome in reversed(now.kept):
+            self._trials.take_back(outcome)
+        self._trials.add(tuple(0 for _ in now.counts))
+
+    def _step(self, now: _StepState, style: StepStyle) -> bool:
+        """Make the step that wastes least, or the first that wastes little. Returns whether one places anything."""
+        best: tuple[float, Additions] | None = None
+        for step in dict.fromkeys(step for step in self._proposed(now, style) if any(step)):
+            outcome, rest = self._try(now, step)
+            waste = (self._price(step) + rest.cost - now.rest.cost) / self._price(step)
+            if outcome.placed and waste <= style.waste:
+                self._keep(now, step, outcome, rest)
+                return True
+            if outcome.placed and (best is None or waste < best[0] - _ROUNDING):
+                best = waste, step
+            self._trials.take_back(outcome)
+            self._trials.add(now.counts)
+            if best is not None and self._is_exhausted():
+                break
+        if best is not None:
+            self._keep(now, best[1], *self._try(now, best[1]))
+        return best is not None
+
+    def _try(self, now: _StepState, step: Additions) -> tuple[TrialOutcome, PatternSolution]:
+        counts = _sum(now.counts, step)
+        self._trials.add(counts)
+        outcome = self._trials.attempt(now.left, self._plain, self._spread)
+        return outcome, self._rest(outcome.left, counts, {**now.domains, **outcome.domains})
+
+    def _keep(self, now: _StepState, step: Additions, outcome: TrialOutcome, rest: PatternSolution) -> None:
+        now.counts, now.left, now.rest = _sum(now.counts, step), outcome.left, rest
+        now.domains.update(outcome.domains)
+        now.steps.append(step)
+        now.most = 2 * sum(step)
+        now.kept.append(outcome)
+
+    def _rest(self, left: Sequence[Pod], counts: Sequence[int], domains: dict[str, str]) -> PatternSolution:
+        if not left:
+            return PatternSolution(0.0, [0.0] * len(self._demand.limits))
+        limits = [limit - count for limit, count in zip(self._demand.limits, counts, strict=True)] if counts else None
+        demand = self._demand.after(domains)
+        return self._patterns.cheapest(demand.counts(left), limits or self._demand.limits, demand)
+
+    def _proposed(self, now: _StepState, style: StepStyle) -> Iterator[Additions]:
+        """Steps to try: a part of all that the program proposes, and then a part of one offer."""
+        nodes = now.rest.nodes
+        if 0 < sum(nodes) <= FEW_NODES:
+            yield self._limited(now, [ceil(each - _ROUNDING) for each in nodes])
+        for share in style.shares:
+            step = tuple(int(share * each + _ROUNDING) for each in nodes)
+            if 1 < sum(step) <= now.most:
+                yield step
+        by_cost = sorted(range(len(nodes)), key=lambda offer: -nodes[offer] * self._demand.prices[offer])
+        for offer in [each for each in by_cost if nodes[each] > _ROUNDING][:TRIED_OFFERS]:
+            for number in (*(int(share * nodes[offer] + _ROUNDING) for share in style.shares), 1):
+                if number:
+                    fewer = min(number, now.most)
+                    yield self._limited(now, [fewer if each == offer else 0 for each in range(len(nodes))])
+        if sum(nodes) <= LAST_NODES:
+            for offer in range(len(nodes)):
+                yield self._limited(now, [int(each == offer) for each in range(len(nodes))])
+
+    def _limited(self, now: _StepState, step: Sequence[int]) -> Additions:
+        """The step as far as limits of offers allow it."""
+        limits = zip(step, self._demand.limits, now.counts, strict=True)
+        return tuple(min(number, limit - count) for number, limit, count in limits)
+
+    def _price(self, step: Additions) -> float:
+        return sum(number * price for number, price in zip(step, self._demand.prices, strict=True))
+
+    def _found(self, steps: Sequence[Additions], left: Sequence[Pod]) -> FoundNodes:
+        counts = _sum(tuple(0 for _ in self._demand.limits), *steps)
+        return FoundNodes(counts, left, self._price(counts), tuple(steps))
+
+    # ---- fewer nodes, and fewer steps
+
+    def _trimmed(self, found: FoundNodes) -> FoundNodes:
+        """Take nodes of the last steps away while no more pods are left, the dearest first."""
+        for at in reversed(range(len(found.steps))[-LAST_STEPS:]):
+            for offer in sorted(range(len(found.counts)), key=lambda offer: -self._demand.prices[offer]):
+                while found.steps[at][offer] and not self._is_exhausted():
+                    fewer = tuple(number - (each == offer) for each, number in enumerate(found.steps[at]))
+                    tried = self._replayed([*found.steps[:at], fewer, *found.steps[at + 1 :]])
+                    if tried.rank() >= found.rank():
+                        break
+                    found = tried
+        return self._found([step for step in found.steps if any(step)], found.left)
+
+    def _merged(self, found: FoundNodes) -> FoundNodes:
+        """Make one step of several while no more pods are left."""
+        at, together = 0, len(found.steps)
+        while at < len(found.steps) - 1 and not self._is_exhausted():
+            together = min(together, len(found.steps) - at)
+            joined = _sum(*found.steps[at : at + together])
+            tried = self._replayed([*found.steps[:at], joined, *found.steps[at + together :]])
+            if tried.rank() <= found.rank():
+                found = tried
+            elif together > 2:
+                together = max(2, together // 2)
+                continue
+            at, together = at + 1, len(found.steps)
+        return found
+
+    def _replayed(self, steps: Sequence[Additions]) -> FoundNodes:
+        """What is left after these steps."""
+        now = _StepState(tuple(0 for _ in self._demand.limits), self._pods, PatternSolution(0.0, ()))
+        try:
+            for step in steps:
+                now.counts = _sum(now.counts, step)
+                self._trials.add(now.counts)
+                outcome = self._trials.attempt(now.left, self._plain, self._spread)
+                now.kept.append(outcome)
+                now.left = outcome.left
+            return self._found(steps, now.left)
+        finally:
+            self._take_back(now)
+
+
+def _sum(*steps: Additions) -> Additions:
+    return tuple(sum(numbers) for numbers in zip(*steps, strict=True))
