@@ -23,6 +23,8 @@ NEAR_ENOUGH = 1.05
 """Steps this near to the lower bound are not searched for again ..."""
 GOOD_DECISIONS, GOOD = 12_000, 1.08
 """... and after so many decisions those that are this near."""
+MANY_PODS = 1000
+"""With more pods than these, the search makes no more than GOOD_DECISIONS: each trial takes long."""
 FEW_NODES = 6
 """With so few nodes to go, the program's nodes are tried rounded up."""
 LAST_NODES = 3
@@ -94,7 +96,8 @@ class StepSearch:
         self._patterns, self._tell, self._styles = patterns, tell, styles
         self._plain, self._spread = demand.plain(), demand.spread_keys()
         self._begun = trials.decisions
-        self._last = trials.decisions + MAX_DECISIONS
+        most = MAX_DECISIONS if len(pods) <= MANY_PODS else GOOD_DECISIONS
+        self._last = trials.decisions + most
 
     def run(self) -> FoundNodes:
         """The best steps that were found."""
