@@ -157,7 +157,7 @@ def small_and_large() -> LoadedCluster:
 
 
 def test_nodes_come_in_steps_where_spread_pods_would_leave_no_room() -> None:
-    answer = ask(small_and_large(), [offer("node", 1.0, "8")])
+    answer = ask(small_and_large(), [offer("node", 1.0, "8")], in_steps=True)
     assert (added(answer), answer.steps, answer.lower_bound) == ({"node": 2}, 2, 2.0)
     assert answer.summary()[2] == (
         "The nodes come in 2 steps, each after the scheduler has placed what fits on those before."
@@ -166,8 +166,8 @@ def test_nodes_come_in_steps_where_spread_pods_would_leave_no_room() -> None:
     assert [each["nodes"] for each in answer.to_dict()["add"]] == [["node-1"], ["node-2"]]
 
 
-def test_nodes_come_at_once_if_that_is_asked_for() -> None:
-    answer = ask(small_and_large(), [offer("node", 1.0, "8")], at_once=True)
+def test_nodes_come_at_once_unless_steps_are_asked_for() -> None:
+    answer = ask(small_and_large(), [offer("node", 1.0, "8")])
     assert (answer.steps, answer.cost > 2 or not answer.fits) == (1, True)
 
 
@@ -278,12 +278,14 @@ def steps_of(answer: Plan) -> list[list[KubeObject]]:
     pods=st.lists(st.tuples(requests, zones, st.integers(0, 1), st.booleans()), min_size=1, max_size=8),
     prices=st.tuples(*[st.sampled_from([0.5, 1.0, 1.7, 3.0])] * 2),
     limit=st.sampled_from([None, 1, 3]),
+    in_steps=st.booleans(),
 )
 def test_a_plan_always_fits_and_none_is_below_the_bound(
     nodes: list[tuple[str, str]],
     pods: list[tuple[str, str, int, bool]],
     prices: tuple[float, float],
     limit: int | None,
+    in_steps: bool,
 ) -> None:
     items: list[KubeObject] = [
         a_node(f"n{i}", cpu=cpu, labels={ZONE: zone} if zone else {}) for i, (cpu, zone) in enumerate(nodes)
@@ -299,7 +301,8 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
         offer("x", prices[0], "4", "a", **({} if limit is None else {"limit": limit})),
         offer("y", prices[1], "5", "b"),
     ]
-    answer = ask(loaded, offers)
+    answer = ask(loaded, offers, in_steps=in_steps)
+    assert in_steps or answer.steps <= 1
     chosen = {each.name: each for each in read_offers(offers, loaded)}
     waiting = patient(loaded)
     assert place_all(waiting, *steps_of(answer)) == set(answer.pending)
@@ -321,7 +324,7 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
 def test_plans_of_the_generated_set_are_near_the_lower_bound(seed: int) -> None:
     objects, offers = a_case(seed, pending=80)
     loaded = load(objects)
-    answer = ask(loaded, offers)
+    answer = ask(loaded, offers, in_steps=True)
     assert 0 < answer.cost <= 1.1 * answer.lower_bound
     assert place_all(patient(loaded), *steps_of(answer)) == set(answer.pending)
 

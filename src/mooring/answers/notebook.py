@@ -81,9 +81,11 @@ class QuestionedCluster:
         apply: Sequence[Objects] = (),
         arrivals: Source | Sequence[Written] | None = None,
         shrink: bool = False,
+        in_steps: bool = False,
     ) -> Plan:
-        """Which nodes to add at least cost so that everything fits; with `shrink`, which nodes can go. Raises InputError."""
-        return plan(self.loaded, offers, apply=apply, arrivals=arrivals, shrink=shrink)
+        """Which nodes to add at least cost so that everything fits, all at once or `in_steps`; with `shrink`, which nodes can
+        go. Raises InputError."""
+        return plan(self.loaded, offers, apply=apply, arrivals=arrivals, shrink=shrink, in_steps=in_steps)
 
     def simulate(
         self,

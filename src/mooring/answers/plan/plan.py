@@ -191,13 +191,13 @@ def plan(
     apply: Sequence[Objects] = (),
     arrivals: Source | Sequence[Written] | None = None,
     shrink: bool = False,
-    at_once: bool = False,
+    in_steps: bool = False,
     validation: Validation = Validation.STRICT,
     tell: Tell | None = None,
 ) -> Plan:
     """Which nodes of `offers` to add at least cost so that everything pending fits, with what `apply` adds and the pods of
-    the busiest moment of `arrivals`. The nodes may come in steps, where that is cheaper; not with `at_once`. With `shrink`:
-    which of the present nodes can go.
+    the busiest moment of `arrivals`. With `in_steps` nodes may come one step after the other, where that is cheaper. With
+    `shrink`: which of the present nodes can go.
 
     Raises InputError with the problems of all of them, ArrivalsError if only the arrivals have any, ConfigError, and
     SolverMissing without SciPy.
@@ -210,7 +210,7 @@ def plan(
     with errors.kept():
         wanted = _with_arrivals(wanted, arrivals, validation)
     errors.raise_all()
-    additions = nodes_to_add(patient(wanted), chosen, tell, at_once)
+    additions = nodes_to_add(patient(wanted), chosen, tell, at_once=not in_steps)
     new = [name for each in additions.added for name in each.names]
     shrinking = nodes_to_remove(additions.loaded, new, tell) if shrink else Shrinking((), (), True)
     return _answer(loaded, additions, shrinking, bool(chosen), shrink)

@@ -21,6 +21,7 @@ Examples:
   mooring plan --offer offers.yaml --from dump.json                 which nodes to buy for what is pending?
   mooring plan --offer offers.yaml --from dump.json --apply web.yaml    ... and for what I am about to apply?
   mooring plan --offer offers.yaml --from dump.json --arrivals day.yaml ... for the busiest moment of a day?
+  mooring plan --offer offers.yaml --from dump.json --in-steps      cheaper, if I can add them one after the other?
   mooring plan --shrink --from dump.json                            which nodes can go?
   mooring plan --offer offers.yaml --from dump.json -o json | jq '.add[] | {offer, count}'
 
@@ -38,10 +39,10 @@ Offers are a YAML list. A node template is as in a manifest, without a name; Dae
 Pods that fit on the present nodes go there first. The scheduler itself decides in a simulation whether the rest fits on
 the new nodes; the plan preempts no pod. The lower bound is the cost of the solution of a linear program: no plan for the
 same pods is cheaper. A scheduler that spreads pods leaves no node with room for the large ones, if all nodes come at
-once. Where nodes are 10 % dearer than the bound for that reason, the plan has steps: add the nodes of one step, wait until
-the scheduler has placed what fits, then add the next. With --shrink, nodes are drained in a simulation one after the
-other, the least used first; a drain that a disruption budget blocks, or after which a pod would be pending, is taken
-back. Adding nodes needs SciPy: pip install 'mooring[plan]'.
+once, so more nodes are needed than the bound says. --in-steps finds cheaper nodes that come one step after the other: add
+those of one step, wait until the scheduler has placed what fits, then add the next. With --shrink, nodes are drained in a
+simulation one after the other, the least used first; a drain that a disruption budget blocks, or after which a pod would
+be pending, is taken back. Adding nodes needs SciPy: pip install 'mooring[plan]'.
 
 \b
 Exit status:
@@ -61,7 +62,7 @@ Exit status:
     help="Objects that are to fit as well: manifests or a folder of them. Can be given several times.",
 )
 @click.option("--arrivals", metavar="FILE", help="Pods that arrive over time: those of the busiest moment are to fit.")
-@click.option("--at-once", is_flag=True, help="All new nodes come at once, even if steps are cheaper (see below).")
+@click.option("--in-steps", is_flag=True, help="The nodes may come in steps, where that is cheaper (see below).")
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
 @asks_cluster
 @output_form
@@ -70,7 +71,7 @@ def plan(
     offer: str | None,
     applied: tuple[str, ...],
     arrivals: str | None,
-    at_once: bool,
+    in_steps: bool,
     shrink: bool,
     output: str,
 ) -> None:
@@ -86,7 +87,7 @@ def plan(
                 apply=applied,
                 arrivals=arrivals,
                 shrink=shrink,
-                at_once=at_once,
+                in_steps=in_steps,
                 validation=Validation(source.validate),
                 tell=bar,
             )
