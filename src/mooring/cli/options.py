@@ -54,7 +54,7 @@ class GoDuration(click.ParamType[Duration]):
             self.fail(str(fault), param, ctx)
 
 
-class ByteCount(click.ParamType[int]):
+class ByteQuantity(click.ParamType[int]):
     """`64Mi`: a quantity as manifests have it, in bytes."""
 
     name = "QUANTITY"
@@ -71,7 +71,7 @@ class ByteCount(click.ParamType[int]):
 
 kept_answers_limit = click.option(
     "--kept-answers-limit",
-    type=ByteCount(),
+    type=ByteQuantity(),
     help="The memory for answers of plugins that are kept for pods of the same shape, such as 256Mi."
     "  [default: 32Mi, or 3Ki for each node if that is more]",
 )

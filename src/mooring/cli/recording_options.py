@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mooring.cli.options import ByteCount, GoDuration
+from mooring.cli.options import ByteQuantity, GoDuration
 from mooring.cli.refusal import refuse
 from mooring.recording.recorder import RecordingSettings
 from mooring.recording.run_files import RecordingLimits
@@ -29,7 +29,7 @@ _OPTIONS = (
     ),
     click.option(
         "--record-max-size",
-        type=ByteCount(),
+        type=ByteQuantity(),
         default="1Gi",
         show_default=True,
         help="Remove the oldest files of the directory beyond this size.",

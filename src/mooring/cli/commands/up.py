@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,7 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             flags.taint_new_nodes,
             not flags.no_scheduler,
             gates,
-            recording_settings(asdict(flags)),
+            recording_settings({each.name: getattr(flags, each.name) for each in fields(flags)}),
             flags.accept_loss,
         )
         try:
