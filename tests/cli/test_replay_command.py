@@ -294,6 +294,26 @@ def test_the_recorded_scheduler_can_go_on(recording: Path, tmp_path: Path) -> No
     assert json.loads(out.read_text())["spec"]["nodeName"] in ("n0", "n1", "n2")
 
 
+@pytest.mark.slow
+@needs_kubectl
+def test_a_cluster_that_was_recorded_while_kubectl_used_it(tmp_path: Path) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "c", "image": "x"}]},
+    }
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    command = f"kubectl create -f {tmp_path}/pod.json && kubectl wait --for=condition=Ready pod/web --timeout=60s"
+    ran = mooring("up", "-q", "--nodes", "3", "--record", tmp_path / "recording", "--exec", command)
+    assert ran.code == 0, ran.err
+    answer = json.loads(mooring("replay", tmp_path / "recording", "-o", "json").out)
+    assert (answer["equal"], answer["binds"], answer["problems"]) == (True, 1, [])
+    story = json.loads(mooring("replay", tmp_path / "recording", "--pod", "web", "-o", "json").out)
+    assert story["node"] == story["explanation"]["node"] != ""
+    assert story["explanation"]["feasibleNodes"] == 3
+
+
 # ---- bad input
 
 

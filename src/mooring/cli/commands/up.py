@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +214,7 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             not flags.no_scheduler,
             gates,
             accepts_loss=flags.accept_loss,
-            recording=recording_settings(asdict(flags)),
+            recording=recording_settings({each.name: getattr(flags, each.name) for each in fields(flags)}),
             tracing=_tracing(flags, chosen),
             self_check=self_check,
         )
