@@ -76,6 +76,8 @@ class RunReader:
     def _begin(self, segment: SegmentReader, before: SegmentReader | None, blocks: Iterator[bytes]) -> None:
         """Make sure that all is known that the steps of the segment follow from. Raises RecordingError."""
         header = segment.header
+        if header.source == "observer":
+            raise RecordingError("it was observed, and has no steps of a scheduler to repeat: ask `mooring agree`")
         if before is not None and self._is_known:
             self._note_gap(before, segment)
         if header.begins == "state":
