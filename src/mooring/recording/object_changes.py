@@ -20,22 +20,26 @@ Names are those of JSON."""
 def changes_between(old: KubeObject, new: KubeObject) -> Changes:
     """What must be set in `old` to make it `new`."""
     changes: Changes = {}
-    for written, before, after in _differing(old, new):
+    names, read = _fields(type(new))
+    for name, before, after in zip(names, read(old), read(new), strict=True):
+        if before is after:
+            continue
         if isinstance(after, msgspec.Struct) and type(before) is type(after):
-            changes[written] = {inner: value for inner, _, value in _differing(before, after)}
-        else:
-            changes[written] = [after]
+            if inner := _differing(before, after):
+                changes[name] = inner
+        elif before != after:
+            changes[name] = [after]
     return changes
 
 
-def _differing(old: msgspec.Struct, new: msgspec.Struct) -> list[tuple[str, Any, Any]]:
-    """The fields that differ: name in JSON, value before, value after. Hot: one call reads all fields."""
+def _differing(old: msgspec.Struct, new: msgspec.Struct) -> dict[str, Any]:
+    """The fields that differ, with their new values. Hot: one call reads all fields."""
     names, read = _fields(type(new))
-    return [
-        (name, before, after)
+    return {
+        name: after
         for name, before, after in zip(names, read(old), read(new), strict=True)
         if before is not after and before != after
-    ]
+    }
 
 
 def with_changes(old: KubeObject, changes: dict[str, msgspec.Raw]) -> KubeObject:

@@ -24,7 +24,7 @@ from mooring.recording.segment_file import SUFFIX, SegmentHeader, SegmentWriter
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 256
+MAX_WAITING = 4096
 """Blocks that wait for a disk that is too slow. Beyond that steps are dropped until it has caught up: a recording must
 not fill the memory."""
 SYNC_S = 5.0

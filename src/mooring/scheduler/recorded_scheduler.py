@@ -13,6 +13,9 @@ from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
 
+NOTHING: list[Intent] = []
+"""What most steps ask for."""
+
 
 class StepClock:
     """Shows the time at which the present step began. `turn` sets it; between steps it stands still."""
@@ -64,7 +67,7 @@ class RecordedScheduler(Scheduler):
         try:
             super().handle(input)
         finally:  # an input that could not be taken in has changed something all the same, and will again
-            self._recorder.took_in(now_ns, input, intents[before:])
+            self._recorder.took_in(now_ns, input, intents[before:] if len(intents) > before else NOTHING)
             self._recorder.step_ended(self)
 
     def attempt(self) -> Pod | None:
@@ -84,5 +87,5 @@ class RecordedScheduler(Scheduler):
         try:
             return act()
         finally:
-            record(now_ns, intents[before:])
+            record(now_ns, intents[before:] if len(intents) > before else NOTHING)
             self._recorder.step_ended(self)
