@@ -1,6 +1,5 @@
 """The options by which a command records its scheduler, and what they mean."""
 
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -52,17 +51,24 @@ def recording_options(command: Any) -> Any:
     return command
 
 
-def recording_settings(flags: Mapping[str, Any], drops: bool = True) -> RecordingSettings | None:
-    """None without --record. Exits with status 2 where the directory cannot be made. `drops`: see RecordingLimits."""
-    directory: Path | None = flags["record"]
-    if directory is None:
+def recording_settings(
+    record: Path | None,
+    record_interval: Duration,
+    record_max_size: int,
+    record_max_age: Duration,
+    *,
+    drops: bool = True,
+) -> RecordingSettings | None:
+    """What the options say; None without --record. Exits with status 2 where the directory cannot be made. `drops`: see
+    RecordingLimits."""
+    if record is None:
         return None
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        record.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        refuse(f"--record {directory}: the directory cannot be made: {fault.strerror}")
-    limits = recording_limits(flags["record_max_size"], flags["record_max_age"], flags["record_interval"], drops)
-    return RecordingSettings(directory, limits, version("mooring"))
+        refuse(f"--record {record}: the directory cannot be made: {fault.strerror}")
+    limits = recording_limits(record_max_size, record_max_age, record_interval, drops)
+    return RecordingSettings(record, limits, version("mooring"))
 
 
 def recording_limits(total_bytes: int, age: Duration, interval: Duration, drops: bool = True) -> RecordingLimits:

@@ -128,8 +128,8 @@ class LiveScheduler:
             fence=fence,
         )
         self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
-        self._objects, self._recorder = quick(connections=OBJECT_WRITERS), quick(connections=EVENT_WRITERS)
-        writer: Writer = ApiWriter(self._binder, self._statuses, self._objects, self._recorder, timing)
+        self._objects, self._event_client = quick(connections=OBJECT_WRITERS), quick(connections=EVENT_WRITERS)
+        writer: Writer = ApiWriter(self._binder, self._statuses, self._objects, self._event_client, timing)
         requests = requests or RequestTraces()
         writer = DryWriter() if is_dry_run else requests.writer(writer)
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
@@ -140,7 +140,7 @@ class LiveScheduler:
         if self.dry_run is not None:
             self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
         self._clients: list[ApiClient | LeanClient] = [
-            *(self._watcher, self._binder, self._statuses, self._objects, self._recorder)
+            *(self._watcher, self._binder, self._statuses, self._objects, self._event_client)
         ]
         self._checks: SelfChecks | None = None
         if self_check is not None:
@@ -151,14 +151,9 @@ class LiveScheduler:
         source: WatchSource = self._watcher
         if scheduler.extenders:
             source = originals = Originals(self._watcher)
-            self.driver.extenders = ExtenderCaller(
-                scheduler,
-                originals.whole,
-                self.driver.go_on,
-                is_dry_run=is_dry_run,
-                fence=fence,
-                around=requests.asker,
-            )
+            whole, go_on, around = originals.whole, self.driver.go_on, requests.asker
+            caller = ExtenderCaller(scheduler, whole, go_on, is_dry_run=is_dry_run, fence=fence, around=around)
+            self.driver.extenders = caller
         watched = (*WATCHED, *WATCHED_FOR_GROUPS) if scheduler.schedules_groups else WATCHED
         self.reflectors = Reflectors(source, listener, watched, reflector_options)
         self._watching: asyncio.Task[None] | None = None

@@ -14,9 +14,9 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.recording.recorder import FLUSH_NS, FLUSH_STEPS, RunRecorder
-from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles, lines
+from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.recording.segment_file import SegmentHeader
-from mooring.recording.steps import ADDED, line_of
+from mooring.recording.steps import ADDED, block_of, line_of
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 
 KnownObjects = Callable[[], Iterable[KubeObject]]
@@ -107,7 +107,7 @@ class ObserverRecorder(RunRecorder):
         conceal = self._conceal
 
         def encode() -> bytes:
-            return lines([line_of(ADDED, 0, ObjectAdded(item), (), conceal) for item in objects])
+            return block_of(line_of(ADDED, 0, ObjectAdded(item), (), conceal) for item in objects)
 
         self._files.write(encode)
 

@@ -80,6 +80,14 @@ def _run(folder: Path, paths: list[Path]) -> RecordedRun:
     return run
 
 
+def read_state(block: bytes) -> SavedState:
+    """The state at the beginning of a segment. Raises RecordingError."""
+    try:
+        return msgspec.json.decode(block, type=SavedState)
+    except msgspec.MsgspecError as fault:
+        raise RecordingError(f"its state cannot be read: {fault}") from fault
+
+
 # ---- steps
 
 

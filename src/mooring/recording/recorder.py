@@ -2,7 +2,7 @@
 (`run_files.py`)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from mooring.framework.intents import Intent
 from mooring.kit.clock import NS_PER_S
 from mooring.plugins.builtin import in_tree
 from mooring.recording.concealed import Concealer
-from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles, lines
+from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.recording.segment_file import SegmentHeader
-from mooring.recording.steps import ATTEMPT, RELEASE, Line, code_of, line_of, outcomes_of
+from mooring.recording.steps import ATTEMPT, RELEASE, Line, block_of, code_of, line_of, outcomes_of
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.saved_state import is_quiet, other_objects, state_of
 from mooring.scheduler.scheduler import Scheduler
@@ -33,7 +33,7 @@ otherwise old ones could not be removed."""
 FLUSH_STEPS = 128
 """So many steps are written together, if they come within that time: half a millisecond of encoding."""
 
-_Step = tuple[int, int, Input | None, list[Intent]]
+_Step = tuple[int, int, Input | None, Sequence[Intent]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class RunRecorder:
 
     # ---- the steps
 
-    def took_in(self, now_ns: int, input: Input, intents: list[Intent]) -> None:
+    def took_in(self, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
         self._steps.append((code_of(input), now_ns, input, intents))
 
-    def attempted(self, now_ns: int, intents: list[Intent]) -> None:
+    def attempted(self, now_ns: int, intents: Sequence[Intent]) -> None:
         self._steps.append((ATTEMPT, now_ns, None, intents))
 
-    def released(self, now_ns: int, intents: list[Intent]) -> None:
+    def released(self, now_ns: int, intents: Sequence[Intent]) -> None:
         self._steps.append((RELEASE, now_ns, None, intents))
 
     def step_ended(self, scheduler: Scheduler) -> None:
@@ -153,7 +153,7 @@ class RunRecorder:
         began_ns, self._last_ns = self._last_ns, steps[-1][1]
         # Hot: encoded here, while the objects are in the caches of the processor. In the thread it took twice as long,
         # because two threads that run Python wait for each other.
-        block = lines(_lines_of(steps, began_ns, self._conceal))
+        block = block_of(_lines_of(steps, began_ns, self._conceal))
         self._files.write(lambda: block)
 
     def _wants_segment(self, now_ns: int) -> bool:
@@ -195,9 +195,7 @@ class RunRecorder:
         self._files.begin(header)
 
 
-def _lines_of(steps: Sequence[_Step], began_ns: int, conceal: Concealer) -> list[Line]:
-    found = []
+def _lines_of(steps: Sequence[_Step], began_ns: int, conceal: Concealer) -> Iterator[Line]:
     for code, now_ns, input, intents in steps:
-        found.append(line_of(code, now_ns - began_ns, input, outcomes_of(intents), conceal))
+        yield line_of(code, now_ns - began_ns, input, outcomes_of(intents), conceal)
         began_ns = now_ns
-    return found

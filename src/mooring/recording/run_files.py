@@ -10,14 +10,12 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
-
-import msgspec
 
 from mooring.kit.clock import NS_PER_S
 from mooring.recording.segment_file import SUFFIX, SegmentHeader, SegmentWriter
@@ -194,9 +192,3 @@ def _remove_old(directory: Path, limits: RecordingLimits, present: Path) -> None
 def _remove_if_empty(folder: Path) -> None:
     if not any(folder.iterdir()):
         folder.rmdir()
-
-
-def lines(items: Sequence[object]) -> bytes:
-    """JSON lines."""
-    encoder = msgspec.json.Encoder()
-    return b"\n".join(encoder.encode(item) for item in items)

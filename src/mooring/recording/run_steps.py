@@ -7,11 +7,10 @@ import msgspec
 
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.recording.reading import RecordedRun, RecordedStep, StepReader
+from mooring.recording.reading import RecordedRun, RecordedStep, StepReader, read_state
 from mooring.recording.segment_file import RecordingError, SegmentHeader, SegmentReader
 from mooring.recording.steps import ADDED
 from mooring.scheduler.inputs import ObjectAdded
-from mooring.scheduler.saved_state import SavedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +50,7 @@ class RunSteps:
             self._number = header.number
             try:
                 yield from self._segment(segment)
-            except (
-                RecordingError,
-                TypeError,
-                AttributeError,
-            ) as fault:  # the last two: a change that fits to no object
+            except (RecordingError, TypeError, AttributeError) as fault:  # the last two: a change that fits no object
                 self._stop(segment, str(fault))
             if segment.damage is not None:
                 self._stop(segment, segment.damage)
@@ -96,10 +91,10 @@ class RunSteps:
         if self._goes_on:
             return
         yield self._begin(header)
+        state = read_state(block)
         try:
-            state = msgspec.json.decode(block, type=SavedState)
             self._reader.know(state)
-        except (msgspec.MsgspecError, KeyError, IndexError) as fault:
+        except (msgspec.MsgspecError, KeyError, IndexError) as fault:  # an object in it, or the number of a pod
             raise RecordingError(f"its state cannot be read: {fault}") from fault
         self._reader.now_ns = state.now_ns
         ids = set(state.assumed)

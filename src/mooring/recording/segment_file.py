@@ -59,7 +59,6 @@ class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=
     tie_break: str = "seed"
     seed: int = 0
     """The seed of each attempt is its number plus this one."""
-    examine_all: bool = True
     max_unschedulable_s: float = 300
     plugins: list[str] = []
     """Plugins that do not come with Mooring."""

@@ -7,6 +7,8 @@ only the fields that changed. Codes and fields may be added, never reused: recor
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from mooring.framework.intents import Bind, Call, CallFault, Evict, Intent, PatchStatus, Record, Write
 from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject
@@ -31,6 +33,8 @@ ADDED, UPDATED, REMOVED, BOUND, EVICTED, WRITTEN, CALLED, TIME, HALF_MINUTE, ATT
 Line = tuple[Any, ...]
 """(code, nanoseconds since the step before, outcomes, what the code says)"""
 
+_ENCODER = msgspec.json.Encoder()
+
 Outcome = tuple[str, ...]
 """What the scheduler asked for, in words: ("bind", pod, node), ("fail", pod, message), ("nominate", pod, node),
 ("evict", victim, preemptor), ("write", method, kind, key), ("call", verb)."""
@@ -40,6 +44,11 @@ def line_of(code: int, passed_ns: int, input: Input | None, outcomes: Sequence[O
     """The line of a step."""
     about = () if input is None else _ABOUT[type(input)](input, conceal)
     return (code, passed_ns, outcomes, *about)
+
+
+def block_of(lines: Iterable[Line]) -> bytes:
+    """The lines as a segment has them."""
+    return b"\n".join(map(_ENCODER.encode, lines))
 
 
 def code_of(input: Input) -> int:

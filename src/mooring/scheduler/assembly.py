@@ -3,7 +3,7 @@
 This is the only module that knows both the in-tree plugins and the scheduler: everything else is handed a registry.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -71,14 +71,15 @@ def build_scheduler(
     `max_unschedulable_s` is upstream's --pod-max-in-unschedulable-pods-duration (300 s). `kept` has its own limit in bytes.
     The outbox exists before the plugins, because plugins get services that write to it. `recorder` is shown every step.
     """
-    step_clock = StepClock(clock)
-    clock = clock if recorder is None else step_clock
+    build: Callable[..., Scheduler] = Scheduler
+    if recorder is not None:
+        clock = step_clock = StepClock(clock)
+        build = partial(RecordedScheduler, recorder=recorder, step_clock=step_clock)
     outbox, cluster = Outbox(), Cluster(schedules_groups=with_defaults(gates)["GenericWorkload"])
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
     # The options of a driver say nothing about extenders: these come from the configuration alone.
     options = replace(options or DecideOptions(), extenders=in_asking_order(config.extenders))
     runners = build_runners(config, registry, services, gates, observer, kept)
-    build = Scheduler if recorder is None else partial(RecordedScheduler, recorder=recorder, step_clock=step_clock)
     return build(
         clock,
         runners,

@@ -4,7 +4,7 @@ A scheduler is a function of its inputs, their order and the time that its clock
 recorded scheduler stands still during a step, so that one time a step is enough to repeat it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from mooring.framework.intents import Intent
@@ -12,9 +12,6 @@ from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
-
-NOTHING: list[Intent] = []
-"""What most steps ask for."""
 
 
 class StepClock:
@@ -36,13 +33,13 @@ class StepClock:
 class Recorder(Protocol):
     """Takes the steps of a scheduler, in order. It must be quick and must not raise: it is called between decisions."""
 
-    def took_in(self, now_ns: int, input: Input, intents: list[Intent]) -> None:
+    def took_in(self, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
         """The scheduler was told of `input`, and asked for `intents` in answer."""
 
-    def attempted(self, now_ns: int, intents: list[Intent]) -> None:
+    def attempted(self, now_ns: int, intents: Sequence[Intent]) -> None:
         """An attempt was made for the next pod."""
 
-    def released(self, now_ns: int, intents: list[Intent]) -> None:
+    def released(self, now_ns: int, intents: Sequence[Intent]) -> None:
         """Bindings went on whose wait on Permit was over."""
 
     def interrupted(self) -> None:
@@ -67,7 +64,7 @@ class RecordedScheduler(Scheduler):
         try:
             super().handle(input)
         finally:  # an input that could not be taken in has changed something all the same, and will again
-            self._recorder.took_in(now_ns, input, intents[before:] if len(intents) > before else NOTHING)
+            self._recorder.took_in(now_ns, input, intents[before:] if len(intents) > before else ())
             self._recorder.step_ended(self)
 
     def attempt(self) -> Pod | None:
@@ -81,11 +78,11 @@ class RecordedScheduler(Scheduler):
     def interrupted(self) -> None:
         self._recorder.interrupted()
 
-    def _step(self, record: Callable[[int, list[Intent]], None], act: Callable[[], Any]) -> Any:
+    def _step(self, record: Callable[[int, Sequence[Intent]], None], act: Callable[[], Any]) -> Any:
         now_ns, intents = self._clock.turn(), self.core.outbox.intents
         before = len(intents)
         try:
             return act()
         finally:
-            record(now_ns, intents[before:] if len(intents) > before else NOTHING)
+            record(now_ns, intents[before:] if len(intents) > before else ())
             self._recorder.step_ended(self)

@@ -28,6 +28,7 @@ from mooring.scheduler.decision import Decision, Diagnosis, NoFit, Placement
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.recorded_scheduler import Recorder
+from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.failure_reasons import FailureCounter
@@ -43,7 +44,7 @@ NOTES = 5
 
 
 RecordTo = Callable[[KubeSchedulerConfiguration, int, int | None], Recorder]
-"""(configuration, time of the beginning, seed) -> a recorder."""
+"""(configuration, time of the beginning, what is added to the seeds of attempts or None) -> a recorder."""
 
 
 class SimulatedCluster:
@@ -72,19 +73,10 @@ class SimulatedCluster:
         """Collects for no pod until `stories.only` names one."""
         self.unasked = tuple(config.extenders)
         """The extenders of the configuration; a simulation calls none and says so in its report."""
-        offline = msgspec.structs.replace(config, extenders=[])
-        options = DecideOptions(lowest_name if seed is None else by_seed, record=records)
-        self._seed = 0 if seed is None else mix(seed)
-        self.scheduler = build_scheduler(
-            offline,
-            self.clock,
-            registry,
-            options,
-            self.stories.tell,
-            self._report,
-            gates=gates,
-            recorder=None if record_to is None else record_to(offline, self.clock.now_ns(), seed),
-        )
+        self._seed = None if seed is None else mix(seed)
+        """What is added to the seeds of attempts; None: ties go to the lowest name."""
+        self._records = records
+        self.scheduler = self._build(config, registry, gates, record_to)
         self.driver = Driver(self.clock, self.scheduler, with_versions=True)
         self.pending = [item for item in objects if _is_pending(item)]
         self.finished = [item for item in objects if isinstance(item, Pod) and item.is_finished]
@@ -107,7 +99,6 @@ class SimulatedCluster:
         self.faults: dict[str, str] = {}
         """Faults that the scheduler reported: a sentence -> its cause."""
         self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
-        self._records = records
         self.stories.follow(self.scheduler)
         self.scheduler.decide_with(self._deciding)
         self.driver.on_evicted = self._evicted
@@ -116,6 +107,20 @@ class SimulatedCluster:
         self.driver.on_removed = ClaimController(self.driver).removed
         self._set_up(objects)
         volumes.begin()
+
+    def _build(
+        self,
+        config: KubeSchedulerConfiguration,
+        registry: Registry | None,
+        gates: Mapping[str, bool] | None,
+        record_to: RecordTo | None,
+    ) -> Scheduler:
+        """The scheduler, without extenders: a simulation calls none."""
+        offline = msgspec.structs.replace(config, extenders=[])
+        options = DecideOptions(lowest_name if self._seed is None else by_seed, record=self._records)
+        recorder = None if record_to is None else record_to(offline, self.clock.now_ns(), self._seed)
+        told = self.stories.tell, self._report
+        return build_scheduler(offline, self.clock, registry, options, *told, gates=gates, recorder=recorder)
 
     @property
     def cluster(self) -> Cluster:
@@ -173,7 +178,7 @@ class SimulatedCluster:
         if pod.key in self.explained:
             options = replace(options, explain=True)
         begin_ns = perf_counter_ns()
-        decision = yield from deciding(runner, pod, cluster, options, self._seed + seed, interested)
+        decision = yield from deciding(runner, pod, cluster, options, (self._seed or 0) + seed, interested)
         self.deciding_ns += perf_counter_ns() - begin_ns
         return self._remember(pod, decision)
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.kit.choice import mix
 from mooring.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
 from mooring.scheduler.recorded_scheduler import Recorder
 
@@ -17,7 +16,7 @@ class SimulationRecording:
 
     def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> Recorder:
         header = scheduler_header(config, self._gates, started_ns, self._settings.version)
-        header.tie_break, header.seed = ("name", 0) if seed is None else ("seed", mix(seed))
+        header.tie_break, header.seed = ("name", 0) if seed is None else ("seed", seed)
         self._recorder = record_run(self._settings.directory, header, self._settings.limits)
         return self._recorder
 

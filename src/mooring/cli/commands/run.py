@@ -202,7 +202,9 @@ def run(**flags: Any) -> None:
             flags["dry_run"],
             gates,
             flags["kept_answers_limit"],
-            recording=recording_settings(flags),
+            recording=recording_settings(
+                flags["record"], flags["record_interval"], flags["record_max_size"], flags["record_max_age"]
+            ),
             self_check=self_check,
         )
         raise_descriptor_limit()

@@ -288,7 +288,7 @@ class _Task:
 @contextmanager
 def _recorded(flags: Mapping[str, Any], loaded: LoadedCluster) -> Iterator[RecordTo | None]:
     """What makes the recorder, if the simulation is to be recorded. It waits for the disk: nothing is lost."""
-    settings = recording_settings(flags, drops=False)
+    settings = recording_settings(**flags, drops=False)
     if settings is None:
         yield None
         return

@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +214,9 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             not flags.no_scheduler,
             gates,
             accepts_loss=flags.accept_loss,
-            recording=recording_settings({each.name: getattr(flags, each.name) for each in fields(flags)}),
+            recording=recording_settings(
+                flags.record, flags.record_interval, flags.record_max_size, flags.record_max_age
+            ),
             tracing=_tracing(flags, chosen),
             self_check=self_check,
         )

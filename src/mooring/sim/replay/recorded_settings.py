@@ -69,7 +69,7 @@ def scheduler_of(
     """
     config, gates = settings_of(header)
     tie_break = by_seed if header.tie_break == "seed" else lowest_name
-    options = DecideOptions(tie_break=tie_break, examine_all=header.examine_all)
+    options = DecideOptions(tie_break=tie_break)
     scheduler = build_scheduler(
         config, clock, registry, options, tell, gates=gates, max_unschedulable_s=header.max_unschedulable_s
     )

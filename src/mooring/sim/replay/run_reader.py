@@ -6,10 +6,8 @@ scheduler knew there.
 
 from collections.abc import Callable, Iterator
 
-import msgspec
-
 from mooring.kit.clock import in_seconds
-from mooring.recording.reading import RecordedRun, RecordedStep, StepReader
+from mooring.recording.reading import RecordedRun, RecordedStep, StepReader, read_state
 from mooring.recording.segment_file import RecordingError, SegmentHeader, SegmentReader
 from mooring.scheduler.saved_state import SavedState
 
@@ -76,8 +74,6 @@ class RunReader:
     def _begin(self, segment: SegmentReader, before: SegmentReader | None, blocks: Iterator[bytes]) -> None:
         """Make sure that all is known that the steps of the segment follow from. Raises RecordingError."""
         header = segment.header
-        if header.source == "observer":
-            raise RecordingError("it was observed, and has no steps of a scheduler to repeat: ask `mooring agree`")
         if before is not None and self._is_known:
             self._note_gap(before, segment)
         if header.begins == "state":
@@ -85,7 +81,7 @@ class RunReader:
             if block is None:
                 raise RecordingError(segment.damage or "its state was not written")
             if not self._is_known:
-                self._go_on_from(header, _state_of(block))
+                self._go_on_from(header, read_state(block))
         elif header.begins == "empty":
             self.reader = StepReader(header.started_ns, self._until_ns)
             self._began(header, None)
@@ -133,13 +129,6 @@ def _can_begin(segment: SegmentReader) -> bool:
     if segment.header.begins != "state":
         return segment.header.begins == "empty"
     try:
-        return _state_of(next(segment.blocks(), b"")) is not None
+        return read_state(next(segment.blocks(), b"")) is not None
     except RecordingError:
         return False
-
-
-def _state_of(block: bytes) -> SavedState:
-    try:
-        return msgspec.json.decode(block, type=SavedState)
-    except msgspec.MsgspecError as fault:
-        raise RecordingError(f"its state cannot be read: {fault}") from fault
