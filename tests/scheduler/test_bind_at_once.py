@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from mooring.plugins.volumes.volume_binding import VolumeBinding
 from mooring.scheduler import bind
 from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, TimePassed
+from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.scheduler.observer import Observer
 
 FAULT = "the API server is away"
 
@@ -31,7 +34,7 @@ def one_of_ours(name: str = "pod", **more: Any) -> Pod:
 class Walk:
     """A small cluster and a scheduler that live through the steps of a seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, is_measured: bool = False) -> None:
         self.random = Random(seed)
         self.reports: list[str] = []
         self.stories: list[str] = []
@@ -40,10 +43,12 @@ class Walk:
         self.binds: list[Bind] = []
         self.clock = VirtualClock(1_000 * NS_PER_S)
         self.created = 0
+        self.observer = SchedulerMetrics(self.clock) if is_measured else Observer()
         self.scheduler = build_scheduler(
             config.default(),
             self.clock,
             all_plugins(),
+            observer=self.observer,
             report=lambda text, error: self.reports.append(f"{text}: {error}"),
             tell=lambda pod, text: self.stories.append(f"{pod.name} {text}"),
         )
@@ -84,16 +89,17 @@ class Walk:
         scheduler, core = self.scheduler, self.scheduler.core
         on_nodes = [(pod.key, pod.spec.node_name, core.cache.is_assumed(pod.id)) for pod in core.cluster.nodes.pods()]
         waiting = [(entry.key, entry.attempts, entry.rejectors) for entry in scheduler.queued_pods()]
-        return [on_nodes, waiting, list(core.bindings), scheduler.check(), self.reports, self.stories, self.intents]
+        told = [self.reports, self.stories, self.intents, self.observer.registry.text()]
+        return [on_nodes, waiting, list(core.bindings), scheduler.check(), *told]
 
 
 def has_work(runner: Runner, context: SchedulingContext) -> bool:
     return True
 
 
-@given(st.integers(0, 100_000))
-def test_bound_at_once_is_bound_as_step_by_step(seed: int) -> None:
-    at_once, by_steps = Walk(seed), Walk(seed)
+@given(st.integers(0, 100_000), st.booleans())
+def test_bound_at_once_is_bound_as_step_by_step(seed: int, is_measured: bool) -> None:
+    at_once, by_steps = Walk(seed, is_measured), Walk(seed, is_measured)
     for _ in range(25):
         at_once.step()
         with mock.patch.object(Runner, "has_binding_work", has_work):
@@ -101,9 +107,9 @@ def test_bound_at_once_is_bound_as_step_by_step(seed: int) -> None:
         assert at_once.state() == by_steps.state()
 
 
-def bound(pod: Pod) -> tuple[int, list[Intent]]:
+def bound(pod: Pod, is_measured: bool = False) -> tuple[int, list[Intent]]:
     """How often pods were held step by step, and what came of it."""
-    walk = Walk(0)
+    walk = Walk(0, is_measured)
     walk.scheduler.handle(ObjectAdded(pod))
     with mock.patch.object(bind, "hold", wraps=bind.hold) as hold:
         walk.scheduler.attempt()
@@ -111,8 +117,9 @@ def bound(pod: Pod) -> tuple[int, list[Intent]]:
     return hold.call_count, walk.intents
 
 
-def test_a_pod_without_volumes_and_claims_is_bound_at_once() -> None:
-    steps, (intent,) = bound(one_of_ours(cpu="1"))
+@pytest.mark.parametrize("is_measured", [False, True])
+def test_a_pod_without_volumes_and_claims_is_bound_at_once(is_measured: bool) -> None:
+    steps, (intent,) = bound(one_of_ours(cpu="1"), is_measured)
     assert steps == 0
     assert isinstance(intent, Bind)
     assert intent.node_name == "n1"

@@ -31,8 +31,8 @@ class Runner(PreparedProfile):
         return Attempt(self, SchedulingContext(pod, cluster, seed, memo, self.caller.for_attempt(pod.id)), memo)
 
     def has_binding_work(self, context: SchedulingContext) -> bool:
-        """Whether a plugin may have a say between the decision and Bind, or anything is measured there."""
-        if self.profile.permits or context.caller.measures or context.wrap is not unwrapped:
+        """Whether a plugin may have a say between the decision and Bind, or its calls there are measured one by one."""
+        if self.profile.permits or context.wrap is not unwrapped:
             return True
         try:
             for plugin in self.binding_plugins:

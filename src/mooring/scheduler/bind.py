@@ -52,6 +52,12 @@ def _bind_at_once(core: Core, entry: QueuedPod, runner: Runner, context: Schedul
     core.queue.nominations.delete(entry.uid)
     core.queue.done(entry.uid)
     binding = core.bindings[entry.uid] = Binding(entry, pod, runner, context, node_name)
+    caller = context.caller
+    if caller.measures:
+        began_ns = caller.began()
+        for point in ("Reserve", "Permit", "PreBind"):
+            began_ns = caller.ended(point, SUCCESS, began_ns)
+        binding.step_began_ns = began_ns
     _bind(core, binding)
 
 
