@@ -8,7 +8,6 @@ bind out.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -183,7 +182,7 @@ class LiveDriver:
         """Leave out the condition while a bind of the pod is in doubt. Nothing is lost: if the pod stays pending, its next
         attempt asks for the condition again."""
         if intent.condition is not None and self._binder.is_in_doubt(intent.pod):
-            intent = replace(intent, condition=None)
+            intent = PatchStatus(intent.pod, None, intent.nominated_node_name)
         if intent.condition is not None or intent.nominated_node_name is not None:
             self._statuses.patch(intent)
 

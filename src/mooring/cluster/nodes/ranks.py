@@ -109,9 +109,11 @@ class PodRanks:
 
     def _requests_of(self, pods: list[Pod]) -> dict[int, NDArray[np.int64]]:
         """By resource that pods request: what each requests. Pods of one shape request the same."""
-        shapes = list({id(pod.shape): pod.shape for pod in pods}.values())
+        shape_of = [pod.shape for pod in pods]
+        ids = list(map(id, shape_of))
+        shapes = list(dict(zip(ids, shape_of, strict=True)).values())
         place_of = {id(shape): place for place, shape in enumerate(shapes)}
-        places = np.array([place_of[id(pod.shape)] for pod in pods], np.intp)
+        places = np.array(list(map(place_of.__getitem__, ids)), np.intp)
         found: dict[int, NDArray[np.int64]] = {}
         for name in dict.fromkeys(name for shape in shapes for name in shape.held):
             index = self.nodes.amounts.resource_book.get(name)
