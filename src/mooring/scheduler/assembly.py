@@ -79,7 +79,11 @@ def build_scheduler(
     outbox, cluster = Outbox(), Cluster(schedules_groups=all_gates["GenericWorkload"])
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
     # The options of a driver say nothing about extenders: these come from the configuration alone.
-    options = replace(options or DecideOptions(), extenders=in_asking_order(config.extenders))
+    options = replace(
+        options or DecideOptions(),
+        extenders=in_asking_order(config.extenders),
+        names_expected_node=all_gates["NominatedNodeNameForExpectation"],
+    )
     runners = build_runners(config, registry, services, gates, observer, kept)
     return build(
         clock,

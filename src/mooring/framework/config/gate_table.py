@@ -231,8 +231,8 @@ EFFECTIVE = _names(
     """
     DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
     DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload
-    NodeDeclaredFeatures SchedulerPopFromBackoffQ StorageCapacityScoring TaintTolerationComparisonOperators
-    VolumeLimitScaling
+    NodeDeclaredFeatures NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
+    TaintTolerationComparisonOperators VolumeLimitScaling
     """
 )
 """Gates that change what Mooring does."""
@@ -246,7 +246,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions
     MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms
-    NodeInclusionPolicyInPodTopologySpread NominatedNodeNameForExpectation OpportunisticBatching
+    NodeInclusionPolicyInPodTopologySpread OpportunisticBatching
     PodLevelResources SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerQueueingHints SidecarContainers
     TopologyAwareWorkloadScheduling UnlockWhileProcessingFIFO VolumeAttributesClass WatchListClient
     WorkloadAwarePreemption
