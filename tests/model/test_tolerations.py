@@ -45,7 +45,37 @@ def test_only_hard_effects_keep_pods_away() -> None:
     assert tolerates_hard([Toleration(operator="Exists")], [GPU, evicting])
 
 
-TEXTS = st.sampled_from(("", "a", "b"))
+COMPARED = [
+    ("Gt", "3", "5", True),
+    ("Gt", "5", "5", False),
+    ("Lt", "5", "3", True),
+    ("Lt", "5", "5", False),
+    ("Lt", "-2", "-3", True),
+    ("Lt", "9223372036854775807", "-9223372036854775808", True),
+    ("Gt", "0", "9223372036854775808", False),
+    ("Lt", "9223372036854775808", "0", False),
+    ("Gt", "3", "+5", False),
+    ("Gt", "3", "05", False),
+    ("Gt", "-1", "-0", False),
+    ("Gt", "3", " 5", False),
+    ("Gt", "3", "5_0", False),
+    ("Gt", "3", "٥", False),
+    ("Gt", "", "5", False),
+    ("Gt", "3", "", False),
+    ("Gt", "3", "9" * 100_000, False),
+]
+
+
+@pytest.mark.parametrize(("operator", "limit", "value", "is_covered"), COMPARED)
+def test_numbers_are_compared_where_the_gate_is_on(operator: str, limit: str, value: str, is_covered: bool) -> None:
+    toleration, taint = Toleration(key="level", operator=operator, value=limit), Taint(key="level", value=value)
+    assert covers(toleration, taint, compares=True) is is_covered
+    assert Tolerance([toleration]).covers(taint, compares=True) is is_covered
+    assert not covers(toleration, taint)
+    assert not Tolerance([toleration]).covers(taint)
+
+
+TEXTS = st.sampled_from(("", "a", "b", "1", "2", "3"))
 EFFECTS = st.sampled_from(("", "NoSchedule", "NoExecute", "PreferNoSchedule"))
 TOLERATIONS = st.builds(
     Toleration, key=TEXTS, operator=st.sampled_from(("", "Equal", "Exists", "Lt", "Gt")), value=TEXTS, effect=EFFECTS
@@ -53,10 +83,12 @@ TOLERATIONS = st.builds(
 TAINTS = st.builds(Taint, key=TEXTS, value=TEXTS, effect=EFFECTS)
 
 
-@given(st.lists(TOLERATIONS, max_size=4), st.lists(TAINTS, max_size=4))
-def test_looking_up_comes_to_the_same_as_going_through_them(tolerations: list[Toleration], taints: list[Taint]) -> None:
+@given(st.lists(TOLERATIONS, max_size=4), st.lists(TAINTS, max_size=4), st.booleans())
+def test_looking_up_comes_to_the_same_as_going_through_them(
+    tolerations: list[Toleration], taints: list[Taint], compares: bool
+) -> None:
     tolerance = Tolerance(tolerations)
-    plain = [any(covers(toleration, taint) for toleration in tolerations) for taint in taints]
-    assert [tolerance.covers(taint) for taint in taints] == plain
+    plain = [any(covers(toleration, taint, compares) for toleration in tolerations) for taint in taints]
+    assert [tolerance.covers(taint, compares) for taint in taints] == plain
     hard = [is_covered for taint, is_covered in zip(taints, plain, strict=True) if taint.effect in HARD_EFFECTS]
-    assert tolerance.covers_hard(taints) is all(hard)
+    assert tolerance.covers_hard(taints, compares) is all(hard)

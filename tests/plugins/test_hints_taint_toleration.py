@@ -6,7 +6,7 @@ from build import a_node, a_pod
 from hinting import action_of, wakes
 from mooring.framework.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
-from mooring.model.node import Node
+from mooring.model.node import COMPARISON_GATE, Node
 from mooring.plugins.nodes.taint_toleration import TaintToleration
 
 PLUGIN = TaintToleration(None, Handle())
@@ -44,3 +44,13 @@ def test_only_tolerations_of_its_own_matter_whatever_they_are_for(name: str, wok
     event = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
     new = a_pod(name, tolerations=[{"key": "unheard-of", "operator": "Exists"}])
     assert wakes(PLUGIN, POD, event, a_pod(name), new) is woken
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_number_that_becomes_tolerable_wakes_where_the_gate_is_on(is_on: bool) -> None:
+    plugin = TaintToleration(None, Handle(feature_gates={COMPARISON_GATE: is_on}))
+    pod = a_pod("waiting", tolerations=[{"key": "level", "operator": "Lt", "value": "5"}])
+    high, low = a_node(taints=["level=7:NoSchedule"]), a_node(taints=["level=3:NoSchedule"])
+    event = ClusterEvent(NODE, Action.UPDATE_NODE_TAINT)
+    assert wakes(plugin, pod, event, high, low) is is_on
+    assert not wakes(plugin, pod, event, low, high)

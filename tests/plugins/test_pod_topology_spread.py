@@ -15,9 +15,10 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods import tallies
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.context import SchedulingContext
+from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, curable, final
 from mooring.model.meta import KubeObject
-from mooring.model.node import Node
+from mooring.model.node import COMPARISON_GATE, Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from mooring.plugins.affinity import pod_topology_spread, spread_counts
@@ -160,6 +161,15 @@ POLICIES: dict[str, tuple[Pod, Cluster, list[str]]] = {
 @pytest.mark.parametrize(("pod", "cluster", "full"), POLICIES.values(), ids=POLICIES.keys())
 def test_which_nodes_are_counted(pod: Pod, cluster: Cluster, full: list[str]) -> None:
     assert rejected(pod, cluster) == dict.fromkeys(full, SKEWED)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_honoured_taints_are_compared_where_the_gate_is_on(is_on: bool) -> None:
+    """A zone counts if the pod tolerates its taint: then two zones have one pod more than the third."""
+    pod = spread(rule(nodeTaintsPolicy="Honor"), tolerations=[{"key": "level", "operator": "Lt", "value": "5"}])
+    cluster = with_pods(A, B, zoned("c", taints=["level=3:NoSchedule"]), a0=1, b0=1)
+    plugin = PodTopologySpread(None, Handle(feature_gates={COMPARISON_GATE: is_on}))
+    assert verdicts(plugin, pod, cluster) == (dict.fromkeys(["a0", "b0"], SKEWED) if is_on else {})
 
 
 VERSIONS: dict[str, tuple[dict[str, str], list[str]]] = {

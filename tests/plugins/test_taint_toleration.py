@@ -6,7 +6,9 @@ import pytest
 
 from alone import build, scores, verdicts
 from build import a_cluster, a_node, a_pod
+from mooring.framework.points import Handle
 from mooring.framework.status import final
+from mooring.model.node import COMPARISON_GATE
 from mooring.plugins.nodes.taint_toleration import TaintToleration
 
 TAINTED = final("node(s) had untolerated taint(s)").by("TaintToleration")
@@ -35,6 +37,24 @@ def test_taints_that_keep_pods_away(taints: list[str], tolerations: Any, passes:
     cluster = a_cluster(a_node("plain"), a_node("tainted", taints=taints))
     found = verdicts(build(TaintToleration), a_pod(tolerations=tolerations), cluster)
     assert found == ({} if passes else {"tainted": TAINTED})
+
+
+def comparing() -> TaintToleration:
+    return TaintToleration(None, Handle(feature_gates={COMPARISON_GATE: True}))
+
+
+def test_numbers_are_compared_where_the_gate_is_on() -> None:
+    cluster = a_cluster(*(a_node(f"n{level}", taints=[f"level={level}:NoSchedule"]) for level in (1, 5, 9)))
+    pod = a_pod(tolerations=[{"key": "level", "operator": "Lt", "value": "5"}])
+    assert verdicts(comparing(), pod, cluster) == {"n5": TAINTED, "n9": TAINTED}
+    assert verdicts(build(TaintToleration), pod, cluster) == {"n1": TAINTED, "n5": TAINTED, "n9": TAINTED}
+
+
+def test_soft_taints_are_compared_where_the_gate_is_on() -> None:
+    cluster = a_cluster(*(a_node(f"n{level}", taints=[f"level={level}:PreferNoSchedule"]) for level in (1, 5)))
+    pod = a_pod(tolerations=[{"key": "level", "operator": "Gt", "value": "4"}])
+    assert scores(comparing(), pod, cluster) == {"n1": 0, "n5": 100}
+    assert scores(build(TaintToleration), pod, cluster) == {"n1": 0, "n5": 0}
 
 
 def soft(count: int) -> list[str]:

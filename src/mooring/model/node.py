@@ -1,5 +1,6 @@
 """Node, as far as a scheduler reads it, and the rule by which tolerations cover taints."""
 
+import re
 from collections.abc import Iterable
 
 from msgspec import field
@@ -58,18 +59,41 @@ HARD_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
 """Effects that keep pods away. PreferNoSchedule only lowers a score."""
 
 
-def covers(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration covers a taint; an empty key or effect covers every key or effect.
+COMPARISON_GATE = "TaintTolerationComparisonOperators"
+"""The feature gate of the operators Lt and Gt: while it is off, its default, they cover no taint."""
 
-    Parity: operators Lt and Gt never match while the feature gate TaintTolerationComparisonOperators is off, its default.
-    """
+_DECIMAL = re.compile("0|-?[1-9][0-9]*")
+MAX_DECIMAL = 20
+"""The characters of the longest int64. A longer text is not read: a number of a million digits takes minutes."""
+
+
+def covers(toleration: Toleration, taint: Taint, compares: bool = False) -> bool:
+    """Whether a toleration covers a taint; an empty key or effect covers every key or effect. `compares` is the gate of
+    the operators Lt and Gt."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
         return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case "Lt" | "Gt" if compares:
+            value, limit = decimal_int64(taint.value), decimal_int64(toleration.value)
+            if value is None or limit is None:
+                return False
+            return value < limit if toleration.operator == "Lt" else value > limit
+    return False
+
+
+def decimal_int64(text: str) -> int | None:
+    """The number that a taint or toleration is compared by. Parity: unlike for label selectors, a plus sign, leading
+    zeros and -0 make none."""
+    if len(text) > MAX_DECIMAL or not _DECIMAL.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 class Tolerance:
@@ -78,31 +102,56 @@ class Tolerance:
     A pod may have thousands of tolerations and a node as many taints: their product would stall the scheduler.
     """
 
-    __slots__ = ("_covered",)
+    __slots__ = ("_above", "_below", "_covered")
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._covered: set[tuple[str, str, str | None]] = set()
         """Effect, key and value of the taints that are covered. An empty text is any effect or key, None any value."""
+        self._below: dict[tuple[str, str], int] = {}
+        """By effect and key: taints with a number below this one are covered (Lt). Of several the highest counts."""
+        self._above: dict[tuple[str, str], int] = {}
+        """The same for numbers above (Gt)."""
         for toleration in tolerations:
-            if toleration.operator in ("", "Equal"):
-                self._covered.add((toleration.effect, toleration.key, toleration.value))
-            elif toleration.operator == "Exists":
-                self._covered.add((toleration.effect, toleration.key, None))
+            self._add(toleration)
 
-    def covers(self, taint: Taint) -> bool:
-        """Empty effects and keys of tolerations cover any, so that each combination is looked up."""
-        return bool(self._covered) and any(
+    def _add(self, toleration: Toleration) -> None:
+        effect, key = toleration.effect, toleration.key
+        match toleration.operator:
+            case "" | "Equal":
+                self._covered.add((effect, key, toleration.value))
+            case "Exists":
+                self._covered.add((effect, key, None))
+            case "Lt" if (limit := decimal_int64(toleration.value)) is not None:
+                self._below[effect, key] = max(limit, self._below.get((effect, key), limit))
+            case "Gt" if (limit := decimal_int64(toleration.value)) is not None:
+                self._above[effect, key] = min(limit, self._above.get((effect, key), limit))
+
+    def covers(self, taint: Taint, compares: bool = False) -> bool:
+        """Empty effects and keys of tolerations cover any, so that each combination is looked up. `compares` is the gate of
+        the operators Lt and Gt."""
+        if self._covered and any(
             (effect, key, value) in self._covered
             for effect in (taint.effect, "")
             for key in (taint.key, "")
             for value in (taint.value, None)
+        ):
+            return True
+        return compares and bool(self._below or self._above) and self._covers_number(taint)
+
+    def _covers_number(self, taint: Taint) -> bool:
+        number = decimal_int64(taint.value)
+        if number is None:
+            return False
+        places = [(effect, key) for effect in (taint.effect, "") for key in (taint.key, "")]
+        return any(
+            number < self._below.get(place, number) or number > self._above.get(place, number) for place in places
         )
 
-    def covers_hard(self, taints: Iterable[Taint]) -> bool:
+    def covers_hard(self, taints: Iterable[Taint], compares: bool = False) -> bool:
         """Whether all taints that keep pods away (NoSchedule, NoExecute) are covered."""
-        return all(self.covers(taint) for taint in taints if taint.effect in HARD_EFFECTS)
+        return all(self.covers(taint, compares) for taint in taints if taint.effect in HARD_EFFECTS)
 
 
-def tolerates_hard(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
+def tolerates_hard(tolerations: Iterable[Toleration], taints: Iterable[Taint], compares: bool = False) -> bool:
     """The same for a list of tolerations that the caller asks about only once."""
-    return Tolerance(tolerations).covers_hard(taints)
+    return Tolerance(tolerations).covers_hard(taints, compares)

@@ -75,10 +75,15 @@ def build_scheduler(
     if recorder is not None:
         clock = step_clock = StepClock(clock)
         build = partial(RecordedScheduler, recorder=recorder, step_clock=step_clock)
-    outbox, cluster = Outbox(), Cluster(schedules_groups=with_defaults(gates)["GenericWorkload"])
+    all_gates = with_defaults(gates)
+    outbox, cluster = Outbox(), Cluster(schedules_groups=all_gates["GenericWorkload"])
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
     # The options of a driver say nothing about extenders: these come from the configuration alone.
-    options = replace(options or DecideOptions(), extenders=in_asking_order(config.extenders))
+    options = replace(
+        options or DecideOptions(),
+        extenders=in_asking_order(config.extenders),
+        names_expected_node=all_gates["NominatedNodeNameForExpectation"],
+    )
     runners = build_runners(config, registry, services, gates, observer, kept)
     return build(
         clock,
@@ -89,6 +94,7 @@ def build_scheduler(
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
         max_unschedulable_s=max_unschedulable_s,
+        pop_from_backoff=all_gates["SchedulerPopFromBackoffQ"],
         tell=tell,
         report=report,
         observer=observer,

@@ -13,7 +13,7 @@ from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.types import Extender
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import ASSIGNED_POD_DELETE
-from mooring.framework.intents import Bind, CallReply, PatchStatus, Record
+from mooring.framework.intents import Bind, CallReply, Record
 from mooring.framework.plugin_caller import ERROR, SUCCESS, unwrapped
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
@@ -24,7 +24,7 @@ from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.bind import call_binder, refusal, skip
 from mooring.scheduler.failure import AttemptFailure, error, fail, refused
-from mooring.scheduler.pre_bind import BindingFailure, prepare
+from mooring.scheduler.pre_bind import BindingFailure, name_expected_node, prepare
 
 T = TypeVar("T")
 
@@ -89,8 +89,7 @@ def hold(
 def run_permit(core: Core, binding: Binding) -> None:
     """The room is held: ask Permit whether the pod may go on, must wait or is rejected.
 
-    A pod that waits holds its room meanwhile. Its status names the node, so that the cluster autoscaler and other
-    schedulers see where it is going.
+    A pod that waits holds its room meanwhile.
     """
     entry, pod, node_name = binding.entry, binding.pod, binding.node_name
     is_asked = binding.runner.profile.permits or binding.context.caller.measures
@@ -101,12 +100,11 @@ def run_permit(core: Core, binding: Binding) -> None:
         return
     core.bindings[entry.uid] = binding
     if waits:
-        binding.has_waited = True
         binding.step_began_ns = binding.context.caller.began()
         core.services.waiting.hold(pod, node_name, waits, core.clock.now_ns())
         patience = (f"{plugin} (at most {min(limit_s, MAX_WAIT_S):g} s)" for plugin, limit_s in waits.items())
         core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
-        core.outbox.append(PatchStatus(entry.pod, nominated_node_name=node_name))
+        name_expected_node(core, binding)
     else:
         run_pre_bind(core, binding)
 
@@ -207,7 +205,7 @@ def give_up(core: Core, binding: Binding, failure: AttemptFailure, is_rejected: 
     known = core.pods.get(binding.pod.key)
     if has_left and elsewhere and known is not None and known.id == binding.pod.id:
         core.cache.assume(known, elsewhere)
-    promised = binding.node_name if binding.has_waited else None
+    promised = binding.node_name if binding.has_waited and core.options.names_expected_node else None
     fail(core, binding.entry, failure, promised, is_placed=bool(elsewhere))
     if has_left and is_rejected:
         core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None, lambda pod: pod.id != binding.pod.id)

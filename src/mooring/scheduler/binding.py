@@ -19,7 +19,7 @@ class Binding(msgspec.Struct, eq=False):
     node_name: str
     """Kept beside the pod because every plugin call needs it."""
     has_waited: bool = False
-    """On Permit, or for the work of PreBind: then a PatchStatus was sent that names the node as nominated. If the
-    binding fails, that must be taken back."""
+    """On Permit, or for the work of PreBind: then the status names the node as nominated, unless that is switched off. If
+    the binding fails, it must be taken back."""
     step_began_ns: int = 0
     """When its present step (the wait on Permit, PreBind, Bind) began, as the caller of its plugins says."""

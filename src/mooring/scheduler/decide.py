@@ -101,6 +101,9 @@ class DecideOptions:
     """Keep every verdict and every score."""
     extenders: tuple[Extender, ...] = ()
     """In the order in which they are asked (extenders/interest.py)."""
+    names_expected_node: bool = True
+    """Whether the status of a pod that waits before it is bound names its node, so that the cluster autoscaler and other
+    schedulers see where it is going (gate NominatedNodeNameForExpectation)."""
 
     @property
     def keeps_details(self) -> bool:

@@ -80,6 +80,13 @@ def continue_due(core: Core) -> None:
             _step(core, run, None)
 
 
+def name_expected_node(core: Core, binding: Binding) -> None:
+    """The pod has to wait before it can be bound: its status names the node that it is going to, once."""
+    if not binding.has_waited and core.options.names_expected_node:
+        core.outbox.append(PatchStatus(binding.entry.pod, nominated_node_name=binding.node_name))
+    binding.has_waited = True
+
+
 def stop(core: Core, pod_id: str, by: str) -> bool:
     """A preemptor needs the room: end the work of this pod. False: PreBind is not at work for it."""
     run = core.pre_bind.by_pod.get(pod_id)
@@ -116,9 +123,7 @@ def _begin(core: Core, run: PreBindRun) -> None:
     pods that will take time."""
     binding = run.binding
     core.pre_bind.begin(run)
-    if not binding.has_waited:
-        binding.has_waited = True
-        core.outbox.append(PatchStatus(binding.entry.pod, nominated_node_name=binding.node_name))
+    name_expected_node(core, binding)
     core.story(binding.pod, f"has room on {binding.node_name}, where {run.plugin.name} has work to do first")
     _step(core, run, None)
 

@@ -61,13 +61,15 @@ class Scheduler:
         initial_backoff_s: float = 1,
         max_backoff_s: float = 10,
         max_unschedulable_s: float = 300,
+        pop_from_backoff: bool = True,
         tell: Tell | None = None,
         report: Report | None = None,
         observer: Observer | None = None,
     ) -> None:
         """`services` are those that the plugins were built with; what plugins ask for goes into `outbox`.
 
-        Defaults are upstream's: backoff of 1 s to 10 s, 300 s until an unschedulable pod is flushed.
+        Defaults are upstream's: backoff of 1 s to 10 s, 300 s until an unschedulable pod is flushed, and an idle scheduler
+        takes pods out of backoff early.
         """
         report = report or (lambda text, error: None)
         cluster = services.cluster
@@ -82,6 +84,7 @@ class Scheduler:
             initial_backoff_s=initial_backoff_s,
             max_backoff_s=max_backoff_s,
             max_unschedulable_s=max_unschedulable_s,
+            pop_from_backoff=pop_from_backoff,
             tell=tell,
             report=report,
             other_rejectors={EXTENDER: (_ANY_EVENT,)} if options.extenders else None,

@@ -231,7 +231,8 @@ EFFECTIVE = _names(
     """
     DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
     DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload
-    NodeDeclaredFeatures StorageCapacityScoring VolumeLimitScaling
+    NodeDeclaredFeatures NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
+    TaintTolerationComparisonOperators VolumeLimitScaling
     """
 )
 """Gates that change what Mooring does."""
@@ -245,11 +246,10 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions
     MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms
-    NodeInclusionPolicyInPodTopologySpread NominatedNodeNameForExpectation OpportunisticBatching
-    PodLevelResources SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerPopFromBackoffQ
-    SchedulerQueueingHints SidecarContainers
-    TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling UnlockWhileProcessingFIFO
-    VolumeAttributesClass WatchListClient WorkloadAwarePreemption
+    NodeInclusionPolicyInPodTopologySpread OpportunisticBatching
+    PodLevelResources SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerQueueingHints SidecarContainers
+    TopologyAwareWorkloadScheduling UnlockWhileProcessingFIFO VolumeAttributesClass WatchListClient
+    WorkloadAwarePreemption
     """
 )
 """Gates that change what kube-scheduler does; the others are for other components."""

@@ -37,6 +37,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.score_by_value import ScoreByValue
 from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
+from mooring.model.node import COMPARISON_GATE
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
 from mooring.model.well_known_labels import HOSTNAME
@@ -78,7 +79,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        del handle
+        self._compares = handle.feature_gates.get(COMPARISON_GATE, False)
         args = args if isinstance(args, PodTopologySpreadArgs) else PodTopologySpreadArgs()
         # Upstream has two kinds of defaults: a list in the profile, or the built-in SYSTEM_DEFAULTS, which are all
         # soft.
@@ -101,7 +102,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         constraints = self._constraints(context, HARD)
         if not constraints:
             return SKIP
-        counted = counted_by(context, constraints, HARD, require_all=True)
+        counted = counted_by(context, constraints, HARD, require_all=True, compares=self._compares)
         context.state.write((self.name, "checks"), SkewChecks(context, constraints, counted))
         return None
 
@@ -139,7 +140,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         if not constraints:
             return SKIP_FOR_NOW
         require_all = self._by_list or bool(context.shape.spread_constraints)
-        counted = counted_by(context, constraints, SOFT, require_all)
+        counted = counted_by(context, constraints, SOFT, require_all, self._compares)
         ignored = counted.lacking[rows] if require_all and counted.is_any_lacking else None
         parts = (
             [] if ignored is not None and ignored.all() else _soft_parts(context, constraints, counted, rows, ignored)

@@ -68,14 +68,17 @@ class Counted:
     """Whether few of the constraints are about labels that nodes have, so that what they count may be kept."""
 
 
-def counted_by(context: SchedulingContext, constraints: Constraints, action: str, require_all: bool) -> Counted:
+def counted_by(
+    context: SchedulingContext, constraints: Constraints, action: str, require_all: bool, compares: bool
+) -> Counted:
     """What the constraints take in; kept for as long as no node changes, unless there are many of them.
 
-    `require_all`: only nodes that have the labels of all the constraints count.
+    `require_all`: only nodes that have the labels of all the constraints count. `compares`: tolerations may compare
+    numbers.
     """
 
     def find() -> Counted:
-        return _find_counted(context, constraints, require_all)
+        return _find_counted(context, constraints, require_all, compares)
 
     # All pods with the same spread constraints have the same keys and policies, whatever their selectors, so the action is
     # key enough beside the parts of the shape that policies honour. The height is part of it because a pod on a node that
@@ -85,7 +88,7 @@ def counted_by(context: SchedulingContext, constraints: Constraints, action: str
     return context.of_nodes(key, find, PodPart.SPREAD) if len(constraints) <= FEW_CONSTRAINTS else find()
 
 
-def _find_counted(context: SchedulingContext, constraints: Constraints, require_all: bool) -> Counted:
+def _find_counted(context: SchedulingContext, constraints: Constraints, require_all: bool, compares: bool) -> Counted:
     """Go through the constraints once; nodes are masked once for each of the four combinations of policies."""
     nodes = context.nodes
     rows = slice(0, nodes.height)
@@ -96,7 +99,7 @@ def _find_counted(context: SchedulingContext, constraints: Constraints, require_
     for constraint in constraints:
         policy = (constraint.honor_affinity, constraint.honor_taints)
         if policy not in masks:
-            mask = counted & _left_by(context, *policy)
+            mask = counted & _left_by(context, *policy, compares)
             masks[policy] = (np.flatnonzero(mask), mask)
         column = nodes.labels.column(constraint.key)
         eligible.append(_eligible(column, rows, *masks[policy]))
@@ -115,7 +118,7 @@ def _eligible(column: LabelColumn, every: slice, rows: NDArray[np.intp], mask: M
     return Eligible(column, rows, mask, np.flatnonzero(np.bincount(codes)), bool(is_every))
 
 
-def _left_by(context: SchedulingContext, honor_affinity: bool, honor_taints: bool) -> Mask:
+def _left_by(context: SchedulingContext, honor_affinity: bool, honor_taints: bool, compares: bool) -> Mask:
     """The rows that node affinity and tolerations leave to the pod, as far as they are honoured. Taint sets are
     interned, so each distinct set is tried once."""
     nodes, shape = context.nodes, context.shape
@@ -129,7 +132,7 @@ def _left_by(context: SchedulingContext, honor_affinity: bool, honor_taints: boo
         codes = nodes.taints.codes[rows]
         fine = np.zeros(len(nodes.taints.values), np.bool_)
         for code in np.flatnonzero(np.bincount(codes)):
-            fine[code] = shape.tolerance.covers_hard(nodes.taints.values[code])
+            fine[code] = shape.tolerance.covers_hard(nodes.taints.values[code], compares)
         left &= fine[codes]
     return left
 

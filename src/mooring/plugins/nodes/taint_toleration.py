@@ -1,15 +1,26 @@
 """TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes with fewer soft taints."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
+from mooring.framework.points import (
+    Codes,
+    FilterPlugin,
+    Handle,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    ScorePlugin,
+    Scores,
+    reads,
+)
 from mooring.framework.status import Rejection, Skip, final
-from mooring.model.node import PREFER_NO_SCHEDULE, Taint
+from mooring.model.node import COMPARISON_GATE, PREFER_NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.plugins.hints import is_itself, new_node_of, nodes_of
@@ -21,17 +32,21 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "TaintToleration"
     is_same_in_all_profiles = True
 
+    def __init__(self, args: Any, handle: Handle) -> None:
+        del args
+        self._compares = handle.feature_gates.get(COMPARISON_GATE, False)
+
     def events(self) -> Sequence[Registration]:
         return (
-            Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_tolerable),
+            Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._node_tolerable),
             Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), is_itself),
         )
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         """Reads.NODE is right: taints belong to the node and tolerations to the shape."""
-        tolerance = context.shape.tolerance
-        return _for_each_set(context, rows, lambda taints: not tolerance.covers_hard(taints))
+        tolerance, compares = context.shape.tolerance, self._compares
+        return _for_each_set(context, rows, lambda taints: not tolerance.covers_hard(taints, compares))
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) had untolerated taint(s)")
@@ -45,22 +60,23 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """The number of soft taints that the pod does not tolerate; `normalize` turns it around. Reads.NODE as for
         `filter`."""
-        tolerance = context.shape.tolerance
+        tolerance, compares = context.shape.tolerance, self._compares
         return _for_each_set(
             context,
             rows,
-            lambda taints: sum(t.effect == PREFER_NO_SCHEDULE and not tolerance.covers(t) for t in taints),
+            lambda taints: sum(t.effect == PREFER_NO_SCHEDULE and not tolerance.covers(t, compares) for t in taints),
         )
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         return scale_to_max(scores, reverse=True)
 
-
-def _node_tolerable(pod: Pod, change: Change) -> bool:
-    """Whether the pod tolerates the node as it is now, and did not before."""
-    (old, _), new = nodes_of(change), new_node_of(change)
-    tolerance = pod.shape.tolerance
-    return tolerance.covers_hard(new.taints) and (old is None or not tolerance.covers_hard(old.taints))
+    def _node_tolerable(self, pod: Pod, change: Change) -> bool:
+        """Whether the pod tolerates the node as it is now, and did not before."""
+        (old, _), new = nodes_of(change), new_node_of(change)
+        tolerance, compares = pod.shape.tolerance, self._compares
+        return tolerance.covers_hard(new.taints, compares) and (
+            old is None or not tolerance.covers_hard(old.taints, compares)
+        )
 
 
 def _for_each_set(context: SchedulingContext, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Codes | None:
