@@ -88,7 +88,7 @@ class PageShell:
             )
         self._started.append(process)
         deadline_s = time.monotonic() + PATIENCE_S
-        while not re.match(expected, shape(output.read_text())):
+        while not re.search(f"^{expected}$", shape(output.read_text()), re.MULTILINE):
             assert process.poll() is None and time.monotonic() < deadline_s, f"{command}\n{output.read_text()}"
             time.sleep(0.1)
         told = re.search(r"export KUBECONFIG=(\S+)", output.read_text())

@@ -4,23 +4,30 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from reference_text import block, code, field_texts, page, paragraphs, prose, summary_of, table
 
 import mooring
-from mooring.answers import notebook
+from mooring.answers import loaded_cluster, notebook
 from mooring.answers.answer import ClusterAnswer
+from mooring.answers.capacity import capacity
 from mooring.answers.capacity.capacity import Capacity
+from mooring.answers.compare import comparing
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
+from mooring.answers.plan import offers
 from mooring.answers.plan.plan import Plan
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.what_if import question
 from mooring.answers.what_if.difference import WhatIf
 
 ANSWERS = (PodExplanation, WorkloadExplanation, WhatIf, Capacity, Plan, Comparison, SimulationAnswer, DayAnswer)
 OF_EVERY_ANSWER = ("summary", "tables", "to_dict", "to_frame")
+ALIASES = ("Source", "Written", "Objects", "Config", "Plugins", "PodFile", "Configs", "Offered", "Change")
+"""Names of types that the signatures have."""
 
 
 def python_page() -> str:
@@ -31,7 +38,7 @@ def python_page() -> str:
 `examples/answers.ipynb`."""
     calls = [part for name in sorted(mooring.__all__) for part in _exported(name)]
     answers = [part for answer in ANSWERS for part in _answer(answer)]
-    return page("Python", intro, *calls, "## What the calls return", *_of_every_answer(), *answers)
+    return page("Python", intro, *_types(), *calls, "## What the calls return", *_of_every_answer(), *answers)
 
 
 def _exported(name: str) -> Iterator[str]:
@@ -55,27 +62,54 @@ def _call(function: Callable[..., Any]) -> Iterator[str]:
 
 
 def signature(function: Callable[..., Any]) -> str:
-    """`def` and arguments as the source has them, without `self`."""
+    """Name and arguments as the source has them, without `self`; a constant that is a default by its value."""
     (written,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(written, ast.FunctionDef)
     arguments = written.args
     arguments.args = [argument for argument in arguments.args if argument.arg != "self"]
-    returned = f" -> {ast.unparse(written.returns)}" if written.returns is not None else ""
-    line = f"{written.name}({ast.unparse(arguments)}){returned}"
-    return line if len(line) <= 100 else _folded(written.name, arguments, returned)
+    for place, default in enumerate(arguments.kw_defaults):
+        if isinstance(default, ast.Name):
+            value = inspect.signature(function).parameters[arguments.kwonlyargs[place].arg].default
+            arguments.kw_defaults[place] = ast.Constant(value)
+    returned = f" -> {ast.unparse(written.returns)}".replace("'", "") if written.returns is not None else ""
+    shown = _arguments(arguments)
+    line = f"{written.name}({', '.join(shown)}){returned}"
+    if len(line) <= 100:
+        return line
+    return "\n".join([f"{written.name}(", *(f"    {each}," for each in shown), f"){returned}"])
 
 
-def _folded(name: str, arguments: ast.arguments, returned: str) -> str:
-    """One argument on each line."""
+def _arguments(arguments: ast.arguments) -> list[str]:
     defaults: list[ast.expr | None] = [None] * (len(arguments.args) - len(arguments.defaults))
     shown = [_argument(*pair) for pair in zip(arguments.args, [*defaults, *arguments.defaults], strict=True)]
-    if arguments.kwonlyargs:
-        shown += ["*", *(_argument(*pair) for pair in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))]
-    return "\n".join([f"{name}(", *(f"    {each}," for each in shown), f"){returned}"])
+    if arguments.vararg is not None:
+        shown.append(f"*{_argument(arguments.vararg, None)}")
+    elif arguments.kwonlyargs:
+        shown.append("*")
+    return shown + [_argument(*pair) for pair in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
 
 
 def _argument(argument: ast.arg, default: ast.expr | None) -> str:
     return ast.unparse(argument) + (f" = {ast.unparse(default)}" if default is not None else "")
+
+
+# ---- types of arguments
+
+
+def _types() -> Iterator[str]:
+    yield "The calls take files or plain data. These names stand for types of their arguments:"
+    rows = [[code(name), code(kind), prose(text)] for name, kind, text in _aliases()]
+    yield table(["name", "type", "meaning"], rows)
+
+
+def _aliases() -> Iterator[tuple[str, str, str]]:
+    """Name, type and text of each alias, from the modules that define them."""
+    for module in (loaded_cluster, capacity, comparing, offers, question):
+        body = ast.parse(inspect.getsource(module)).body
+        for line, text in pairwise(body):
+            if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id in ALIASES:
+                assert isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant), line.targets[0].id
+                yield line.targets[0].id, ast.unparse(line.value), str(text.value.value)
 
 
 # ---- answers
@@ -119,9 +153,4 @@ def _written_fields(owner: type) -> Iterator[tuple[str, str]]:
 def _properties(answer: type) -> Iterator[list[str]]:
     for name, value in inspect.getmembers(answer, lambda member: isinstance(member, property)):
         if not name.startswith("_"):
-            kind = value.fget.__annotations__.get("return", "")
-            yield [
-                code(name),
-                code(kind if isinstance(kind, str) else inspect.formatannotation(kind)),
-                prose(value.__doc__ or ""),
-            ]
+            yield [code(name), code(signature(value.fget).partition(" -> ")[2]), prose(inspect.getdoc(value) or "")]

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import pairwise
 
 _MARKDOWN = re.compile(r"([\\*_\[\]|#])")
 _CODE = re.compile(r"(`[^`]+`)")
@@ -21,7 +22,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def prose(text: str) -> str:
     """A text of the code on one line of Markdown. Code in backquotes stays code, names of pages become links."""
     parts = _CODE.split(" ".join(text.split()))
-    return "".join(part.replace("|", "\\|") if _CODE.fullmatch(part) else _plain(part) for part in parts)
+    return "".join(code(part[1:-1]) if _CODE.fullmatch(part) else _plain(part) for part in parts)
 
 
 def paragraphs(text: str) -> str:
@@ -30,8 +31,13 @@ def paragraphs(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A short text as code, in a cell of a table as well."""
-    shown = " ".join(str(text).split()).replace("|", "\\|")
+    """A short text as code, in a cell of a table as well.
+
+    A pipe in backquotes ends the cell on code hosts, and with a backslash before it the site shows the backslash.
+    """
+    shown = " ".join(str(text).split())
+    if "|" in shown:
+        return f"<code>{escape(shown, quote=False).replace('|', '&#124;')}</code>"
     return f"`{shown}`" if shown else ""
 
 
@@ -73,7 +79,7 @@ def field_texts(owner: type) -> dict[str, str]:
 def _field_texts(body: ast.ClassDef) -> dict[str, str]:
     """A text belongs to the field above it."""
     texts = {}
-    for field, text in zip(body.body, body.body[1:], strict=False):
+    for field, text in pairwise(body.body):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):

@@ -35,10 +35,10 @@ def test_all_guides_are_tried() -> None:
     ]
 
 
-def test_the_reasons_that_the_guide_explains_are_those_of_plugins() -> None:
+def test_the_reasons_that_the_guide_explains_are_those_of_the_code() -> None:
     table = (DOCS / "guides" / "debug-a-pending-pod.md").read_text().partition("| message |")[2].partition("\n\n")[0]
     messages = [text for row in table.splitlines() for text in re.findall(r"`([^`]+)`", row.split(" | ")[0])]
-    texts = "".join(path.read_text() for path in (ROOT / "src" / "mooring" / "plugins").rglob("*.py"))
+    texts = "".join(path.read_text() for path in (ROOT / "src" / "mooring").rglob("*.py"))
     parts = [part for message in messages for part in re.split(r"cpu|memory|\.\.\. ", message) if part.strip()]
     assert len(parts) >= 12
     assert [part for part in parts if part.strip() not in texts] == []

@@ -112,11 +112,28 @@ def test_every_answer_that_a_notebook_gets_is_described() -> None:
     assert signature(GeneratedLoad.__len__) == "__len__() -> int"
 
 
+def test_every_type_that_a_signature_names_is_described() -> None:
+    text = page("python.md")
+    known = {
+        "Any",
+        "None",
+        "Mapping",
+        "Sequence",
+        "QuestionedCluster",
+        *(each.__name__ for each in ANSWERS),
+    }
+    named = {
+        name for part in re.findall(r"```python\n(.*?)```", text, re.DOTALL) for name in re.findall(r"\b[A-Z]\w+", part)
+    }
+    assert {name for name in named - known - {"True", "False"} if f"| `{name}` |" not in text} == set()
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("a_b *c* <d> | e", r"a\_b \*c\* &lt;d&gt; \| e"),
-        ("`a_b <c>|d`", r"`a_b <c>\|d`"),
+        ("`a_b <c>`", "`a_b <c>`"),
+        ("`a <b>|c`", "<code>a &lt;b&gt;&#124;c</code>"),
         ("see docs/simulation.md", "see [simulation.md](../simulation.md)"),
         ("(docs/schemas)", "([JSON of answers](schemas.md))"),
         ("two\n  lines", "two lines"),

@@ -23,6 +23,7 @@ LOADING = {
     "embed": "src",
 }
 """Elements that load what they name. A link loads by its `rel`; `a` does not."""
+CHROMIUM = shutil.which("chromium")
 LOADING_LINKS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-prefetch", "modulepreload", "manifest"}
 
 
@@ -112,6 +113,28 @@ def test_the_site_has_search_the_pages_of_the_root_and_the_files_that_pages_link
     for path in ("contributing.html", "changelog.html", "schemas/plan.v1.json", "repository/deploy/Dockerfile"):
         assert (site / path).is_file(), path
     assert 'href="reference/commands.html"' in (site / "index.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: apt-get install chromium)")
+@pytest.mark.parametrize("page", ["index.html", "reference/commands.html"])
+def test_search_works_from_the_file_system(site: Path, page: str, tmp_path: Path) -> None:
+    """Without a server and without a network: browsers start no worker from a file (docs/assets/iframe-worker.js)."""
+    assert CHROMIUM is not None
+    ran = subprocess.run(
+        [
+            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"),
+            *("--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=30000", "--dump-dom"),
+            f"{(site / page).as_uri()}?q=stranded",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    found = re.search(r'md-search-result__meta">\s*(\d+) matching documents', ran.stdout)
+    assert found is not None and int(found[1]) > 1, ran.stdout[-2000:] + ran.stderr
+    assert 'run.html?h=stranded#self-check"' in ran.stdout
 
 
 def test_make_docs_builds_strictly() -> None:

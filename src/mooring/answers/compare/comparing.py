@@ -36,6 +36,7 @@ COMPARED_NODES = 50_000_000
 
 AnyConfig = Config | KubeSchedulerConfiguration
 Configs = Sequence[AnyConfig | tuple[str, AnyConfig]] | Mapping[str, AnyConfig]
+"""Configurations to compare, which may have names."""
 
 
 def compare(

@@ -75,7 +75,7 @@ class ClientConnectionConfiguration(Section):
     qps: float = 0.0
     """Requests a second. Without this field in the file, and without `--kube-api-qps`, Mooring limits none."""
     burst: Int32 = 0
-    """How many requests may come at once beyond `qps`."""
+    """How many requests may come at once, where `qps` limits them."""
 
 
 class PluginEntry(Section):
