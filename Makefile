@@ -2,11 +2,12 @@
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
+DOCS   := $(VENV)/.docs-ready
 CODE   := src tests examples benchmarks tools
 LOCK   := requirements-dev.lock
 MODULE ?= src/mooring/queue/*.py
 
-.PHONY: run test check lint types tests fast-tests coverage lock hooks
+.PHONY: run test check lint types tests fast-tests coverage lock hooks docs reference
 .PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
@@ -23,7 +24,7 @@ lint: $(READY)
 types: $(READY)
 	$(VENV)/bin/mypy $(CODE)
 
-tests: $(READY)
+tests: $(READY) $(DOCS)
 	$(PY) -m pytest -n 2
 
 fast-tests: $(READY)
@@ -55,6 +56,12 @@ bench-up: $(READY)  ## pods a second of the embedded cluster, in process and ove
 bench-live: $(READY)  ## CPU for each bound pod, memory and start of `mooring run`
 	$(PY) benchmarks/live.py
 
+docs: $(DOCS)  ## the documentation as a site, in site/index.html; fails on a dead link or a page outside of the navigation
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+
+reference: $(READY)  ## docs/reference from the code: commands, configuration, metrics, JSON, Python
+	$(PY) tools/reference.py
+
 mutants: $(READY)  ## faults that the tests do not notice: MODULE=src/mooring/scheduler/bind.py SAMPLE=50
 	$(PY) tools/mutate.py $(MODULE) $(if $(SAMPLE),--sample $(SAMPLE))
 
@@ -73,7 +80,7 @@ format: $(READY)
 lock: pyproject.toml  ## pin the newest versions of what development needs, in requirements-dev.lock
 	rm -rf $(VENV)-lock
 	python3 -m venv $(VENV)-lock
-	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
 	(sed -n '/^#/p' $(LOCK); $(VENV)-lock/bin/python -m pip freeze --exclude-editable) > $(LOCK).new
 	mv $(LOCK).new $(LOCK)
 	rm -rf $(VENV)-lock
@@ -87,5 +94,9 @@ $(READY): pyproject.toml $(LOCK)
 	$(PY) -m compileall -q src  # a start takes 0.35 s less where PYTHONDONTWRITEBYTECODE is set
 	touch $@
 
+$(DOCS): $(READY)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build

@@ -39,7 +39,8 @@ def test_everything_that_the_package_and_its_development_name_is_pinned() -> Non
     pins = [line for line in LOCK.splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"[\w.-]+==[\w.!+]+", pin) for pin in pins), "names and versions, no addresses"
     pinned = {_normal(pin.partition("==")[0]) for pin in pins}
-    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["dev"], *extras["docs"]]
     assert {_normal(re.split(r"[ <>=;\[]", name)[0]) for name in wanted} <= pinned
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_answers_page import as_pattern
 
 from mooring.cli.main import main
 from mooring.cli.options import enable_loaded, registry_with
 from mooring.framework import config as configuration
 from mooring.sim.reading.arrivals import read_arrivals
 from mooring.sim.reading.manifests import read
+from page_sessions import Session, as_pattern, sessions
 from recorded_days import record_day
 
 ROOT = Path(__file__).parent.parent.parent
@@ -36,13 +36,9 @@ PLUGINS = (Quiet,)
 '''
 
 
-def sessions(page: str) -> list[tuple[str, str, str]]:
-    """(standard input, command, what it prints) of each indented block that begins with a prompt."""
-    blocks = re.findall(
-        r"(?m)^    \$ (?:printf '(.*)' \| )?(mooring replay .*)\n((?:    .*\n|\n(?=    (?!\$)))*)", page
-    )
-    found = [(given, command, re.sub(r"(?m)^    ", "", printed).rstrip("\n")) for given, command, printed in blocks]
-    return [session for session in found if "--serve" not in session[1]]
+SESSIONS = [
+    session for session in sessions(PAGE) if "mooring replay " in session.command and "--serve" not in session.command
+]
 
 
 def plain(text: str) -> str:
@@ -69,17 +65,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("given", "command", "printed"), sessions(PAGE), ids=[command for _, command, _ in sessions(PAGE)]
-)
-def test_the_page_shows_what_is_printed(
-    given: str, command: str, printed: str, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.command)
+def test_the_page_shows_what_is_printed(session: Session, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    text = given.replace("\\n", "\n")
-    ran = CliRunner().invoke(main, shlex.split(command)[1:], input=text, catch_exceptions=False)
-    assert re.fullmatch(as_pattern(plain(printed)), plain(ran.stdout.rstrip("\n"))), ran.stdout + ran.stderr
+    arguments = shlex.split(session.command)[1:]
+    ran = CliRunner().invoke(main, arguments, input=session.given, catch_exceptions=False)
+    assert re.fullmatch(as_pattern(plain(session.printed)), plain(ran.stdout.rstrip("\n"))), ran.stdout + ran.stderr
 
 
 def test_the_page_has_all_sessions() -> None:
-    assert len(sessions(PAGE)) == 6
+    assert len(SESSIONS) == 6

@@ -33,11 +33,15 @@ from mooring.sim.simulated_cluster import alike, some
 from mooring.sim.simulation import note_ignored
 
 Source = str | os.PathLike[str]
+"""A file, or a folder of files."""
 Written = Mapping[str, Any]
 """A Kubernetes object, or a list of them, as a dictionary."""
 Objects = Source | Written | Iterable[Source | Written]
+"""Files, folders and Kubernetes objects: one of them or several."""
 Config = Source | Written
+"""A KubeSchedulerConfiguration."""
 Plugins = Iterable[type[Plugin] | type[PlainPlugin]]
+"""Classes of plugins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,8 +112,18 @@ class QuestionedCluster:
         dask: str | None = None,
         results: Source | None = None,
     ) -> Comparison:
-        """The cluster under several configurations, seeds and loads, side by side; `answers.compare.comparing.compare` says
-        what the arguments mean."""
+        """The cluster under several configurations, seeds and loads, side by side.
+
+        `configs` are files or dictionaries, with names if they are in a dictionary; "default" is the built-in configuration
+        and "cluster", which counts if none is named, that of the cluster. `vary` has lists of values for fields of the
+        configuration, named by their path (`{"percentageOfNodesToScore": [10, 100]}`), for `seed` (which node is taken among
+        equals) and for `load` (how many pods arrive, as a multiple); every combination is a run.
+
+        `arrivals` and `generate` are as in `mooring.simulate`; without them all pending pods arrive at once. `prices` an hour
+        are by instance type or node. `processes` is how many processes make the runs (None: one for each core if that is
+        worth it), `dask` the address of a Dask cluster that makes them. `results` is a file, CSV or Parquet, that gets a row
+        for each run; runs that it has are not made again. Raises errors that are all a ValueError.
+        """
         return compare(
             self.loaded,
             configs,

@@ -36,6 +36,7 @@ COMPARED_NODES = 50_000_000
 
 AnyConfig = Config | KubeSchedulerConfiguration
 Configs = Sequence[AnyConfig | tuple[str, AnyConfig]] | Mapping[str, AnyConfig]
+"""Configurations to compare, which may have names."""
 
 
 def compare(
@@ -53,17 +54,9 @@ def compare(
     on_progress: Progress | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Run the same cluster under several configurations.
+    """Run the same cluster under several configurations; `QuestionedCluster.compare` says what the arguments mean.
 
-    `configs` are files or dictionaries, with names if they are in a dictionary; "default" is the built-in configuration and
-    "cluster", which counts if none is named, that of the cluster. `vary` has lists of values for fields of the configuration,
-    named by their path (`{"percentageOfNodesToScore": [10, 100]}`), for `seed` (which node is taken among equals) and for
-    `load` (how many pods arrive, as a multiple); every combination is a run.
-
-    `arrivals` and `generate` are as in `mooring.simulate`; without them all pending pods arrive at once. `prices` an hour are
-    by instance type or node. `processes` is how many processes make the runs (None: one for each core if that is worth it),
-    `dask` the address of a Dask cluster that makes them. `results` is a file, CSV or Parquet, that gets a row for each run;
-    runs that it has are not made again. `on_note` is called with a text that says how many these are.
+    `on_progress` is called as runs end, `on_note` with a text that says how many runs `results` has already.
 
     Raises UnusablePlan, ConfigError, InputError, ArrivalsError, LoadPlanError, UnusableResults and RunFault, all of which are
     a ValueError.

@@ -21,8 +21,8 @@ from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
 
 Change = tuple[str, Any]
-"""What to do, one of CHANGES, and to what: the text that the option of that name takes on the command line, or a dictionary
-in the place of a file."""
+"""What to do, and to what: the text that the option of that name takes on the command line, or a dictionary
+instead of a file."""
 
 
 def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Validation = Validation.STRICT) -> WhatIf:

@@ -31,6 +31,8 @@ Examples:
   mooring nodes remove node-0002
 
 These commands use the cluster of $KUBECONFIG, as `mooring up` prints it. They refuse any other cluster.
+
+Exit status: 0 when it is done, 2 when the cluster is another one, cannot be reached or rejects the request.
 """
 
 _kubeconfig = click.option(

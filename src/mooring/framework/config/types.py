@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration v1 as typed structures.
+"""KubeSchedulerConfiguration v1 as typed structures. docs/reference/configuration.md shows the texts of classes and fields.
 
 Field names follow the file's (`podMaxBackoffSeconds` is `pod_max_backoff_seconds`). A default that stands here is what
 an absent or null field means; defaults that depend on more than the field itself are in defaults.py.
@@ -40,45 +40,62 @@ class Section(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class LeaderElectionConfiguration(Section):
-    """Zero values mean unset: defaults.py fills them in, as upstream does."""
+    """Several schedulers may run; the one that holds the lease schedules. A zero or empty value means the default."""
 
+    # Zero values mean unset: defaults.py fills them in, as upstream does.
     go_package: ClassVar[str] = "v1alpha1"
 
     leader_elect: bool = True
+    """Whether to schedule only while holding the lease."""
     lease_duration: Duration = Duration()
+    """How long others wait after the last renewal before they take the lease."""
     renew_deadline: Duration = Duration()
+    """How long a leader tries to renew before it gives up; less than the lease duration."""
     retry_period: Duration = Duration()
+    """How long to wait between two tries to take or renew the lease."""
     resource_lock: str = ""
+    """The kind of the lock; `leases` is the only one."""
     resource_name: str = ""
+    """The name of the lease. A second scheduler needs another name."""
     resource_namespace: str = ""
+    """The namespace of the lease."""
 
 
 class ClientConnectionConfiguration(Section):
-    """How to reach the API server. `qps` and `burst` limit the requests a second."""
+    """How to reach the API server."""
 
     go_package: ClassVar[str] = "v1alpha1"
 
     kubeconfig: str = ""
+    """The kubeconfig file. It counts before the flag `--kubeconfig`."""
     accept_content_types: str = ""
+    """Read and shown; Mooring asks for JSON."""
     content_type: str = ""
+    """Read and shown; Mooring sends JSON."""
     qps: float = 0.0
+    """Requests a second. Without this field in the file, and without `--kube-api-qps`, Mooring limits none."""
     burst: Int32 = 0
+    """How many requests may come at once, where `qps` limits them."""
 
 
 class PluginEntry(Section):
-    """A plugin in a set. Weight 0 means 1, and it matters for scoring only."""
+    """A plugin in a set."""
 
     go_name: ClassVar[str] = "Plugin"
 
     name: str = ""
+    """The name of the plugin; `*` in `disabled` means all."""
     weight: Int32 = 0
+    """The factor of its scores; 0 means 1."""
 
 
 class PluginSet(Section):
-    """What to add to and take from the plugins of one extension point; `*` in `disabled` takes all."""
+    """What to add to and take from the plugins of one extension point."""
 
     enabled: list[PluginEntry] = field(default_factory=list)
+    """Plugins to add after the default ones, in this order; a default plugin that is named gets this weight."""
     disabled: list[PluginEntry] = field(default_factory=list)
+    """Default plugins to take away."""
 
     def disables(self, name: str) -> bool:
         """Whether the name is listed as disabled. `*` is a name like any other here: callers ask for it by itself."""
@@ -86,7 +103,7 @@ class PluginSet(Section):
 
 
 class Plugins(Section):
-    """One set for each extension point, and `multi_point` for all the points that a plugin extends."""
+    """One set for each extension point, and `multiPoint` for all points that a plugin extends."""
 
     pre_enqueue: PluginSet = field(default_factory=PluginSet)
     queue_sort: PluginSet = field(default_factory=PluginSet)
@@ -114,21 +131,27 @@ class Plugins(Section):
 
 
 class PluginConfig(Section):
-    """The arguments of one plugin: typed where the plugin has an Args kind, as they were written where it has none."""
+    """The arguments of one plugin."""
 
     name: str = ""
+    """The name of the plugin."""
     args: Any = None
+    """One of the forms below for a plugin of kube-scheduler; whatever a plugin of your own takes."""
+    # Typed where the plugin has an Args kind (args.py), as they were written where it has none.
 
 
 class KubeSchedulerProfile(Section):
-    """A profile as it is written: its plugins and their arguments."""
+    """The plugins, and their arguments, for the pods that name this profile."""
 
     scheduler_name: str | None = None
-    """None only before defaulting: a single profile without a name gets the default one, an empty name is an error."""
+    """The `spec.schedulerName` of its pods. A single profile without a name gets `default-scheduler`."""
+    # None only before defaulting; an empty name is an error.
     percentage_of_nodes_to_score: Int32 | None = None
-    """None: the configuration's own value counts."""
+    """As the field of the configuration, for this profile."""
     plugins: Plugins = field(default_factory=Plugins)
+    """What to change about the default plugins."""
     plugin_config: list[PluginConfig] = field(default_factory=list)
+    """Arguments of plugins; those that are not listed have default arguments."""
 
     def args_of(self, plugin_name: str) -> Any:
         """The first entry counts; None without one."""
@@ -136,43 +159,60 @@ class KubeSchedulerProfile(Section):
 
 
 class ExtenderTLSConfig(Section):
-    """The data fields take precedence over the file fields; in a file they are base64."""
+    """TLS of an extender. The fields with data take precedence over those with files."""
 
     insecure: bool = False
+    """Whether to accept any certificate of the extender."""
     server_name: str = ""
+    """The name that the certificate must have, if it is not that of the URL."""
     cert_file: str = ""
+    """The client certificate."""
     key_file: str = ""
+    """Its private key."""
     ca_file: str = ""
+    """The certificates of trusted authorities."""
     cert_data: bytes = b""
     key_data: bytes = b""
     ca_data: bytes = b""
 
 
 class ExtenderManagedResource(Section):
+    """An extended resource that an extender manages."""
+
     name: str = ""
+    """The name of the resource."""
     ignored_by_scheduler: bool = False
+    """Whether NodeResourcesFit leaves this resource to the extender."""
 
 
 class Extender(Section):
-    """How to reach a scheduler extender; a verb that is empty is one it does not serve."""
+    """A scheduler extender, asked over HTTP. It does not serve a verb that is empty."""
 
     DEFAULT_TIMEOUT: ClassVar[Duration] = Duration.of_seconds(5)
 
     url_prefix: str = ""
+    """The address; a verb is added to it."""
     filter_verb: str = ""
+    """Leaves out nodes."""
     preempt_verb: str = ""
+    """Changes the victims of preemption."""
     prioritize_verb: str = ""
+    """Gives nodes scores."""
     weight: Int64 = 0
-    """Factor of its scores; must be positive if it scores."""
+    """The factor of its scores; must be positive if it scores."""
     bind_verb: str = ""
+    """Binds pods; at most one extender may."""
     enable_https: bool = field(default=False, name="enableHTTPS")
+    """Whether to use TLS although the address does not say so."""
     tls_config: ExtenderTLSConfig | None = None
     http_timeout: Duration = Duration()
+    """How long to wait for an answer; 5 seconds if it is zero."""
     node_cache_capable: bool = False
-    """It knows the nodes itself: calls carry names instead of whole nodes."""
+    """Whether it knows the nodes itself: calls then carry names instead of whole nodes."""
     managed_resources: list[ExtenderManagedResource] = field(default_factory=list)
+    """If there are any, it is asked only about pods that request one of them."""
     ignorable: bool = False
-    """If it fails, attempts go on without it."""
+    """Whether attempts go on without it if it fails."""
 
     @property
     def timeout(self) -> Duration:
@@ -185,28 +225,37 @@ class TracingConfiguration(Section):
     none."""
 
     endpoint: str | None = None
-    """The collector, for OTLP over gRPC without TLS. None: localhost:4317."""
+    """The collector, for OTLP over gRPC without TLS. Without it: `localhost:4317`."""
     sampling_rate_per_million: Int32 | None = None
-    """How many of a million attempts are traced. None: none of them."""
+    """How many of a million attempts are traced. Without it: none."""
 
 
 class KubeSchedulerConfiguration(Section):
+    """The file as a whole."""
+
     api_version: str = API_VERSION
     kind: str = KIND
     parallelism: Int32 = 16
-    """Upstream's number of goroutines that filter and score. Read and shown; columns need none."""
+    """The number of goroutines of kube-scheduler that filter and score. Read and shown; Mooring needs none."""
     leader_election: LeaderElectionConfiguration = field(default_factory=LeaderElectionConfiguration)
     client_connection: ClientConnectionConfiguration = field(default_factory=ClientConnectionConfiguration)
     enable_profiling: bool = True
+    """Whether `/debug/flags/v` can change how much is logged. Mooring serves no profiles of Go."""
     enable_contention_profiling: bool | None = None
-    """None only before defaulting: it follows `enable_profiling`."""
+    """Follows `enableProfiling`."""
+    # None only before defaulting.
     percentage_of_nodes_to_score: Int32 = 0
-    """0: adaptive, by the size of the cluster."""
+    """The percentage of nodes after which the search for feasible ones ends. 0 means all, unlike in kube-scheduler."""
     pod_initial_backoff_seconds: Int64 = 1
-    """Backoff after the first failed attempt; it doubles with each further one, up to the maximum below."""
+    """The backoff after the first failed attempt; it doubles with each further one."""
     pod_max_backoff_seconds: Int64 = 10
+    """The longest backoff."""
     profiles: list[KubeSchedulerProfile] = field(default_factory=list)
+    """Profiles by scheduler name; one for `default-scheduler` if there are none."""
     extenders: list[Extender] = field(default_factory=list)
+    """Extenders, asked in this order."""
     delay_cache_until_active: bool = False
+    """Whether an instance begins to watch only when it leads. It then needs less memory, and longer to take over."""
     tracing: TracingConfiguration | None = None
-    """None: no attempt is traced, unless variables of OpenTelemetry say so (live/tracing/settings.py)."""
+    """Traces of attempts. Without it no attempt is traced, unless variables of OpenTelemetry say so."""
+    # live/tracing/settings.py reads those variables.

@@ -1,0 +1,96 @@
+"""A reader at a terminal: runs the sessions of a page one after another, in a directory with the files of a checkout.
+
+What starts a server (`mooring up`, `mooring run`) is a terminal of its own: it goes on until the page ends.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from page_sessions import Session, as_pattern, saved_files
+
+ROOT = Path(__file__).parent.parent
+PATIENCE_S = 120.0
+"""How long a command may take before a test gives up: far longer than it ever does."""
+_OWN_TERMINAL = ("mooring up ", "mooring run ")
+
+_CHANGING = (
+    (r"/tmp/\S+/kubeconfig", "KUBECONFIG"),
+    (r"\b(\w+-[a-z0-9]{8,10})-[a-z0-9]{5}\b", r"\1-NAME"),
+    (r"(?m)^([IWE])\d{4} \S+ +\d+ (\w+\.py):\d+\]", r"\1 \2]"),
+    (r'node="node-\d+"', 'node="NODE"'),
+    (r"\S+_[0-9a-f]{8}-[0-9a-f-]{27}", "HOLDER"),
+    (r"simulated in \S+ s", "simulated in TIME"),
+    (r"\b\d+(m\d+)?s$", "AGE"),
+    (r" {2,}", "  "),
+)
+"""What differs from run to run: names, times and widths of columns."""
+
+
+def shape(text: str) -> str:
+    """A text without what differs from run to run."""
+    for pattern, shown in _CHANGING:
+        text = re.sub(pattern, shown, text, flags=re.MULTILINE)
+    return text
+
+
+class PageShell:
+    """Runs sessions. To be used in a `with`, which ends what still runs."""
+
+    def __init__(self, home: Path, page: str) -> None:
+        self._home = home
+        self._started: list[subprocess.Popen[bytes]] = []
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._environment = {**os.environ, "PATH": path, "HOME": str(home), "TMPDIR": "/tmp"}
+        self._environment.pop("KUBECONFIG", None)
+        for folder in ("examples", "deploy"):
+            (home / folder).symlink_to(ROOT / folder)
+        for name, text in saved_files(page).items():
+            (home / name).write_text(text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._started):
+            process.send_signal(signal.SIGINT)
+            process.wait(PATIENCE_S)
+
+    def check(self, session: Session) -> None:
+        """The command prints what the page shows, but for what differs from run to run."""
+        expected = as_pattern(shape(session.printed))
+        if session.command.startswith(_OWN_TERMINAL):
+            self._start(session.command, expected)
+            return
+        ran = subprocess.run(
+            ["bash", "-c", session.command],
+            cwd=self._home,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,  # a terminal shows both
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert re.fullmatch(expected, shape(ran.stdout.rstrip("\n"))), f"{session.command}\n{ran.stdout}"
+
+    def _start(self, command: str, expected: str) -> None:
+        """Wait until the server has printed what the page shows. The kubeconfig that it names counts from then on."""
+        output = self._home / f"terminal-{len(self._started)}"
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {command}"], cwd=self._home, env=self._environment, stdout=file, stderr=file
+            )
+        self._started.append(process)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not re.search(f"^{expected}$", shape(output.read_text()), re.MULTILINE):
+            assert process.poll() is None and time.monotonic() < deadline_s, f"{command}\n{output.read_text()}"
+            time.sleep(0.1)
+        told = re.search(r"export KUBECONFIG=(\S+)", output.read_text())
+        if told is not None:
+            self._environment["KUBECONFIG"] = told[1]

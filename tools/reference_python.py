@@ -1,0 +1,156 @@
+"""The reference of the Python calls for notebooks: signatures as they are written, and docstrings."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from reference_text import block, code, field_texts, page, paragraphs, prose, summary_of, table
+
+import mooring
+from mooring.answers import loaded_cluster, notebook
+from mooring.answers.answer import ClusterAnswer
+from mooring.answers.capacity import capacity
+from mooring.answers.capacity.capacity import Capacity
+from mooring.answers.compare import comparing
+from mooring.answers.compare.comparison import Comparison
+from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
+from mooring.answers.plan import offers
+from mooring.answers.plan.plan import Plan
+from mooring.answers.simulate.day_answer import DayAnswer
+from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.what_if import question
+from mooring.answers.what_if.difference import WhatIf
+
+ANSWERS = (PodExplanation, WorkloadExplanation, WhatIf, Capacity, Plan, Comparison, SimulationAnswer, DayAnswer)
+OF_EVERY_ANSWER = ("summary", "tables", "to_dict", "to_frame")
+ALIASES = ("Source", "Written", "Objects", "Config", "Plugins", "PodFile", "Configs", "Offered", "Change")
+"""Names of types that the signatures have."""
+
+
+def python_page() -> str:
+    """What `import mooring` gives, and what its calls return."""
+    intro = """\
+`import mooring` is for notebooks, scripts and tests. [Answers](../answers.md#in-python) and
+[Simulation](../simulation.md#in-python) have examples; longer ones are in `examples/notebook.py` and
+`examples/answers.ipynb`."""
+    calls = [part for name in sorted(mooring.__all__) for part in _exported(name)]
+    answers = [part for answer in ANSWERS for part in _answer(answer)]
+    return page("Python", intro, *_types(), *calls, "## What the calls return", *_of_every_answer(), *answers)
+
+
+def _exported(name: str) -> Iterator[str]:
+    if name == "__version__":
+        return
+    value = getattr(notebook, name)
+    yield f"## mooring.{name}"
+    if inspect.isfunction(value):
+        yield from _call(value)
+        return
+    yield paragraphs(summary_of(value))
+    for method, function in vars(value).items():
+        if inspect.isfunction(function) and not method.startswith("_"):
+            yield f"### {name}.{method}"
+            yield from _call(function)
+
+
+def _call(function: Callable[..., Any]) -> Iterator[str]:
+    yield block(signature(function), "python")
+    yield paragraphs(inspect.getdoc(function) or "")
+
+
+def signature(function: Callable[..., Any]) -> str:
+    """Name and arguments as the source has them, without `self`; a constant that is a default by its value."""
+    (written,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(written, ast.FunctionDef)
+    arguments = written.args
+    arguments.args = [argument for argument in arguments.args if argument.arg != "self"]
+    for place, default in enumerate(arguments.kw_defaults):
+        if isinstance(default, ast.Name):
+            value = inspect.signature(function).parameters[arguments.kwonlyargs[place].arg].default
+            arguments.kw_defaults[place] = ast.Constant(value)
+    returned = f" -> {ast.unparse(written.returns)}".replace("'", "") if written.returns is not None else ""
+    shown = _arguments(arguments)
+    line = f"{written.name}({', '.join(shown)}){returned}"
+    if len(line) <= 100:
+        return line
+    return "\n".join([f"{written.name}(", *(f"    {each}," for each in shown), f"){returned}"])
+
+
+def _arguments(arguments: ast.arguments) -> list[str]:
+    defaults: list[ast.expr | None] = [None] * (len(arguments.args) - len(arguments.defaults))
+    shown = [_argument(*pair) for pair in zip(arguments.args, [*defaults, *arguments.defaults], strict=True)]
+    if arguments.vararg is not None:
+        shown.append(f"*{_argument(arguments.vararg, None)}")
+    elif arguments.kwonlyargs:
+        shown.append("*")
+    return shown + [_argument(*pair) for pair in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+
+
+def _argument(argument: ast.arg, default: ast.expr | None) -> str:
+    return ast.unparse(argument) + (f" = {ast.unparse(default)}" if default is not None else "")
+
+
+# ---- types of arguments
+
+
+def _types() -> Iterator[str]:
+    yield "The calls take files or plain data. These names stand for types of their arguments:"
+    rows = [[code(name), code(kind), prose(text)] for name, kind, text in _aliases()]
+    yield table(["name", "type", "meaning"], rows)
+
+
+def _aliases() -> Iterator[tuple[str, str, str]]:
+    """Name, type and text of each alias, from the modules that define them."""
+    for module in (loaded_cluster, capacity, comparing, offers, question):
+        body = ast.parse(inspect.getsource(module)).body
+        for line, text in pairwise(body):
+            if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id in ALIASES:
+                assert isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant), line.targets[0].id
+                yield line.targets[0].id, ast.unparse(line.value), str(text.value.value)
+
+
+# ---- answers
+
+
+def _of_every_answer() -> Iterator[str]:
+    yield "Every answer is a value with a short `repr`, and is shown as tables in a notebook. Every answer has these:"
+    rows = []
+    for name in OF_EVERY_ANSWER:
+        function = getattr(ClusterAnswer, name)
+        rows.append([code(signature(function)), prose(inspect.getdoc(function) or "")])
+    yield table(["call", "meaning"], rows)
+
+
+def _answer(answer: type[ClusterAnswer]) -> Iterator[str]:
+    yield f"### {answer.__name__}"
+    yield paragraphs(summary_of(answer))
+    texts = field_texts(answer)
+    rows = [[code(name), code(kind), prose(texts.get(name, ""))] for name, kind in _fields(answer).items()]
+    yield table(["field", "type", "meaning"], [*rows, *_properties(answer)])
+
+
+def _fields(answer: type) -> dict[str, str]:
+    """Fields with their types as written; class variables and private ones are left out."""
+    found: dict[str, str] = {}
+    for owner in reversed([base for base in answer.__mro__ if base.__module__.startswith("mooring.")]):
+        found.update(_written_fields(owner))
+    return found
+
+
+def _written_fields(owner: type) -> Iterator[tuple[str, str]]:
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+    assert isinstance(body, ast.ClassDef)
+    for line in body.body:
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and not line.target.id.startswith("_"):
+            kind = ast.unparse(line.annotation).strip("'")
+            if not kind.startswith("ClassVar"):
+                yield line.target.id, kind
+
+
+def _properties(answer: type) -> Iterator[list[str]]:
+    for name, value in inspect.getmembers(answer, lambda member: isinstance(member, property)):
+        if not name.startswith("_"):
+            yield [code(name), code(signature(value.fget).partition(" -> ")[2]), prose(inspect.getdoc(value) or "")]
