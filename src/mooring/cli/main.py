@@ -9,6 +9,7 @@ import click
 
 from mooring.cli import commands
 from mooring.kit.process import without_collector
+from mooring.kit.version import VERSION
 
 EPILOG = """
 \b
@@ -40,7 +41,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
-@click.version_option(package_name="mooring")
+@click.version_option(VERSION, prog_name="mooring")
 def main() -> None:
     """A Kubernetes scheduler: kube-scheduler's decisions, faster, explained and simulated."""
     for stream in (sys.stdout, sys.stderr):
