@@ -11,7 +11,7 @@ EPOCH  := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command 'make lock' --constraint $(LOCK)
 
-.PHONY: run test check lint types tests fast-tests coverage lock hooks dist version
+.PHONY: run test check lint types tests fast-tests coverage lock hooks dist version chart
 .PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
@@ -82,6 +82,9 @@ dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for on
 
 version: $(READY)  ## write the version of src/mooring/kit/version.py into the files of deploy/
 	$(PY) tools/stamp_version.py
+
+chart: $(READY)  ## write the table of values in the README of the Helm chart
+	$(PY) tools/chart_readme.py
 
 lock: pyproject.toml  ## pin the newest versions of what development and the image need
 	rm -rf $(VENV)-lock
