@@ -80,7 +80,7 @@ dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for on
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --no-isolation --outdir dist
 	$(VENV)/bin/twine check --strict dist/*
 
-version: $(READY)  ## write the version of src/mooring/kit/version.py into the files of deploy/
+version: $(READY)  ## write the version of src/mooring/kit/version.py into the files that have to name it
 	$(PY) tools/stamp_version.py
 
 chart: $(READY)  ## write the table of values in the README of the Helm chart

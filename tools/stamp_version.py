@@ -1,4 +1,4 @@
-"""Writes the version of `src/mooring/kit/version.py` into the files of deploy/ that have to name it: `make version`."""
+"""Writes the version of `src/mooring/kit/version.py` into the files that have to name it: `make version`."""
 
 import re
 from pathlib import Path
@@ -15,6 +15,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "deploy/helm/mooring/Chart.yaml": (r"(?m)^(version: )(\S+)$", r"(?m)^(appVersion: )(\S+)$"),
     "deploy/replacement-static-pod.yaml": (_IMAGE,),
     "deploy/second-scheduler.yaml": (_IMAGE,),
+    "docs/install.md": (r"(docker build -t mooring:)(\S+)", r"(mooring-)(\d+\.\d+\.\d+)(?=-py3|`)"),
 }
 """By file: patterns with the text before a version, and the version."""
 

@@ -37,7 +37,7 @@ def test_the_pages_of_both_servers_name_it() -> None:
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_the_files_of_deploy_name_it(name: str) -> None:
+def test_files_that_have_to_name_it_do(name: str) -> None:
     text = (ROOT / name).read_text()
     for pattern in PLACES[name]:
         assert set(versions_in(text, (pattern,))) == {VERSION}, f"run make version: {pattern}"
