@@ -80,6 +80,10 @@ def installed(shell: str, environment: dict[str, str]) -> list[str]:
 @pytest.fixture(scope="module")
 def bash(folder: Path, environment: dict[str, str]) -> Iterator[Complete]:
     line = installed("bash", environment)[1].rpartition(": ")[2]
+    asked = ["bash", "-c", "echo ${BASH_VERSINFO[0]} ${BASH_VERSINFO[1]}"]
+    version = tuple(map(int, subprocess.check_output(asked, env=environment, text=True).split()))
+    if version < (4, 4):
+        pytest.skip(f"bash is too old: {version[0]}.{version[1]}, and the script needs 4.4")
     with a_shell(["bash", "--norc", "--noprofile", "-i"], folder, environment, f"PS1='$ '; {line}") as terminal:
         yield terminal.completed
 
