@@ -6,8 +6,13 @@ DOCS   := $(VENV)/.docs-ready
 CODE   := src tests examples benchmarks tools
 LOCK   := requirements-dev.lock
 MODULE ?= src/mooring/queue/*.py
+# Of the last commit. Outside of git the first second that a ZIP archive can name, and so a wheel.
+EPOCH  := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+# For every platform and version of Python that Mooring supports, with the versions of the other lock file.
+COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --custom-compile-command 'make lock' --constraint $(LOCK)
 
-.PHONY: run test check lint types tests fast-tests coverage lock hooks docs reference
+.PHONY: run test check lint types tests fast-tests coverage lock hooks docs reference dist version chart
 .PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
@@ -77,12 +82,26 @@ format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)
 	$(VENV)/bin/ruff check --fix $(CODE)
 
-lock: pyproject.toml  ## pin the newest versions of what development needs, in requirements-dev.lock
+dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for one commit
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --no-isolation --outdir dist
+	$(VENV)/bin/twine check --strict dist/*
+
+version: $(READY)  ## write the version of src/mooring/kit/version.py into the files that have to name it
+	$(PY) tools/stamp_version.py
+
+chart: $(READY)  ## write the table of values in the README of the Helm chart
+	$(PY) tools/chart_readme.py
+
+lock: pyproject.toml  ## pin the newest versions of what development and the image need
 	rm -rf $(VENV)-lock
 	python3 -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
 	(sed -n '/^#/p' $(LOCK); $(VENV)-lock/bin/python -m pip freeze --exclude-editable) > $(LOCK).new
 	mv $(LOCK).new $(LOCK)
+	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	echo hatchling | $(COMPILE) - --output-file deploy/build.lock
+	$(COMPILE) pyproject.toml --extra tracing --output-file deploy/image.lock
 	rm -rf $(VENV)-lock
 
 hooks: $(READY)  ## make git run `make lint` and `make types` before each commit
@@ -99,4 +118,4 @@ $(DOCS): $(READY)
 	touch $@
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build dist site

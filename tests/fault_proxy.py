@@ -13,7 +13,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -93,6 +93,8 @@ class FaultProxy:
         self.requests = 0
         self.writes: list[tuple[str, bytes, bytes]] | None = None
         """All writes (`POST /path`) with head and body, for whoever puts a list here."""
+        self.allows: Callable[[str], bool] | None = None
+        """Whether a request (`GET /path?query`) is allowed; without it all are. Others are answered with 403."""
         self._random = random.Random(seed)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -196,6 +198,8 @@ class _Line:
     async def _interfere(self, request: _Request, to_server: asyncio.StreamWriter) -> bool:
         """Whether the client was answered, so that the server need not be. A reset ends it all."""
         proxy = self._proxy
+        if proxy.allows is not None and not proxy.allows(request.line):
+            return self._refuse(403, "Forbidden")
         if proxy.strikes("lost_before"):
             raise ConnectionResetError
         if not request.is_watch and proxy.strikes("lost_after"):

@@ -22,9 +22,9 @@ __all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "__version__", "l
 def __getattr__(name: str) -> Any:
     """What a notebook needs is loaded when it is first asked for: the command line starts faster without it."""
     if name == "__version__":
-        from importlib.metadata import version
+        from mooring.kit.version import VERSION
 
-        return version("mooring")
+        return VERSION
     if name in __all__:
         from mooring.answers import notebook
 

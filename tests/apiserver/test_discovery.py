@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.schema import discovery
+from mooring.kit.version import VERSION
 from mooring.model.kinds import RESOURCES
 
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "data/discovery.json").read_text())
@@ -86,10 +87,10 @@ def test_every_listed_group_has_its_document() -> None:
             assert discovery.document(f"/apis/{version['groupVersion']}") is not None
 
 
-def test_the_version_is_that_of_the_emulated_release() -> None:
+def test_the_version_is_that_of_the_emulated_release_and_names_this_program() -> None:
     made = discovery.document("/version")
     assert made is not None
-    assert (made["major"], made["minor"], made["gitVersion"]) == ("1", "36", "v1.36.4")
+    assert (made["major"], made["minor"], made["gitVersion"]) == ("1", "36", f"v1.36.4+mooring-{VERSION}")
 
 
 @pytest.mark.parametrize("path", ["/", "/apis/nope", "/apis/nope/v1", "/api/v2", "/apis//v1", "/api/v1/pods"])

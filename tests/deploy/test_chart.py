@@ -85,6 +85,15 @@ PARTS: dict[str, list[Any]] = {
     ],
     "run": [
         {},
+        {
+            "record": {
+                "enabled": True,
+                "volume": {"persistentVolumeClaim": {"claimName": "recordings"}},
+                "maxSize": "5Gi",
+            },
+            "selfCheck": {"interval": "10m", "repair": True},
+            "env": [{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector:4318"}],
+        },
         {"featureGates": {"GenericWorkload": True, "A": False}, "extraArgs": ["--kube-api-qps=20"], "verbosity": 5},
     ],
 }
@@ -112,16 +121,10 @@ def test_without_values_there_are_two_instances_with_a_lease_of_their_own() -> N
     kinds = sorted(item["kind"] for item in items)
     assert kinds == sorted(
         ["ServiceAccount", "ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "Role"]
-        + ["ClusterRoleBinding"] * 3
+        + ["ClusterRole", "ClusterRoleBinding"]
         + ["RoleBinding"] * 2
     )
-    assert grants(items, "sched") == {
-        "system:kube-scheduler",
-        "system:volume-scheduler",
-        "system:auth-delegator",
-        "extension-apiserver-authentication-reader",
-        "sched-lease",
-    }
+    assert grants(items, "sched") == {"team-sched", "extension-apiserver-authentication-reader", "sched-lease"}
     config = check_config(the(items, "ConfigMap")["data"]["config.yaml"])
     assert (config.leader_election.resource_namespace, config.leader_election.resource_name) == ("team", "sched")
     assert [profile.scheduler_name for profile in config.profiles] == ["mooring"]
@@ -152,6 +155,46 @@ def test_gates_and_more_flags_reach_the_scheduler() -> None:
     flags = flags_of(container)
     assert (flags["feature_gates"], flags["kube_api_qps"]) == ("A=true,B=false", 20.0)
     assert container["image"] == "r/m:t"
+
+
+def test_recordings_go_to_a_volume_that_the_user_of_the_pods_can_write() -> None:
+    for volume, mounted in (({}, {"emptyDir": {}}), ({"hostPath": {"path": "/r"}}, {"hostPath": {"path": "/r"}})):
+        spec = pod_spec(rendered({"record": {"enabled": True, "volume": volume, "maxAge": "24h", "interval": "5m"}}))
+        container = spec["containers"][0]
+        assert {"name": "recording", **mounted} in spec["volumes"]
+        assert {"name": "recording", "mountPath": "/var/lib/mooring"} in container["volumeMounts"]
+        assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsUser"]
+        flags = flags_of(container)
+        assert (str(flags["record"]), flags["record_max_size"]) == ("/var/lib/mooring", 1 << 30)
+        assert (flags["record_max_age"].seconds, flags["record_interval"].seconds) == (86400, 300)
+    assert "--record" not in str(pod_spec(rendered()))
+
+
+def test_self_checks_and_the_environment_reach_the_scheduler() -> None:
+    secret = {"name": "OTEL_EXPORTER_OTLP_HEADERS", "valueFrom": {"secretKeyRef": {"name": "otel", "key": "headers"}}}
+    values = {"selfCheck": {"interval": "10m", "repair": True}, "env": [{"name": "A", "value": "b"}, secret]}
+    container = pod_spec(rendered(values))["containers"][0]
+    flags = flags_of(container)
+    assert (flags["self_check"].seconds, flags["self_check_repair"]) == (600, True)
+    assert container["env"] == values["env"]
+
+
+def test_the_dashboard_comes_with_a_role_for_those_who_look_at_it() -> None:
+    items = rendered({"dashboard": {"enabled": True}})
+    assert "--dashboard" in pod_spec(items)["containers"][0]["args"]
+    assert the(items, "ClusterRole", "team-sched-dashboard")["rules"] == [
+        {"nonResourceURLs": ["/dashboard/api/*"], "verbs": ["get", "post"]}
+    ]
+    assert "--dashboard" not in pod_spec(rendered())["containers"][0]["args"]
+
+
+def test_two_releases_of_one_name_share_nothing() -> None:
+    def names(namespace: str) -> set[tuple[str, str, str]]:
+        done = helm("template", "sched", str(CHART), "--namespace", namespace)
+        about = [(item["kind"], item["metadata"]) for item in items_of(done.stdout)]
+        return {(kind, metadata.get("namespace", ""), metadata["name"]) for kind, metadata in about}
+
+    assert not names("one") & names("two")
 
 
 def test_a_configuration_of_ones_own_is_used_as_it_is() -> None:
@@ -198,6 +241,17 @@ WRONG = {
     "files and a volume": ({"plugins": {"files": {"a.py": "x"}, "volume": {"emptyDir": {}}, "paths": ["a.py"]}}, "exclude"),
     "a volume without names": ({"plugins": {"volume": {"emptyDir": {}}}}, "plugins.volume needs plugins.paths"),
     "names without a volume": ({"plugins": {"paths": ["a.py"]}}, "plugins.paths names files of plugins.volume"),
+    "an unknown name below": ({"record": {"enable": True}}, "enable"),
+    "a variable without a name": ({"env": [{"value": "x"}]}, "env"),
+    "a number as a variable": ({"env": [{"name": "A", "value": 1}]}, "env"),
+    "a check that is no time": ({"selfCheck": {"interval": "10 minutes"}}, "interval"),
+    "a repair without checks": ({"selfCheck": {"repair": True}}, "selfCheck.repair needs selfCheck.interval"),
+    "two volumes for one recording": ({"record": {"volume": {"emptyDir": {}, "hostPath": {"path": "/"}}}}, "volume"),
+    "a size in words": ({"record": {"maxSize": "large"}}, "maxSize"),
+    "a dashboard that is yes": ({"dashboard": {"enabled": "yes"}}, "dashboard"),
+    "a request that is none": ({"resources": {"requests": {"cpu": "many"}}}, "resources"),
+    "an unknown effect": ({"tolerations": [{"effect": "Never"}]}, "tolerations"),
+    "an unknown affinity": ({"affinity": {"podAffinities": {}}}, "affinity"),
     "a monitor without a service": (
         {"serviceMonitor": {"enabled": True}, "service": {"enabled": False}},
         "serviceMonitor.enabled needs service.enabled",

@@ -7,6 +7,7 @@ import pytest
 from build import a_pod
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.kit.version import VERSION
 from mooring.live.service_metrics import ServiceMetrics, effective_limits, resource_metrics, unit
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
@@ -26,7 +27,7 @@ def test_what_stands_there_from_the_first_look() -> None:
     shown = service().metrics()
     assert lines(shown, "process_start_time_seconds") == ["process_start_time_seconds 1769904000"]
     assert lines(shown, "kubernetes_build_info")[0].startswith(
-        'kubernetes_build_info{major="1",minor="36",git_version="v1.36.4",'
+        f'kubernetes_build_info{{major="1",minor="36",git_version="v1.36.4+mooring-{VERSION}",'
     )
     assert float(lines(shown, "process_resident_memory_bytes")[0].split()[1]) > 1 << 20
     assert float(lines(shown, "process_cpu_seconds_total")[0].split()[1]) > 0

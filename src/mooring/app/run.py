@@ -40,6 +40,7 @@ from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler, SelfCh
 from mooring.live.service_metrics import ServiceMetrics, read_recording, read_watches
 from mooring.live.tracing.tracing import Tracing
 from mooring.model.pod import Pod
+from mooring.model.release import GIT_VERSION
 from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
@@ -180,7 +181,7 @@ class Running:
 
     async def run(self) -> int:
         """Run until a signal or the loss of the lease. Returns the exit status."""
-        self._log.info("Starting Kubernetes Scheduler", version="v1.36.4", implementation="mooring")
+        self._log.info("Starting Kubernetes Scheduler", version=GIT_VERSION)
         for text, gates in told_gates(self._settings.gates or {}):
             self._log.info(text, gates=", ".join(gates))
         self._handle_signals()

@@ -1,14 +1,21 @@
 """`mooring`: the command line. Each module of `cli/commands` is a command."""
 
 import io
+import os
 import pkgutil
+import re
 import sys
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from mooring.cli import commands
+from mooring.cli.completion_scripts import VARIABLE, register
 from mooring.kit.process import without_collector
+from mooring.kit.version import VERSION
 
 EPILOG = """
 \b
@@ -36,11 +43,36 @@ class Commands(click.Group):
         name = cmd_name.replace("-", "_")
         with without_collector():
             command: click.Command = getattr(import_module(f"{commands.__name__}.{name}"), name)
+        if VARIABLE in os.environ:
+            from mooring.cli.completed_values import offer_values
+
+            offer_values(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
+        """Commands and flags. Hot: to import every command for its help takes 1.2 s, and a user waits for the answer."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [
+            *(CompletionItem(name, help=_short_help(name)) for name in names),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
+
+
+def _short_help(name: str) -> str:
+    """The `short_help` of a command, as its source has it; empty where there is no source."""
+    for folder in commands.__path__:
+        path = Path(folder, f"{name.replace('-', '_')}.py")
+        if path.is_file() and (told := re.search(r'short_help="([^"]+)"', path.read_text())):
+            return told[1]
+    return ""
+
+
+if VARIABLE in os.environ:
+    register()
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
-@click.version_option(package_name="mooring")
+@click.version_option(VERSION, prog_name="mooring")
 def main() -> None:
     """A Kubernetes scheduler: kube-scheduler's decisions, faster, explained and simulated."""
     for stream in (sys.stdout, sys.stderr):

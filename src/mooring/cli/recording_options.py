@@ -1,6 +1,5 @@
 """The options by which a command records its scheduler, and what they mean."""
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import click
 from mooring.cli.options import ByteQuantity, GoDuration
 from mooring.cli.refusal import refuse
 from mooring.framework.config.durations import Duration
+from mooring.kit.version import VERSION
 from mooring.recording.recorder import RecordingSettings
 from mooring.recording.run_files import RecordingLimits
 
@@ -68,7 +68,7 @@ def recording_settings(
     except OSError as fault:
         refuse(f"--record {record}: the directory cannot be made: {fault.strerror}")
     limits = recording_limits(record_max_size, record_max_age, record_interval, drops)
-    return RecordingSettings(record, limits, version("mooring"))
+    return RecordingSettings(record, limits, VERSION)
 
 
 def recording_limits(total_bytes: int, age: Duration, interval: Duration, drops: bool = True) -> RecordingLimits:

@@ -2,8 +2,6 @@
 
 from mooring.kit.metrics import Description, Labels, Stability, exponential
 
-UPSTREAM_VERSION = "1.36.4"
-
 MILLISECONDS = exponential(0.001, 2, 15)
 """1 ms to 16 s: whole attempts."""
 TENTHS = exponential(0.0001, 2, 12)

@@ -37,12 +37,13 @@ from mooring.live.self_checks import CheckedScheduler, SelfChecks, SelfCheckSett
 from mooring.live.status_writer import StatusWriter
 from mooring.live.tracing.requests import RequestTraces
 from mooring.model.meta import KubeObject
+from mooring.model.release import KUBERNETES_VERSION
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
-USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
+USER_AGENT = f"kube-scheduler/v{KUBERNETES_VERSION} (mooring)"
 BINDERS = 64
 """Connections for binds. Each purpose has its own connections and rate limit: a flood of statuses or events must not delay
 binds. 64 carry more than 5,000 binds a second at 10 ms each, which is more than one process decides."""

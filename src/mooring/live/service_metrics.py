@@ -15,12 +15,13 @@ from pathlib import Path
 import msgspec
 
 from mooring.apiclient.reflectors.reflector import Reflector
-from mooring.framework.metric_catalogue import CATALOGUE, HEALTH, RESOURCES, UPSTREAM_VERSION
+from mooring.framework.metric_catalogue import CATALOGUE, HEALTH, RESOURCES
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.metrics import Counter, Histogram, MetricRegistry
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Container, ResourceRequirements
 from mooring.model.quantity import parse_or, to_int, to_milli
+from mooring.model.release import GIT_VERSION, KUBERNETES_VERSION
 from mooring.model.requests import FILTER, Amounts, effective_requests
 from mooring.recording.run_files import RecordingFigures
 from mooring.scheduler.metrics import SchedulerMetrics
@@ -141,10 +142,10 @@ def resident_bytes() -> int:
 
 def _build() -> tuple[str, ...]:
     """Values in the order of metric_catalogue.BUILD_LABELS, with Python in the fields for Go and its compiler."""
-    major, minor, _ = UPSTREAM_VERSION.split(".")
+    major, minor, _ = KUBERNETES_VERSION.split(".")
     system = f"{platform.system().lower()}/{platform.machine()}"
     language = platform.python_version()
-    return major, minor, f"v{UPSTREAM_VERSION}", "", "", "", language, platform.python_implementation(), system
+    return major, minor, GIT_VERSION, "", "", "", language, platform.python_implementation(), system
 
 
 # ---- /metrics/resources: requests and limits of every pod

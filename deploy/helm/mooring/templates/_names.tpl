@@ -6,6 +6,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{- /* Of what belongs to no namespace: two releases in two namespaces may have one name. */}}
+{{- define "mooring.clusterName" -}}
+{{ .Release.Namespace }}-{{ .Release.Name }}
+{{- end }}
+
 {{- define "mooring.subject" -}}
 {kind: ServiceAccount, name: {{ .Release.Name }}, namespace: {{ .Release.Namespace }}}
 {{- end }}
@@ -37,6 +42,24 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $gates = append $gates (printf "%s=%t" $name (index $.Values.featureGates $name)) }}
 {{- end }}
 - {{ printf "--feature-gates=%s" (join "," $gates) | quote }}
+{{- end }}
+{{- if .Values.dashboard.enabled }}
+- --dashboard
+{{- end }}
+{{- if .Values.record.enabled }}
+- --record=/var/lib/mooring
+- {{ printf "--record-max-size=%s" .Values.record.maxSize | quote }}
+- {{ printf "--record-max-age=%s" .Values.record.maxAge | quote }}
+- {{ printf "--record-interval=%s" .Values.record.interval | quote }}
+{{- end }}
+{{- if and .Values.selfCheck.repair (not .Values.selfCheck.interval) }}
+{{- fail "selfCheck.repair needs selfCheck.interval: how often to check, for example 10m" }}
+{{- end }}
+{{- with .Values.selfCheck.interval }}
+- {{ printf "--self-check=%s" . | quote }}
+{{- end }}
+{{- if .Values.selfCheck.repair }}
+- --self-check-repair
 {{- end }}
 {{- range .Values.extraArgs }}
 - {{ . | quote }}

@@ -13,13 +13,13 @@ from mooring.answers.compare.placements import PlacementTable, unpack
 from mooring.answers.compare.results_file import open_results
 from mooring.answers.compare.run import RunInputs, RunResult
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
-from mooring.answers.compare.version import mooring_version
 from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes
 from mooring.answers.given_loads import arrivals_from, plan_from
 from mooring.answers.loaded_cluster import Config, LoadedCluster, Source, Written
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
+from mooring.kit.version import VERSION
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_runners
 from mooring.sim.reading.arrivals import Arrival, parse_duration
@@ -167,7 +167,7 @@ class _Sweep:
 
     def run(self, results: str | None) -> list[RunResult]:
         """The results in the order of the plans. Raises UnusableResults, RunFault."""
-        version = mooring_version()
+        version = VERSION
         common = self.inputs.digest(version) if results is not None or self.dask is not None else ""
         digests = [plan.digest(common) for plan in self.plans]
         with open_results(results, set(digests)) as file:

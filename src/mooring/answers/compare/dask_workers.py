@@ -8,8 +8,8 @@ from typing import Any
 
 from mooring.answers.compare.run import RunInputs, RunResult
 from mooring.answers.compare.run_plan import RunPlan
-from mooring.answers.compare.version import mooring_version
 from mooring.answers.compare.workers import Progress, RunFault, checked_run
+from mooring.kit.version import VERSION
 
 CONNECT_S = 10
 """How long the scheduler of Dask has to answer."""
@@ -24,7 +24,7 @@ def run_on_dask(
     """
     distributed = _distributed()
     with _client(distributed, address) as client:
-        version = mooring_version()
+        version = VERSION
         [sent] = client.scatter([pickle.dumps(inputs)], broadcast=True, hash=False)
         futures = {client.submit(_run_sent, sent, digest, version, plan, pure=False): i for i, plan in enumerate(plans)}
         for done, future in enumerate(distributed.as_completed([*futures], loop=client.loop), 1):
@@ -66,10 +66,8 @@ _read_inputs: dict[str, RunInputs] = {}
 
 
 def _run_sent(sent: bytes, digest: str, version: str, plan: RunPlan) -> RunResult:
-    if mooring_version() != version:
-        raise RunFault(
-            f"a worker of Dask has Mooring {mooring_version()}, and this is {version}: install the same version"
-        )
+    if version != VERSION:
+        raise RunFault(f"a worker of Dask has Mooring {VERSION}, and this is {version}: install the same version")
     with _lock:
         if digest not in _read_inputs:
             _read_inputs.clear()

@@ -10,6 +10,7 @@ from typing import Any
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import REQUESTS, RESOURCES
+from mooring.model.release import GIT_VERSION
 
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """The content type to ask for, and to answer with: kubectl reads the aggregated form only if it is named in full."""
@@ -21,7 +22,7 @@ VERSION: JsonObject = {
     "emulationMinor": "36",
     "minCompatibilityMajor": "1",
     "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.4",
+    "gitVersion": GIT_VERSION,
     "gitCommit": "",
     "gitTreeState": "",
     "buildDate": "1970-01-01T00:00:00Z",
@@ -29,7 +30,8 @@ VERSION: JsonObject = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""`/version`: the release whose behaviour is emulated, because kubectl warns about skew and picks features by it."""
+"""`/version`: the release whose behaviour is emulated, because kubectl warns about skew and picks features by it.
+Mooring's own version follows the plus sign."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from mooring.cli.recording_options import recording_limits
 from mooring.cli.refusal import refusals, refuse
 from mooring.framework.config.durations import Duration
 from mooring.kit.process import raise_descriptor_limit, run_event_loop
+from mooring.kit.version import VERSION
 from mooring.model.quantity import show_bytes
 from mooring.recording.observer import ObserverRecorder
 from mooring.recording.run_files import RecordingLimits
@@ -93,7 +93,7 @@ def record(
         except LiveSourceError as fault:
             refuse(fault)
     lasts_s = None if lasts is None else lasts.seconds
-    settings = ObserverSettings(access, directory, chosen, gates, limits, lasts_s, version("mooring"))
+    settings = ObserverSettings(access, directory, chosen, gates, limits, lasts_s, VERSION)
     raise_descriptor_limit()
     try:
         recorder = run_event_loop(_observe(settings))

@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from mooring.model.json_objects import JsonObject
+from mooring.model.release import KUBERNETES_VERSION
 from mooring.model.well_known_labels import HOSTNAME, ZONE
 from mooring.rules.conditions import condition_of, with_condition
 
@@ -97,8 +98,7 @@ def _fresh_status(status: JsonObject) -> JsonObject:
 # ---- What a kubelet reports of its node: that it is ready, under no pressure, and what machine it is.
 
 
-KUBELET_VERSION = "v1.36.4"
-"""The version that Mooring is compared with (docs/parity.md)."""
+KUBELET_VERSION = f"v{KUBERNETES_VERSION}"
 
 # Upstream's texts.
 _READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")

@@ -13,6 +13,7 @@ import yaml
 from mooring.kit.clock import NS_PER_S, Clock, in_seconds
 from mooring.live.endpoints.answers import JSON, PLAIN, PageReply, PageRequest, json_document, refusal
 from mooring.model.api_errors import not_acceptable
+from mooring.model.release import KUBERNETES_VERSION
 
 YAML = "application/yaml"
 OFFERED = (JSON, YAML, "text/plain")
@@ -90,7 +91,7 @@ class Build:
     """What this program is. `language_version` is shown where upstream shows Go's version."""
 
     component: str = "kube-scheduler"
-    binary_version: str = "1.36.4"
+    binary_version: str = KUBERNETES_VERSION
     emulation_version: str = "1.36"
     language_version: str = ""
 

@@ -25,6 +25,7 @@ from mooring.framework.intents import Call, CallFault, CallReply
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.tasks import settle
 from mooring.live.extenders.bodies import Whole, encoded
+from mooring.model.release import KUBERNETES_VERSION
 from mooring.scheduler.inputs import CallAnswered
 from mooring.scheduler.scheduler import Scheduler
 
@@ -119,7 +120,7 @@ MAX_REPLY_BYTES = 128 << 20
 """The largest reply: 5,000 nodes of 25 KiB, as extenders that are not nodeCacheCapable return them."""
 CONNECTIONS = 512
 """As many as binds may be under way (driver.MAX_BINDS): each may be a call."""
-USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
+USER_AGENT = f"kube-scheduler/v{KUBERNETES_VERSION} (mooring)"
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": USER_AGENT}
 _QUIET = ("Accept",)
 """Headers that aiohttp adds and upstream does not send."""

@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 import time
-from importlib.metadata import version
 from random import Random
 
 from opentelemetry.context import Context
@@ -24,6 +23,7 @@ from opentelemetry.trace import Tracer as ApiTracer
 from mooring.kit.clock import Clock
 from mooring.kit.log_formats import one_line
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes
+from mooring.kit.version import VERSION
 from mooring.live.tracing.requests import RequestTraces, SampledRequests
 from mooring.live.tracing.settings import SERVICE_NAME, TracingSettings
 from mooring.live.tracing.tracing import Report, Tracing
@@ -74,7 +74,7 @@ class OpenTelemetryTracing(Tracing):
 def _resource() -> Resource:
     """Who the spans are from. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have precedence."""
     host = socket.gethostname()
-    about = {"service.name": SERVICE_NAME, "service.version": version("mooring"), "service.instance.id": host}
+    about = {"service.name": SERVICE_NAME, "service.version": VERSION, "service.instance.id": host}
     return Resource(about).merge(OTELResourceDetector().detect())
 
 
@@ -118,7 +118,7 @@ class SampledTracer:
         self._draw = Random().getrandbits
         self._ids = _PreparedIds()
         self.provider = TracerProvider(ParentBased(sampler), resource, shutdown_on_exit=False, id_generator=self._ids)
-        self._tracer = self.provider.get_tracer(SCOPE, version("mooring"))
+        self._tracer = self.provider.get_tracer(SCOPE, VERSION)
 
     def sample(self) -> int | None:
         trace_id = self._draw(128)
