@@ -38,6 +38,8 @@ class Plan(ClusterAnswer):
     """No nodes that place the same pods cost less."""
     at_first: int
     placed_now: int
+    pending_at_once: int
+    """How many pods stay pending if the nodes of all steps are added at once."""
     kept: Sequence[KeptNode] = ()
     """Nodes that shrinking leaves, and why."""
     has_offers: bool = True
@@ -60,19 +62,28 @@ class Plan(ClusterAnswer):
         """Whether everything is placed."""
         return not self.pending
 
+    @property
+    def fits_at_once(self) -> bool:
+        """Whether everything is placed also if the nodes of all steps are added at once."""
+        return not self.pending_at_once
+
     # ---- text
 
     def summary(self) -> list[str]:
-        lines = [self._outcome()]
+        lines = self._order() if self.steps > 1 else []
+        lines.append(self._outcome())
         if self.added:
             lines.append(self._cost())
-        if self.steps > 1:
-            lines.append(
-                f"The nodes come in {self.steps} steps, each after the scheduler has placed what fits on those before."
-            )
         if self.shrinks:
             lines.append(self._shrunk())
         return lines
+
+    def _order(self) -> list[str]:
+        """These sentences come first: nodes of several steps do not hold everything if they are added all at once."""
+        return [
+            f"Add the nodes in {self.steps} steps, in this order: each step when the pods of the step before are placed.",
+            f"Added all at once, {count(self.pending_at_once, 'pod')} would stay pending.",
+        ]
 
     def _outcome(self) -> str:
         new = sum(each.pods for each in self.added)
@@ -165,6 +176,8 @@ class Plan(ClusterAnswer):
             ],
             "cost": self.cost,
             "lowerBound": self.lower_bound,
+            "fitsAtOnce": self.fits_at_once,
+            "pendingAtOnce": self.pending_at_once,
             "pending": [{"pod": key, "reason": reason} for key, reason in self.pending.items()],
             "kept": [{"node": each.node, "reason": each.reason} for each in self.kept],
             "notes": list(self.notes),
@@ -191,13 +204,13 @@ def plan(
     apply: Sequence[Objects] = (),
     arrivals: Source | Sequence[Written] | None = None,
     shrink: bool = False,
-    in_steps: bool = False,
+    at_once: bool = False,
     validation: Validation = Validation.STRICT,
     tell: Tell | None = None,
 ) -> Plan:
     """Which nodes of `offers` to add at least cost so that everything pending fits, with what `apply` adds and the pods of
-    the busiest moment of `arrivals`. With `in_steps` nodes may come one step after the other, where that is cheaper. With
-    `shrink`: which of the present nodes can go.
+    the busiest moment of `arrivals`. Nodes come one step after the other, where that is cheaper;
+    with `at_once`, everything fits also if all come at the same time. With `shrink`: which of the present nodes can go.
 
     Raises InputError with the problems of all of them, ArrivalsError if only the arrivals have any, ConfigError, and
     SolverMissing without SciPy.
@@ -210,7 +223,7 @@ def plan(
     with errors.kept():
         wanted = _with_arrivals(wanted, arrivals, validation)
     errors.raise_all()
-    additions = nodes_to_add(patient(wanted), chosen, tell, at_once=not in_steps)
+    additions = nodes_to_add(patient(wanted), chosen, tell, at_once=at_once)
     new = [name for each in additions.added for name in each.names]
     shrinking = nodes_to_remove(additions.loaded, new, tell) if shrink else Shrinking((), (), True)
     return _answer(loaded, additions, shrinking, bool(chosen), shrink)
@@ -226,6 +239,7 @@ def _answer(
         additions.bound,
         additions.at_first,
         additions.placed_now,
+        additions.pending_at_once,
         shrinking.kept,
         has_offers,
         shrinks,
