@@ -200,6 +200,8 @@ class _NodePlanner:
         leaves pods that fit in a trial."""
         best = now = self._judge(found)
         for number in range(MAX_JUDGED - 1):
+            if not now.verdict.left(pods):
+                break
             if now.found.steps:
                 more = self._with_more_steps(now, pods)
             else:

@@ -24,9 +24,9 @@ NEAR_ENOUGH = 1.05
 """Steps this near to the lower bound are not searched for again ..."""
 GOOD_DECISIONS, GOOD = 12_000, 1.08
 """... and after so many decisions those that are this near."""
-MANY_PODS, TIDY_MANY = 1000, 8_000
-"""With more pods than these, the search makes no more than GOOD_DECISIONS, and so many for fewer steps: each trial takes
-long."""
+MANY_PODS = 1000
+"""With more pods than these, the search makes no more than GOOD_DECISIONS, and ends with the first good steps: each trial
+takes long."""
 FEW_NODES = 6
 """With so few nodes to go, the program's nodes are tried rounded up."""
 LAST_NODES = 3
@@ -47,7 +47,7 @@ class StepStyle:
 
 
 COARSE = 3
-"""The first styles make few steps, and are fast: all of them are tried."""
+"""The first styles make few steps, and are fast: all of them are tried, unless there are many pods."""
 STYLES = (
     StepStyle(0.1, (0.7, 0.4)),
     StepStyle(0.1, (0.9, 0.7, 0.5)),
@@ -102,17 +102,17 @@ class StepSearch:
         self._begun = trials.decisions
         few = len(pods) <= MANY_PODS
         self._last = trials.decisions + (MAX_DECISIONS if few else GOOD_DECISIONS)
-        self._tidy_decisions = TIDY_DECISIONS if few else TIDY_MANY
+        self._least_styles = COARSE if few else 1
 
     def run(self) -> list[FoundNodes]:
         """The best steps that were found: about as cheap, the fewest steps first."""
         built: list[FoundNodes] = []
         for style in self._styles:
-            if built and (self._is_exhausted() or (len(built) >= COARSE and self._is_near(built))):
+            if built and (self._is_exhausted() or (len(built) >= self._least_styles and self._is_near(built))):
                 break
             built.append(self._built(style))
         different = {each.steps: each for each in built}
-        tidier = StepTidier(self._trials, self._demand, self._pods, self._tidy_decisions)
+        tidier = StepTidier(self._trials, self._demand, self._pods, TIDY_DECISIONS)
         return tidier.tidied([*different.values()], self._bound)
 
     def _is_near(self, built: Sequence[FoundNodes]) -> bool:
