@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.loaded_cluster import LoadedCluster, Objects, Source, Written
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.arrivals_peak import pods_at_peak
@@ -13,6 +13,7 @@ from mooring.answers.plan.judge import objects_of, patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
 from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
+from mooring.answers.report.parts import BarPlot
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.object_changes import apply as apply_objects
 from mooring.sim.input_errors import InputError, UnusableInput
@@ -131,6 +132,21 @@ class Plan(ClusterAnswer):
             ),
         ]
 
+    def plots(self) -> list[AnswerPlot]:
+        costs: dict[str, float] = {}
+        placed = {"present nodes": float(self.placed_now)}
+        for each in self.added:
+            costs[each.offer.name] = costs.get(each.offer.name, 0.0) + each.cost
+            where = f"step {each.step}" if self.steps > 1 else each.offer.name
+            placed[where] = placed.get(where, 0.0) + each.pods
+        drained = {step.node: float(len(step.moved)) for step in self.removed}
+        bound = {"this plan": self.cost, "lower bound": self.lower_bound}
+        return [
+            *([_bars("Cost of the new nodes", "cost", bound), _bars("Cost by offer", "cost", costs)] if costs else ()),
+            *([_bars("Where pending pods go", "pods", placed)] if self.at_first else ()),
+            *([_bars("Pods that each drain moves, in order", "pods", drained)] if drained else ()),
+        ]
+
     def _by_reason(self) -> list[tuple[object, ...]]:
         grouped: dict[str, list[str]] = {}
         for key, reason in self.pending.items():
@@ -186,6 +202,10 @@ class Plan(ClusterAnswer):
 
 def _money(amount: float) -> str:
     return f"{amount:,.4f}".rstrip("0").rstrip(".")
+
+
+def _bars(title: str, counted: str, values: Mapping[str, float]) -> BarPlot:
+    return BarPlot(title, [*values], {counted: [*values.values()]})
 
 
 def _shown(step: DrainStep) -> str:

@@ -1,11 +1,14 @@
 """The answer of a simulation of one moment: where the pending pods go, how full the cluster gets, and what limits it."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.report.parts import BarPlot, waits_plot
+from mooring.answers.report.use_plots import use_plots
 from mooring.answers.simulate.results_as_data import (
     evictions_as_data,
     explanation_as_data,
@@ -34,6 +37,8 @@ class SimulationAnswer(ClusterAnswer, Report):
 
     utilisation: Utilisation = field(default_factory=lambda: Utilisation(GroupUse(), {}, {}, {}))
     """In the end."""
+    zones: Mapping[str, str] = field(default_factory=dict)
+    """By name of a node: its zone, if it has one."""
     answers: Mapping[str, PodExplanation] = field(default_factory=dict)
     """For explained pods that have no node in the end, by key: the answer of `mooring explain`."""
 
@@ -73,6 +78,17 @@ class SimulationAnswer(ClusterAnswer, Report):
                 is_detail=True,
             ),
             *(table for each in self.explanations for table in explanation_tables(each, f"{each.pod.key}: ")),
+        ]
+
+    def plots(self) -> list[AnswerPlot]:
+        waited_s = [each.waited_s for each in self.pods if each.waited_s is not None]
+        placed = Counter(zone for each in self.placed if (zone := self.zones.get(each.node)))
+        return [
+            *_counts_plot("Pods placed by zone", "placed", dict(sorted(placed.items()))),
+            *use_plots("zone", {"now": self.utilisation.zones}),
+            *use_plots("pool", {"now": self.utilisation.pools}),
+            *_counts_plot("Pending pods by reason", "pods", Counter(each.message for each in self.pending)),
+            *([waits_plot("Time until pods were bound", waited_s)] if waited_s else ()),
         ]
 
     def _fullest(self) -> list[NodeUse]:
@@ -213,6 +229,11 @@ def explanation_tables(explanation: Explanation, title: str = "") -> list[Answer
         AnswerTable(f"{title}Scores (after weights)", heads, scores),
         AnswerTable(f"{title}Rejected", ("node", "plugin", "verdict", "reason"), rejected),
     ]
+
+
+def _counts_plot(title: str, counted: str, counts: Mapping[str, int]) -> list[AnswerPlot]:
+    bars = {counted: [float(number) for number in counts.values()]}
+    return [BarPlot(title, [*counts], bars)] if counts else []
 
 
 def _groups_as_data(groups: Mapping[str, GroupUse], *, is_sorted: bool = True) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import click
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.plan.solver import SolverMissing
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refuse
 from mooring.sim.reading.arrivals import ArrivalsError
@@ -67,6 +68,7 @@ Exit status:
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
 @asks_cluster
 @output_form
+@writes_report
 def plan(
     source: ClusterSource,
     offer: str | None,
@@ -75,6 +77,7 @@ def plan(
     at_once: bool,
     shrink: bool,
     output: str,
+    report: ReportFile,
 ) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
     if offer is None and not shrink:
@@ -97,6 +100,7 @@ def plan(
     except ArrivalsError as error:
         refuse(*error.problems)
     print_answer(answer, output)
+    report.write(answer, answer.notes)
     for note in answer.notes:
         click.echo(f"note: {note}", err=True)
     if not answer.fits:
