@@ -4,7 +4,7 @@ import base64
 import hashlib
 
 _LIGHT = """--page:#fff;--text:#1b1f24;--muted:#57606a;--line:#d0d7de;--band:#f4f6f8;
---c0:#0072b2;--c1:#c44d00;--c2:#007a5a;--c3:#a0408a;--c4:#7a5c00;--c5:#555b61"""
+--c0:#0072b2;--c1:#b84700;--c2:#007a5a;--c3:#a0408a;--c4:#7a5c00;--c5:#555b61"""
 _DARK = """--page:#10151a;--text:#e6e9ec;--muted:#a3adb8;--line:#38424d;--band:#182028;
 --c0:#56b4e9;--c1:#ff9d5c;--c2:#3ddbb0;--c3:#e79fd3;--c4:#e6c34a;--c5:#c8ccd0"""
 """Colours after Okabe and Ito, whose colours the colour-blind can tell apart; a test knows their contrast to the page."""
