@@ -24,6 +24,7 @@ Examples:
   mooring plan --offer offers.yaml --from dump.json --arrivals day.yaml ... for the busiest moment of a day?
   mooring plan --offer offers.yaml --from dump.json --at-once       ... if I add all of them at the same time?
   mooring plan --shrink --from dump.json                            which nodes can go?
+  mooring plan --offer offers.yaml --from dump.json --html plan.html    tables and plots to look at, to print or to send
   mooring plan --offer offers.yaml --from dump.json -o json | jq '.add[] | {step, offer, count}'
 
 \b

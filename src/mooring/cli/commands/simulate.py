@@ -68,6 +68,7 @@ Examples:
   mooring simulate cluster.yaml --story web-0           what happened to web-0, and when?
   mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
   mooring simulate --generate day.yaml --results r.csv  a generated day of pods: examples/day.yaml has 1,000,000
+  mooring simulate cluster.yaml --html report.html      tables and plots to look at, to print or to send
   mooring simulate cluster.yaml --record DIR            record it, for `mooring replay`
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
   mooring simulate cluster.yaml --plugin mine.py        with your own plugin, enabled in all profiles
