@@ -31,6 +31,7 @@ from mooring.answers.report.plots import (
 )
 from mooring.answers.report.tables import MOST_COLUMNS
 from mooring.answers.report.text import MOST_CHARACTERS, cut, visible
+from mooring.answers.simulate.simulation_answer import SimulationAnswer
 
 HOSTILE = [
     '<script>alert("1")</script>',
@@ -290,7 +291,7 @@ def test_a_report_has_the_sentences_tables_and_plots_of_the_answer(kind: str, as
     page = checked(answer.to_html(notes=["a note"], made="today"))
     shown = {
         visible(table.title): ([*table.columns], [[visible(cut(str(cell), 500)) for cell in row] for row in table.rows])
-        for table in answer.tables()
+        for table in answer.report_tables()
         if table.rows
     }
     assert tables_of(page) == shown and shown
@@ -345,3 +346,18 @@ def bars_of(plot: object) -> dict[str, dict[str, float | None]]:
 
 def total(values: Mapping[str, float | None]) -> float:
     return sum(value for value in values.values() if value is not None)
+
+
+def test_a_report_has_the_changes_the_story_and_the_explanation_that_were_asked_for() -> None:
+    cluster = a_questioned()
+    changed = tables_of(checked(cluster.what_if(("cordon", "n0"), ("drain", "n1")).to_html()))
+    assert changed["Changes, in order"][1] == [["1", "cordon n0"], ["2", "drain n1"]]
+    answer = cluster.simulate("p3", story="p3")
+    tables = tables_of(checked(answer.to_html()))
+    assert isinstance(answer, SimulationAnswer) and answer.story is not None
+    heads, rows = tables["The story of default/p3"]
+    assert heads == ["time", "attempt", "cycle", "what happened"]
+    assert [row[3] for row in rows] == [moment.text for moment in answer.story.moments]
+    assert {f"default/p3: {table.title}" for table in answer.answers["default/p3"].tables() if table.rows} <= {*tables}
+    day = cluster.simulate(arrivals=ARRIVALS, story="p3")
+    assert "The story of default/p3" in tables_of(checked(day.to_html()))

@@ -38,6 +38,10 @@ class ClusterAnswer(ABC):
     def tables(self) -> list[AnswerTable]:
         """The details, the most important first."""
 
+    def report_tables(self) -> list[AnswerTable]:
+        """The tables of a report: also what the commands print in another form."""
+        return self.tables()
+
     def plots(self) -> list[AnswerPlot]:
         """What a report draws, the most important first."""
         return []
@@ -63,7 +67,7 @@ class ClusterAnswer(ABC):
     def to_html(self, *, notes: Sequence[str] = (), made: str = "", command: str = "") -> str:
         """A web page with the summary, plots and all tables: one document without scripts, for a browser or a printer."""
         heading = re.sub("(?<=[a-z])([A-Z])", lambda found: f" {found[1].lower()}", self.kind)
-        content = ReportContent(heading, self.summary(), self.tables(), self.plots(), notes, made, command)
+        content = ReportContent(heading, self.summary(), self.report_tables(), self.plots(), notes, made, command)
         return page_html(content)
 
     def _repr_html_(self) -> str:

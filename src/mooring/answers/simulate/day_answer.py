@@ -8,7 +8,7 @@ from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.report.parts import BarPlot, CurvePlot, Unit, waits_plot
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
-from mooring.answers.simulate.simulation_answer import limits_table, told_limits
+from mooring.answers.simulate.simulation_answer import limits_table, story_tables, told_limits
 from mooring.answers.utilisation import MAIN
 from mooring.model.quantity import show_bytes
 from mooring.sim.day import DayReport, Waits
@@ -129,6 +129,9 @@ class DayAnswer(ClusterAnswer, DayReport):
             rows.append((f"peak memory {show_bytes(self.peak_bytes)}", "", "", ""))
         heads = ("part", "seconds", "share", "µs a pod")
         return AnswerTable("Where the time went", heads, rows, is_detail=not self.is_generated)
+
+    def report_tables(self) -> list[AnswerTable]:
+        return [*story_tables(self.story), *self.tables()]
 
     def plots(self) -> list[AnswerPlot]:
         edges_s = [*(span.from_s for span in self.spans), self.simulated_s]

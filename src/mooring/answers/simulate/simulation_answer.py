@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
@@ -20,7 +20,7 @@ from mooring.answers.simulate.results_as_data import (
 from mooring.answers.utilisation import FULLEST, MAIN, GroupUse, Utilisation
 from mooring.model.quantity import show_amount
 from mooring.sim.failure_reasons import FailureReason
-from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
+from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, Story, show_time
 from mooring.sim.simulated_cluster import count, some
 
 POD_NAMES = 5
@@ -79,6 +79,14 @@ class SimulationAnswer(ClusterAnswer, Report):
             ),
             *(table for each in self.explanations for table in explanation_tables(each, f"{each.pod.key}: ")),
         ]
+
+    def report_tables(self) -> list[AnswerTable]:
+        explained = [
+            replace(table, title=f"{key}: {table.title}")
+            for key, answer in self.answers.items()
+            for table in answer.tables()
+        ]
+        return [*story_tables(self.story), *explained, *self.tables()]
 
     def plots(self) -> list[AnswerPlot]:
         waited_s = [each.waited_s for each in self.pods if each.waited_s is not None]
@@ -234,6 +242,15 @@ def explanation_tables(explanation: Explanation, title: str = "") -> list[Answer
 def _counts_plot(title: str, counted: str, counts: Mapping[str, int]) -> list[AnswerPlot]:
     bars = {counted: [float(number) for number in counts.values()]}
     return [BarPlot(title, [*counts], bars)] if counts else []
+
+
+def story_tables(story: Story | None) -> list[AnswerTable]:
+    """What happened to a pod, if its story was asked for."""
+    if story is None:
+        return []
+    rows = [(show_time(each.at_ns), each.attempt or "", each.cycle or "", each.text) for each in story.moments]
+    left_out = f", without {story.left_out} earlier moments" if story.left_out else ""
+    return [AnswerTable(f"The story of {story.pod}{left_out}", ("time", "attempt", "cycle", "what happened"), rows)]
 
 
 def _groups_as_data(groups: Mapping[str, GroupUse], *, is_sorted: bool = True) -> list[dict[str, Any]]:

@@ -155,6 +155,10 @@ class WhatIf(ClusterAnswer):
             ),
         ]
 
+    def report_tables(self) -> list[AnswerTable]:
+        changes = AnswerTable("Changes, in order", ("number", "change"), [*enumerate(self.changes, 1)])
+        return [changes, *self.tables()]
+
     def plots(self) -> list[AnswerPlot]:
         changes = Counter(str(row[1]) for row in self._pod_rows())
         pods = BarPlot("Pods that change", [*changes], {"pods": [float(number) for number in changes.values()]})
