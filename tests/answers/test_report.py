@@ -271,7 +271,7 @@ def asked() -> dict[str, ClusterAnswer]:
 
 
 PLOTS = {
-    "simulate": ["Pods placed by zone", "Pods by zone", "Requested share by zone", "Pending pods by reason"],
+    "simulate": ["Pods placed by zone", "Pods by zone", "Requested share by zone", "Pending pods by what limits them"],
     "day": [
         "Requested share over time",
         "Waiting pods over time",
@@ -316,7 +316,9 @@ def test_plots_agree_with_the_data(kind: str, asked: dict[str, ClusterAnswer]) -
         assert total(bars_of(drawn["Time from arrival to binding"])["pods"]) == data["placed"]
     elif kind == "simulate":
         assert bars_of(drawn["Pods placed by zone"]) == {"placed": {"a": 1, "b": 1}}
-        assert total(bars_of(drawn["Pending pods by reason"])["pods"]) == data["summary"]["pending"] == 2
+        limits = {f"{each['message']} ({each['plugin']})": each["pods"] for each in data["limits"]}
+        assert bars_of(drawn["Pending pods by what limits them"]) == {"pods": limits}
+        assert limits == {"Insufficient cpu (NodeResourcesFit)": data["summary"]["pending"]}
     elif kind == "what-if":
         changed = {"still pending": len(data["pending"]), "lost": len(data["gone"])}
         assert bars_of(drawn["Pods that change"]) == {"pods": changed} == {"pods": {"still pending": 2, "lost": 1}}

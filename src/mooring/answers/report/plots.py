@@ -22,7 +22,7 @@ LABEL_WIDTH, VALUE_WIDTH = 150, 70
 BAR_HEIGHT, BAR_GAP = 15, 9
 LABEL_HEIGHT = 18
 """Of long labels, which stand above their bars."""
-MOST_BARS = 30
+MOST_BARS = 20
 """How many labels a plot shows; tables have all."""
 LABEL_CHARACTERS, LONG_CHARACTERS, LEGEND_CHARACTERS = 20, 80, 18
 _ROUNDING = 1e-9

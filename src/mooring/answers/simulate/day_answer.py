@@ -8,7 +8,7 @@ from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.report.parts import BarPlot, CurvePlot, Unit, waits_plot
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
-from mooring.answers.simulate.simulation_answer import limits_table, story_tables, told_limits
+from mooring.answers.simulate.simulation_answer import limits_plot, limits_table, story_tables, told_limits
 from mooring.answers.utilisation import MAIN
 from mooring.model.quantity import show_bytes
 from mooring.sim.day import DayReport, Waits
@@ -148,6 +148,7 @@ class DayAnswer(ClusterAnswer, DayReport):
             *([waits_plot(WAITS, waited_s)] if waited_s else ()),
             *_group_plots("zone", self.mean_uses.zones),
             *_group_plots("pool", self.mean_uses.pools),
+            *limits_plot("Failed attempts by what limits them", self.limits, "attempts"),
         ]
 
     # ---- data

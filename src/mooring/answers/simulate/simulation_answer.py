@@ -95,7 +95,7 @@ class SimulationAnswer(ClusterAnswer, Report):
             *_counts_plot("Pods placed by zone", "placed", dict(sorted(placed.items()))),
             *use_plots("zone", {"now": self.utilisation.zones}),
             *use_plots("pool", {"now": self.utilisation.pools}),
-            *_counts_plot("Pending pods by reason", "pods", Counter(each.message for each in self.pending)),
+            *limits_plot("Pending pods by what limits them", self.limits, "pods"),
             *([waits_plot("Time until pods were bound", waited_s)] if waited_s else ()),
         ]
 
@@ -242,6 +242,11 @@ def explanation_tables(explanation: Explanation, title: str = "") -> list[Answer
 def _counts_plot(title: str, counted: str, counts: Mapping[str, int]) -> list[AnswerPlot]:
     bars = {counted: [float(number) for number in counts.values()]}
     return [BarPlot(title, [*counts], bars)] if counts else []
+
+
+def limits_plot(title: str, limits: Iterable[FailureReason], counted: str) -> list[AnswerPlot]:
+    """How often nodes rejected pods for each reason: a pod, or an attempt, may have several."""
+    return _counts_plot(title, counted, {f"{each.message} ({each.plugin})": each.times for each in limits})
 
 
 def story_tables(story: Story | None) -> list[AnswerTable]:
