@@ -13,7 +13,7 @@ from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
 from mooring.answers.plan.search import MAX_DECISIONS, FoundNodes, NodeSearch, Tell
-from mooring.answers.plan.steps import MORE_STYLES, STYLES, StepSearch
+from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
 from mooring.answers.plan.tidying import CHEAP_ENOUGH, WORTH_STEPS, by_preference
 from mooring.answers.plan.trials import OfferedNodes, TrialCluster
 from mooring.answers.what_if.changing_cluster import ChangingCluster
@@ -26,6 +26,8 @@ MAX_REPAIRED = 3
 """How many plans are judged, if the scheduler needs more nodes than the trials say."""
 AT_ONCE_DECISIONS, AT_ONCE_TRIALS = 5_000, 3
 """How long nodes that come at once are searched for, if steps may be found too: decisions, or trials of all pods."""
+LONGER_DECISIONS = 20_000
+"""The same where they are not dear: a plan without steps may be found that is about as cheap as one with steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,10 @@ def _preferred(judged: Sequence[_Judged], bound: float) -> _Judged:
     return next(each for each in judged if each.found is best)
 
 
+def _is_within(found: FoundNodes, cost: float) -> bool:
+    return not found.left and found.cost <= cost
+
+
 def _without_one(found: FoundNodes) -> FoundNodes:
     """One step is no step."""
     return found if len(found.steps) > 1 else replace(found, steps=())
@@ -171,7 +177,10 @@ class _NodePlanner:
         most = MAX_DECISIONS if self._at_once else max(AT_ONCE_DECISIONS, AT_ONCE_TRIALS * len(pods))
         search = NodeSearch(self._trials, self._demand, pods, bound, most, self._tell)
         at_once = search.run()
-        if self._at_once or (not at_once.left and at_once.cost <= WORTH_STEPS * bound):
+        if not self._at_once and len(pods) <= MANY_PODS and _is_within(at_once, CHEAP_ENOUGH * bound):
+            is_good = _is_within(at_once, WORTH_STEPS * bound)
+            at_once = at_once if is_good else search.run_longer(LONGER_DECISIONS)
+        if self._at_once or _is_within(at_once, WORTH_STEPS * bound):
             return self._judged(search, at_once, pods)
         judged: list[_Judged] = []
         for styles in (STYLES, MORE_STYLES):
