@@ -1,13 +1,18 @@
 """`--html FILE` of all commands that have it: a whole file or none, beside the usual answer."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
+import click
 import pytest
 from command import mooring, write
 
 from build import a_node, a_pod
+from mooring.cli.main import main
+
+ROOT = Path(__file__).parents[2]
 
 OFFERS = "- {name: n, price: 1, node: {status: {allocatable: {cpu: '4', memory: 8Gi, pods: '9'}}}}\n"
 COMMANDS = {
@@ -92,7 +97,7 @@ def test_a_full_disk_is_told_in_one_line(files: dict[str, Path], monkeypatch: py
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", fail)
+    monkeypatch.setattr("mooring.cli.html_report.os.fsync", fail)
     ran = mooring(*arguments("plan", files), "--html", report)
     assert (ran.code, ran.complaints[-1]) == (2, f"{report}: cannot be written: No space left on device")
     assert (report.read_text(), [*files["OUT"].iterdir()]) == ("old", [report])
@@ -108,3 +113,19 @@ def test_links_stay_and_permissions_are_the_usual_ones(files: dict[str, Path]) -
         os.umask(mask)
     assert link.is_symlink() and target.read_text().startswith("<!doctype html>")
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def test_the_page_about_reports_names_the_commands_that_write_them() -> None:
+    page = (ROOT / "docs" / "reports.md").read_text()
+    named = {line.split()[1] for line in page.splitlines() if line.startswith("    mooring ") and "--html" in line}
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    have = {name for name, each in commands.items() if each and any(param.name == "html" for param in each.params)}
+    assert named == have == {"simulate", "compare", "what-if", "plan"}
+
+
+def test_the_python_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "reports.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    exec(code.replace('"drain.html"', f'"{tmp_path}/drain.html"'), {})
+    assert "<h1>What if</h1>" in (tmp_path / "drain.html").read_text()

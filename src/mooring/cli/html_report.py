@@ -5,8 +5,8 @@ import shlex
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -30,19 +30,18 @@ _HTML = click.option(
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """The file of a report, if there is to be one: under another name until it is complete."""
+    """The file of a report, if there is to be one."""
 
     path: Path | None
-    scratch: Path | None = None
 
     def write(self, answer: ClusterAnswer, notes: Sequence[str] = ()) -> None:
-        if self.path is None or self.scratch is None:
+        """Write the file at once: readers see the old report or the new one. Refuses a file that cannot be written."""
+        if self.path is None:
             return
         made = f"Made by mooring {version('mooring')} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC"
         page = answer.to_html(notes=notes, made=made, command=_command())
         try:
-            self.scratch.write_text(page, encoding="utf-8", newline="\n")
-            os.replace(self.scratch, self.path)
+            _replace(self.path, page.encode())
         except OSError as error:
             _refuse(self.path, error.strerror or str(error))
 
@@ -52,39 +51,46 @@ def writes_report(command: F) -> F:
     before the work begins."""
 
     def with_report(*, html: str | None, **rest: Any) -> Any:
-        with _report_file(html) as report:
-            return command(report=report, **rest)
+        return command(report=ReportFile(None if html is None else _checked(html)), **rest)
 
     with_report.__doc__, with_report.__name__ = command.__doc__, command.__name__
     with_report.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     return _HTML(with_report)  # type: ignore[return-value]
 
 
-@contextmanager
-def _report_file(path: str | None) -> Iterator[ReportFile]:
-    if path is None:
-        yield ReportFile(None)
-        return
-    target, scratch = _opened(path)
-    try:
-        yield ReportFile(target, scratch)
-    finally:
-        with suppress(FileNotFoundError):
-            scratch.unlink()
-
-
-def _opened(path: str) -> tuple[Path, Path]:
-    """The file that will be replaced, and a new one beside it. The target of a symbolic link is replaced, not the link."""
+def _checked(path: str) -> Path:
+    """The file that will be replaced: the target of a symbolic link, not the link."""
     try:
         target = Path(path).resolve()
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             _refuse(path, "it is not a file")
-        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
-        os.fchmod(handle, 0o666 & ~_umask())
+        handle, scratch = _scratch(target)
         os.close(handle)
+        os.unlink(scratch)  # a command that is killed while it works leaves nothing behind
     except (OSError, ValueError) as error:
         _refuse(path, (error.strerror if isinstance(error, OSError) else None) or str(error))
-    return target, Path(scratch)
+    return target
+
+
+def _replace(target: Path, content: bytes) -> None:
+    handle, scratch = _scratch(target)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(scratch)
+        raise
+
+
+def _scratch(target: Path) -> tuple[int, str]:
+    """A new file beside the target, with the permissions that a new file has."""
+    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    os.fchmod(handle, 0o666 & ~_umask())
+    return handle, scratch
 
 
 def _umask() -> int:
