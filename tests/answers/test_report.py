@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -217,7 +218,8 @@ def test_times_have_few_round_ticks(length_s: float) -> None:
 def test_values_that_are_no_numbers_have_no_bar() -> None:
     values = [None, float("nan"), float("inf"), -1.0, 2.0]
     (svg,) = plots_of(page_of(plots=[BarPlot("P", list("abcde"), {"n": values})])).values()
-    assert [float(each.attributes["width"]) > 0 for each in svg.all("rect")] == [False, False, False, False, True]
+    widths = [float(each.attributes["width"]) for each in svg.all("rect")]
+    assert widths == [0, 0, 0, 0, WIDTH - LABEL_WIDTH - VALUE_WIDTH]
     assert [each.text for each in svg.all("text")][1::2] == ["-", "-", "-", "-1", "2"]
 
 
@@ -316,12 +318,22 @@ def test_plots_agree_with_the_data(kind: str, asked: dict[str, ClusterAnswer]) -
         assert total(bars_of(drawn["Time from arrival to binding"])["pods"]) == data["placed"]
     elif kind == "simulate":
         assert bars_of(drawn["Pods placed by zone"]) == {"placed": {"a": 1, "b": 1}}
+        plain = {
+            resource: {each["name"]: share_of(each, resource) for each in data["utilisation"]["zones"]}
+            for resource in ("cpu", "memory")
+        }
+        assert bars_of(drawn["Requested share by zone"]) == plain
         limits = {f"{each['message']} ({each['plugin']})": each["pods"] for each in data["limits"]}
         assert bars_of(drawn["Pending pods by what limits them"]) == {"pods": limits}
         assert limits == {"Insufficient cpu (NodeResourcesFit)": data["summary"]["pending"]}
     elif kind == "what-if":
         changed = {"still pending": len(data["pending"]), "lost": len(data["gone"])}
         assert bars_of(drawn["Pods that change"]) == {"pods": changed} == {"pods": {"still pending": 2, "lost": 1}}
+        zones = {each["name"]: each for each in data["utilisation"]["zones"]}
+        for resource in ("cpu", "memory"):
+            shares = bars_of(drawn[f"Requested {resource} by zone"])
+            plain = {when: {name: share_of(zone[when], resource) for name, zone in zones.items()} for when in shares}
+            assert shares == plain and [*shares] == ["before", "after"]
         assert bars_of(drawn["Requested cpu by zone"]) == {
             "before": {"a": 0.75, "b": 0.75},
             "after": {"a": None, "b": 0.75},
@@ -344,6 +356,11 @@ def test_plots_agree_with_the_data(kind: str, asked: dict[str, ClusterAnswer]) -
 def bars_of(plot: object) -> dict[str, dict[str, float | None]]:
     assert isinstance(plot, BarPlot)
     return {name: dict(zip(plot.labels, values, strict=True)) for name, values in plot.bars.items()}
+
+
+def share_of(group: Mapping[str, Any], resource: str) -> float | None:
+    amounts = group["resources"].get(resource)
+    return amounts["requested"] / amounts["allocatable"] if amounts else None
 
 
 def total(values: Mapping[str, float | None]) -> float:
