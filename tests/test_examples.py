@@ -78,6 +78,8 @@ def test_every_example_can_be_used(path: Path) -> None:
         assert read_load_plan(str(path)).nodes
     elif path.suffix == ".yaml" and "\noffers:\n" in text:
         assert mooring.load("examples/crowded.yaml").plan(path).cost
+    elif path.suffix == ".yaml" and "--apply examples/" in text:
+        assert mooring.load("examples/crowded.yaml").what_if(("apply", path)).placed
     elif path.suffix == ".yaml" and "`mooring capacity`" in text:
         assert mooring.load("examples/crowded.yaml").capacity(path).fits
     elif path.suffix == ".yaml" and path.parent == EXAMPLES:

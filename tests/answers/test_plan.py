@@ -157,18 +157,36 @@ def small_and_large() -> LoadedCluster:
 
 
 def test_nodes_come_in_steps_where_spread_pods_would_leave_no_room() -> None:
-    answer = ask(small_and_large(), [offer("node", 1.0, "8")], in_steps=True)
+    answer = ask(small_and_large(), [offer("node", 1.0, "8")])
     assert (added(answer), answer.steps, answer.lower_bound) == ({"node": 2}, 2, 2.0)
-    assert answer.summary()[2] == (
-        "The nodes come in 2 steps, each after the scheduler has placed what fits on those before."
-    )
+    assert answer.summary()[:2] == [
+        "Add the nodes in 2 steps, in this order: each step when the pods of the step before are placed.",
+        "Added all at once, 1 pod would stay pending.",
+    ]
+    assert (answer.to_dict()["fitsAtOnce"], answer.to_dict()["pendingAtOnce"]) == (False, 1)
     assert answer.tables()[0].rows == [(1, "node", 1, "1", "1", 8), (2, "node", 1, "1", "1", 1)]
     assert [each["nodes"] for each in answer.to_dict()["add"]] == [["node-1"], ["node-2"]]
 
 
-def test_nodes_come_at_once_unless_steps_are_asked_for() -> None:
-    answer = ask(small_and_large(), [offer("node", 1.0, "8")])
-    assert (answer.steps, answer.cost > 2 or not answer.fits) == (1, True)
+def test_nodes_that_come_at_once_are_asked_for() -> None:
+    """As many nodes as it takes until one stays empty for the large pod."""
+    answer = ask(small_and_large(), [offer("node", 1.0, "8")], at_once=True)
+    assert (added(answer), answer.steps, answer.fits, answer.fits_at_once) == ({"node": 9}, 1, True, True)
+    assert answer.summary()[0].startswith("9 pending pods: ")
+
+
+def test_there_are_no_steps_if_they_save_little() -> None:
+    """Two nodes in steps, or one large node at once, which costs 1 % more."""
+    offers = [offer("node", 1.0, "8"), offer("large", 2.02, "16")]
+    assert added(ask(small_and_large(), offers)) == {"large": 1}
+    dearer = ask(small_and_large(), [offer("node", 1.0, "8"), offer("large", 2.05, "16")])
+    assert (added(dearer), dearer.steps) == ({"node": 2}, 2)
+
+
+def test_a_plan_that_leaves_pods_says_how_many_are_left_at_once() -> None:
+    loaded = a_loaded(*(pod(f"a{i}", "1") for i in range(8)), pod("large", "8"), pod("giant", "99"))
+    answer = ask(loaded, [offer("node", 1.0, "8")])
+    assert (set(answer.pending), answer.steps, answer.pending_at_once) == ({"default/giant"}, 2, 2)
 
 
 def test_an_offer_without_the_label_of_a_spread_constraint_takes_no_such_pod() -> None:
@@ -278,14 +296,14 @@ def steps_of(answer: Plan) -> list[list[KubeObject]]:
     pods=st.lists(st.tuples(requests, zones, st.integers(0, 1), st.booleans()), min_size=1, max_size=8),
     prices=st.tuples(*[st.sampled_from([0.5, 1.0, 1.7, 3.0])] * 2),
     limit=st.sampled_from([None, 1, 3]),
-    in_steps=st.booleans(),
+    at_once=st.booleans(),
 )
 def test_a_plan_always_fits_and_none_is_below_the_bound(
     nodes: list[tuple[str, str]],
     pods: list[tuple[str, str, int, bool]],
     prices: tuple[float, float],
     limit: int | None,
-    in_steps: bool,
+    at_once: bool,
 ) -> None:
     items: list[KubeObject] = [
         a_node(f"n{i}", cpu=cpu, labels={ZONE: zone} if zone else {}) for i, (cpu, zone) in enumerate(nodes)
@@ -301,11 +319,12 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
         offer("x", prices[0], "4", "a", **({} if limit is None else {"limit": limit})),
         offer("y", prices[1], "5", "b"),
     ]
-    answer = ask(loaded, offers, in_steps=in_steps)
-    assert in_steps or answer.steps <= 1
+    answer = ask(loaded, offers, at_once=at_once)
+    assert not at_once or answer.steps <= 1
     chosen = {each.name: each for each in read_offers(offers, loaded)}
     waiting = patient(loaded)
     assert place_all(waiting, *steps_of(answer)) == set(answer.pending)
+    assert len(place_all(waiting, [item for step in steps_of(answer) for item in step])) == answer.pending_at_once
     assert all(number <= chosen[name].limit for name, number in added(answer).items())
     assert answer.cost >= answer.lower_bound - 1e-9
     if not answer.pending:
@@ -324,7 +343,7 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
 def test_plans_of_the_generated_set_are_near_the_lower_bound(seed: int) -> None:
     objects, offers = a_case(seed, pending=80)
     loaded = load(objects)
-    answer = ask(loaded, offers, in_steps=True)
+    answer = ask(loaded, offers)
     assert 0 < answer.cost <= 1.1 * answer.lower_bound
     assert place_all(patient(loaded), *steps_of(answer)) == set(answer.pending)
 

@@ -1,9 +1,11 @@
 """Runs the command line in process, and writes manifests for it."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 from click.testing import CliRunner
@@ -25,7 +27,8 @@ class Ran:
 
 def mooring(*arguments: str | Path, stdin: bytes = b"") -> Ran:
     """What a command printed. An exception that a user would see as a traceback fails the test."""
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+    with patch("mooring.cli.progress.LINES_S", math.inf):  # on a busy machine, an import of SciPy may take 10 s
+        result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout, result.stderr)

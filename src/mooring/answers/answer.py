@@ -1,40 +1,27 @@
 """The form of every answer: a value with a summary, tables, and plain data for programs.
 
-One description of the tables serves the terminal, notebooks and data frames. The plain data is a public interface with a
-version (docs/schemas): fields may be added, but not renamed or removed.
+One description of the tables serves the terminal, notebooks, reports and data frames. The plain data is a public interface
+with a version (docs/schemas): fields may be added, but not renamed or removed.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
 from typing import Any, ClassVar
+
+from mooring.answers.report.page import ReportContent, page_html
+from mooring.answers.report.parts import AnswerPlot, AnswerTable
+from mooring.answers.report.tables import table_html
+from mooring.answers.report.text import visible
+
+__all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer"]
 
 API_VERSION = "answers.mooring.dev/v1"
 """The version of the plain data of all answers."""
 ROWS_OF_HTML = 100
 """How many rows of a table a notebook shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTable:
-    """Rows under named columns."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[object, ...]] = field(repr=False)
-    is_detail: bool = False
-    """Whether it is shown only on request (`-o wide`)."""
-    detail_columns: int = 0
-    """How many of the last columns are shown only on request."""
-
-    def brief(self) -> "AnswerTable":
-        """The table without the columns that are shown only on request."""
-        if not self.detail_columns:
-            return self
-        shown = len(self.columns) - self.detail_columns
-        return AnswerTable(self.title, self.columns[:shown], [row[:shown] for row in self.rows], self.is_detail)
 
 
 class ClusterAnswer(ABC):
@@ -50,6 +37,14 @@ class ClusterAnswer(ABC):
     @abstractmethod
     def tables(self) -> list[AnswerTable]:
         """The details, the most important first."""
+
+    def report_tables(self) -> list[AnswerTable]:
+        """The tables of a report: also what the commands print in another form."""
+        return self.tables()
+
+    def plots(self) -> list[AnswerPlot]:
+        """What a report draws, the most important first."""
+        return []
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
@@ -69,20 +64,15 @@ class ClusterAnswer(ABC):
         lines = self.summary()
         return f"<{self.kind}: {lines[0] if lines else 'nothing to say'}>"
 
+    def to_html(self, *, notes: Sequence[str] = (), made: str = "", command: str = "") -> str:
+        """A web page with the summary, plots and all tables: one document without scripts, for a browser or a printer."""
+        heading = re.sub("(?<=[a-z])([A-Z])", lambda found: f" {found[1].lower()}", self.kind)
+        content = ReportContent(heading, self.summary(), self.report_tables(), self.plots(), notes, made, command)
+        return page_html(content)
+
     def _repr_html_(self) -> str:
         """For notebooks: the summary and the tables, cut."""
-        parts = [f"<p>{escape(line)}</p>" for line in self.summary()]
-        parts += [_table_html(table.brief()) for table in self.tables() if table.rows and not table.is_detail]
+        parts = [f"<p>{escape(visible(line))}</p>" for line in self.summary()]
+        shown = [table.brief() for table in self.tables() if table.rows and not table.is_detail]
+        parts += [table_html(table, ROWS_OF_HTML, f"to_frame({table.title!r}) has all") for table in shown]
         return "\n".join(parts)
-
-
-def _table_html(table: AnswerTable) -> str:
-    heads = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    rows = "\n".join(_row_html(row) for row in table.rows[:ROWS_OF_HTML])
-    left_out = len(table.rows) - ROWS_OF_HTML
-    more = f"<p>... and {left_out} more rows: to_frame({table.title!r}) has all</p>" if left_out > 0 else ""
-    return f"<table><caption>{escape(table.title)}</caption><tr>{heads}</tr>\n{rows}</table>{more}"
-
-
-def _row_html(row: tuple[object, ...]) -> str:
-    return f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>"

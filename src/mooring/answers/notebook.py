@@ -81,11 +81,11 @@ class QuestionedCluster:
         apply: Sequence[Objects] = (),
         arrivals: Source | Sequence[Written] | None = None,
         shrink: bool = False,
-        in_steps: bool = False,
+        at_once: bool = False,
     ) -> Plan:
-        """Which nodes to add at least cost so that everything fits, all at once or `in_steps`; with `shrink`, which nodes can
-        go. Raises InputError."""
-        return plan(self.loaded, offers, apply=apply, arrivals=arrivals, shrink=shrink, in_steps=in_steps)
+        """Which nodes to add at least cost so that everything fits: in steps, or in a way that fits also if all come
+        `at_once`; with `shrink`, which nodes can go. Raises InputError."""
+        return plan(self.loaded, offers, apply=apply, arrivals=arrivals, shrink=shrink, at_once=at_once)
 
     def simulate(
         self,

@@ -1,15 +1,16 @@
 """The answer of `mooring compare`: runs side by side, and the pods that go to other nodes."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import msgspec
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.compare.figures import COMPARED, RunFigures, best_runs, flat_figures
 from mooring.answers.compare.run_plan import RunPlan
+from mooring.answers.report.parts import BarPlot, Unit
 from mooring.sim.results import show_seconds
 from mooring.sim.simulated_cluster import count, some
 
@@ -34,6 +35,15 @@ MAIN = (
     "cost",
 )
 """The figures of the first table; another one, on request, has all."""
+DRAWN = (
+    ("Requested share, on average", Unit.SHARE, ("utilisation.cpu.mean", "utilisation.memory.mean")),
+    ("Time from arrival to binding", Unit.SECONDS, ("waits.p50Seconds", "waits.p95Seconds", "waits.p99Seconds")),
+    ("Free room that pods cannot use", Unit.SHARE, ("fragmentation.cpu", "fragmentation.memory")),
+    ("Pods without a node, and preempted pods", Unit.NUMBER, ("pending", "preempted")),
+    ("Nodes in use", Unit.NUMBER, ("nodesUsed",)),
+    ("Cost", Unit.NUMBER, ("cost",)),
+)
+"""The plots of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +149,22 @@ class Comparison(ClusterAnswer):
             AnswerTable("Waiting times by priority", _WAIT_COLUMNS, [*self._wait_rows()], is_detail=True),
             AnswerTable("Utilisation", ("run", "resource", "mean", "peak"), [*self._use_rows()], is_detail=True),
         ]
+
+    def plots(self) -> list[AnswerPlot]:
+        """Each figure of a drawing for all runs, if a run has any of them."""
+        flat = [flat_figures(run.figures) for run in self.runs]
+        names = [run.plan.name for run in self.runs]
+        plots: list[AnswerPlot] = []
+        for title, unit, paths in DRAWN:
+            shown = [path for path in paths if path != "cost" or self.cost_unit != NODES]
+            bars = {COMPARED[path][0].lower(): [each[path] for each in flat] for path in shown}
+            bars = {name: values for name, values in bars.items() if any(value is not None for value in values)}
+            plots += [BarPlot(title, names, bars, unit)] if bars else []
+        return [*plots, *self._moved_plot(names)]
+
+    def _moved_plot(self, names: Sequence[str]) -> list[AnswerPlot]:
+        moved = [None if run.moved is None else float(run.moved) for run in self.runs]
+        return [BarPlot(f"Pods with another node than under {names[0]}", names, {"pods": moved})] if any(moved) else []
 
     def content(self) -> dict[str, Any]:
         names = [run.plan.name for run in self.runs]

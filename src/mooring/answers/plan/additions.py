@@ -13,7 +13,8 @@ from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
 from mooring.answers.plan.search import MAX_DECISIONS, FoundNodes, NodeSearch, Tell
-from mooring.answers.plan.steps import MORE_STYLES, StepSearch
+from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
+from mooring.answers.plan.tidying import CHEAP_ENOUGH, WORTH_STEPS, by_preference
 from mooring.answers.plan.trials import OfferedNodes, TrialCluster
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.moments import why_pending
@@ -21,12 +22,12 @@ from mooring.model.pod import Pod
 
 MAX_JUDGED = 6
 """How often the scheduler judges: after the first time, each time with more nodes for what it left pending."""
-CHEAP_ENOUGH = 1.1
-"""Nodes that come at once and cost no more than this share of the bound are preferred to nodes that come in steps ..."""
-WORTH_STEPS = 1.02
-"""... and also if those are not cheaper by this share."""
+MAX_REPAIRED = 3
+"""How many plans are judged, if the scheduler needs more nodes than the trials say."""
 AT_ONCE_DECISIONS, AT_ONCE_TRIALS = 5_000, 3
 """How long nodes that come at once are searched for, if steps may be found too: decisions, or trials of all pods."""
+LONGER_DECISIONS = 20_000
+"""The same where they are not dear: a plan without steps may be found that is about as cheap as one with steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class PlannedAdditions:
     """How many pods were pending at first ..."""
     placed_now: int
     """... and how many of them fit on the present nodes."""
+    pending_at_once: int
+    """How many pods stay pending if all steps come at once."""
     loaded: LoadedCluster
     """The cluster with the new nodes, after the pods that fit have been placed."""
 
@@ -76,7 +79,7 @@ def nodes_to_add(
     reasons = {pod.key: why_pending(cluster, pod.key) for pod in left}
     schedulable = [pod for pod in left if can_be_scheduled(cluster, pod)]
     if not offers or not schedulable:
-        return PlannedAdditions((), reasons, 0.0, at_first, at_first - len(left), now)
+        return PlannedAdditions((), reasons, 0.0, at_first, at_first - len(left), len(left), now)
     offered = with_daemons(cluster, offers)
     trials = TrialCluster(CopyPlacer(now), offered)
     demand = demand_of(trials, in_queue_order(trials, schedulable))
@@ -85,7 +88,13 @@ def nodes_to_add(
     judged = planner.run([pod for pod in schedulable if pod.key not in hopeless])
     pending = {key: hopeless.get(key, reason) for key, reason in judged.verdict.pending.items()}
     return PlannedAdditions(
-        planner.added(judged), pending, judged.bound, at_first, at_first - len(left), judged.verdict.loaded
+        planner.added(judged),
+        pending,
+        judged.bound,
+        at_first,
+        at_first - len(left),
+        judged.pending_at_once,
+        judged.verdict.loaded,
     )
 
 
@@ -116,9 +125,22 @@ class _Judged:
     found: FoundNodes
     verdict: Verdict
     bound: float = 0.0
+    pending_at_once: int = 0
+    """How many pods stay pending if all nodes come at once."""
 
-    def rank(self) -> tuple[int, float]:
-        return len(self.verdict.pending), self.found.cost
+
+def _preferred(judged: Sequence[_Judged], bound: float) -> _Judged:
+    best = by_preference([each.found for each in judged], bound)[0]
+    return next(each for each in judged if each.found is best)
+
+
+def _is_within(found: FoundNodes, cost: float) -> bool:
+    return not found.left and found.cost <= cost
+
+
+def _without_one(found: FoundNodes) -> FoundNodes:
+    """One step is no step."""
+    return found if len(found.steps) > 1 else replace(found, steps=())
 
 
 class _NodePlanner:
@@ -136,34 +158,59 @@ class _NodePlanner:
         patterns.generate()
         self._demand = replace(self._demand, cuts=patterns.cuts)
         bound = self._bound(ordered)
-        judged = self._best(ordered, patterns, bound)
+        judged = self._checked_at_once(self._best(ordered, patterns, bound))
         left = {pod.key for pod in judged.verdict.left(ordered)}
         placed = [pod for pod in ordered if pod.key not in left]
         return replace(judged, bound=bound if not left else self._bound(placed))
 
+    def _checked_at_once(self, judged: _Judged) -> _Judged:
+        """What happens if the nodes of all steps come at once. If everything fits even so, no steps are needed."""
+        pending = len(judged.verdict.pending)
+        if not judged.found.steps:
+            return replace(judged, pending_at_once=pending)
+        together = self._judge(replace(judged.found, steps=()))
+        pending_at_once = len(together.verdict.pending)
+        return replace(together if pending_at_once <= pending else judged, pending_at_once=pending_at_once)
+
     def _best(self, pods: Sequence[Pod], patterns: PatternProgram, bound: float) -> _Judged:
-        """The nodes that come at once, if they cost little more than the bound, or than nodes that come in steps."""
+        """The cheapest nodes, unless others that cost little more come in fewer steps, or at once."""
         most = MAX_DECISIONS if self._at_once else max(AT_ONCE_DECISIONS, AT_ONCE_TRIALS * len(pods))
         search = NodeSearch(self._trials, self._demand, pods, bound, most, self._tell)
         at_once = search.run()
-        if self._at_once or (not at_once.left and at_once.cost <= CHEAP_ENOUGH * bound):
+        if not self._at_once and len(pods) <= MANY_PODS and _is_within(at_once, CHEAP_ENOUGH * bound):
+            is_good = _is_within(at_once, WORTH_STEPS * bound)
+            at_once = at_once if is_good else search.run_longer(LONGER_DECISIONS)
+        if self._at_once or _is_within(at_once, WORTH_STEPS * bound):
             return self._judged(search, at_once, pods)
-        in_steps = StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell).run()
-        if (len(in_steps.left), WORTH_STEPS * in_steps.cost) >= at_once.rank() or len(in_steps.steps) < 2:
-            return self._judged(search, min(at_once, replace(in_steps, steps=()), key=FoundNodes.rank), pods)
-        judged = self._judged(search, in_steps, pods)
-        if judged.found.cost > CHEAP_ENOUGH * bound:
-            others = StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell, MORE_STYLES).run()
-            judged = min(judged, self._judged(search, others, pods), key=_Judged.rank)
-        if len(judged.verdict.left(pods)) <= len(in_steps.left):
-            return judged
-        return min(judged, self._judged(search, at_once, pods), key=_Judged.rank)
+        judged: list[_Judged] = []
+        for styles in (STYLES, MORE_STYLES):
+            found = StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell, styles).run()
+            judged += self._judged_in_turn(search, [at_once, *map(_without_one, found)], pods, bound)
+            best = _preferred(judged, bound)
+            if best.found.cost <= CHEAP_ENOUGH * bound:
+                break
+        if len(best.found.left) > len(at_once.left):
+            best = _preferred([*judged, self._judged(search, at_once, pods)], bound)
+        return best
+
+    def _judged_in_turn(
+        self, search: NodeSearch, found: Sequence[FoundNodes], pods: Sequence[Pod], bound: float
+    ) -> list[_Judged]:
+        """The best of these nodes, and the next best ones as long as the scheduler needs more nodes than a trial."""
+        judged: list[_Judged] = []
+        for each in by_preference(found, bound)[:MAX_REPAIRED]:
+            judged.append(self._judged(search, each, pods))
+            if judged[-1].found.counts == each.counts:
+                break
+        return judged
 
     def _judged(self, search: NodeSearch, found: FoundNodes, pods: Sequence[Pod]) -> _Judged:
         """The nodes with which the scheduler leaves the fewest pods pending, and what it says. More nodes are added where it
         leaves pods that fit in a trial."""
         best = now = self._judge(found)
         for number in range(MAX_JUDGED - 1):
+            if not now.verdict.left(pods):
+                break
             if now.found.steps:
                 more = self._with_more_steps(now, pods)
             else:
@@ -173,7 +220,7 @@ class _NodePlanner:
             now = self._judge(more)
             if len(now.verdict.pending) < len(best.verdict.pending):
                 best = now
-        return best
+        return replace(best, found=replace(best.found, left=best.verdict.left(pods)))
 
     def _with_more_steps(self, judged: _Judged, pods: Sequence[Pod]) -> FoundNodes:
         """The steps, and more for pods that the scheduler left: searched for in the cluster as it was left."""
@@ -187,7 +234,7 @@ class _NodePlanner:
         demand = replace(demand, limits=limits)
         patterns = PatternProgram(demand, demand.counts())
         patterns.generate()
-        more = StepSearch(trials, demand, in_queue_order(trials, waiting), 0.0, patterns).run()
+        more = StepSearch(trials, demand, in_queue_order(trials, waiting), 0.0, patterns).run()[0]
         counts = tuple(before + after for before, after in zip(found.counts, more.counts, strict=True))
         return FoundNodes(counts, found.left, found.cost + more.cost, (*found.steps, *more.steps))
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.loaded_cluster import LoadedCluster, Objects, Source, Written
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.arrivals_peak import pods_at_peak
@@ -13,6 +13,7 @@ from mooring.answers.plan.judge import objects_of, patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
 from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
+from mooring.answers.report.parts import BarPlot
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.object_changes import apply as apply_objects
 from mooring.sim.input_errors import InputError, UnusableInput
@@ -38,6 +39,8 @@ class Plan(ClusterAnswer):
     """No nodes that place the same pods cost less."""
     at_first: int
     placed_now: int
+    pending_at_once: int
+    """How many pods stay pending if the nodes of all steps are added at once."""
     kept: Sequence[KeptNode] = ()
     """Nodes that shrinking leaves, and why."""
     has_offers: bool = True
@@ -60,19 +63,28 @@ class Plan(ClusterAnswer):
         """Whether everything is placed."""
         return not self.pending
 
+    @property
+    def fits_at_once(self) -> bool:
+        """Whether everything is placed also if the nodes of all steps are added at once."""
+        return not self.pending_at_once
+
     # ---- text
 
     def summary(self) -> list[str]:
-        lines = [self._outcome()]
+        lines = self._order() if self.steps > 1 else []
+        lines.append(self._outcome())
         if self.added:
             lines.append(self._cost())
-        if self.steps > 1:
-            lines.append(
-                f"The nodes come in {self.steps} steps, each after the scheduler has placed what fits on those before."
-            )
         if self.shrinks:
             lines.append(self._shrunk())
         return lines
+
+    def _order(self) -> list[str]:
+        """These sentences come first: nodes of several steps do not hold everything if they are added all at once."""
+        return [
+            f"Add the nodes in {self.steps} steps, in this order: each step when the pods of the step before are placed.",
+            f"Added all at once, {count(self.pending_at_once, 'pod')} would stay pending.",
+        ]
 
     def _outcome(self) -> str:
         new = sum(each.pods for each in self.added)
@@ -120,6 +132,21 @@ class Plan(ClusterAnswer):
             ),
         ]
 
+    def plots(self) -> list[AnswerPlot]:
+        costs: dict[str, float] = {}
+        placed = {"present nodes": float(self.placed_now)}
+        for each in self.added:
+            costs[each.offer.name] = costs.get(each.offer.name, 0.0) + each.cost
+            where = f"step {each.step}" if self.steps > 1 else each.offer.name
+            placed[where] = placed.get(where, 0.0) + each.pods
+        drained = {step.node: float(len(step.moved)) for step in self.removed}
+        bound = {"this plan": self.cost, "lower bound": self.lower_bound}
+        return [
+            *([_bars("Cost of the new nodes", "cost", bound), _bars("Cost by offer", "cost", costs)] if costs else ()),
+            *([_bars("Where pending pods go", "pods", placed)] if self.at_first else ()),
+            *([_bars("Pods that each drain moves, in order", "pods", drained)] if drained else ()),
+        ]
+
     def _by_reason(self) -> list[tuple[object, ...]]:
         grouped: dict[str, list[str]] = {}
         for key, reason in self.pending.items():
@@ -165,6 +192,8 @@ class Plan(ClusterAnswer):
             ],
             "cost": self.cost,
             "lowerBound": self.lower_bound,
+            "fitsAtOnce": self.fits_at_once,
+            "pendingAtOnce": self.pending_at_once,
             "pending": [{"pod": key, "reason": reason} for key, reason in self.pending.items()],
             "kept": [{"node": each.node, "reason": each.reason} for each in self.kept],
             "notes": list(self.notes),
@@ -173,6 +202,10 @@ class Plan(ClusterAnswer):
 
 def _money(amount: float) -> str:
     return f"{amount:,.4f}".rstrip("0").rstrip(".")
+
+
+def _bars(title: str, counted: str, values: Mapping[str, float]) -> BarPlot:
+    return BarPlot(title, [*values], {counted: [*values.values()]})
 
 
 def _shown(step: DrainStep) -> str:
@@ -191,13 +224,13 @@ def plan(
     apply: Sequence[Objects] = (),
     arrivals: Source | Sequence[Written] | None = None,
     shrink: bool = False,
-    in_steps: bool = False,
+    at_once: bool = False,
     validation: Validation = Validation.STRICT,
     tell: Tell | None = None,
 ) -> Plan:
     """Which nodes of `offers` to add at least cost so that everything pending fits, with what `apply` adds and the pods of
-    the busiest moment of `arrivals`. With `in_steps` nodes may come one step after the other, where that is cheaper. With
-    `shrink`: which of the present nodes can go.
+    the busiest moment of `arrivals`. Nodes come one step after the other, where that is cheaper;
+    with `at_once`, everything fits also if all come at the same time. With `shrink`: which of the present nodes can go.
 
     Raises InputError with the problems of all of them, ArrivalsError if only the arrivals have any, ConfigError, and
     SolverMissing without SciPy.
@@ -210,7 +243,7 @@ def plan(
     with errors.kept():
         wanted = _with_arrivals(wanted, arrivals, validation)
     errors.raise_all()
-    additions = nodes_to_add(patient(wanted), chosen, tell, at_once=not in_steps)
+    additions = nodes_to_add(patient(wanted), chosen, tell, at_once=at_once)
     new = [name for each in additions.added for name in each.names]
     shrinking = nodes_to_remove(additions.loaded, new, tell) if shrink else Shrinking((), (), True)
     return _answer(loaded, additions, shrinking, bool(chosen), shrink)
@@ -226,6 +259,7 @@ def _answer(
         additions.bound,
         additions.at_first,
         additions.placed_now,
+        additions.pending_at_once,
         shrinking.kept,
         has_offers,
         shrinks,

@@ -14,25 +14,25 @@ from math import ceil
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.patterns import PatternProgram, PatternSolution
 from mooring.answers.plan.search import FoundNodes, Tell
+from mooring.answers.plan.tidying import StepTidier, found_steps, sum_of
 from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
 from mooring.model.pod import Pod
 
-MAX_DECISIONS, TIDY_DECISIONS = 40_000, 8_000
+MAX_DECISIONS, TIDY_DECISIONS = 40_000, 20_000
 """For finding steps, and for making them fewer. A decision takes 0.3 ms on 5,000 nodes."""
 NEAR_ENOUGH = 1.05
 """Steps this near to the lower bound are not searched for again ..."""
 GOOD_DECISIONS, GOOD = 12_000, 1.08
 """... and after so many decisions those that are this near."""
 MANY_PODS = 1000
-"""With more pods than these, the search makes no more than GOOD_DECISIONS: each trial takes long."""
+"""With more pods than these, the search makes no more than GOOD_DECISIONS, and ends with the first good steps: each trial
+takes long."""
 FEW_NODES = 6
 """With so few nodes to go, the program's nodes are tried rounded up."""
 LAST_NODES = 3
 """With so few nodes to go, every offer is tried."""
 TRIED_OFFERS = 5
 """How many offers are tried alone, those first on which the program spends most."""
-LAST_STEPS = 2
-"""How many steps are tried with fewer nodes: those before are full."""
 _ROUNDING = 1e-6
 
 
@@ -46,19 +46,23 @@ class StepStyle:
     """How much of what the program proposes a step may have, the largest share first."""
 
 
+COARSE = 3
+"""The first styles make few steps, and are fast: all of them are tried, unless there are many pods."""
 STYLES = (
+    StepStyle(0.1, (0.7, 0.4)),
+    StepStyle(0.1, (0.9, 0.7, 0.5)),
+    StepStyle(0.05, (0.8, 0.6)),
     StepStyle(0.02, (0.7, 0.4)),
     StepStyle(0.005, (0.5, 0.25)),
-    StepStyle(0.05, (0.8, 0.6)),
     StepStyle(0.01, (0.3, 0.15)),
     StepStyle(0.0, (0.2,)),
     StepStyle(0.03, (0.9,)),
 )
 MORE_STYLES = (
-    StepStyle(0.1, (0.7, 0.4)),
+    StepStyle(0.15, (0.5,)),
+    StepStyle(0.2, (0.9, 0.7, 0.5)),
     StepStyle(0.02, (0.6, 0.3)),
     StepStyle(0.04, (0.5,)),
-    StepStyle(0.15, (0.5,)),
 )
 """For a second search, where the first one has found nothing cheap."""
 
@@ -96,20 +100,23 @@ class StepSearch:
         self._patterns, self._tell, self._styles = patterns, tell, styles
         self._plain, self._spread = demand.plain(), demand.spread_keys()
         self._begun = trials.decisions
-        most = MAX_DECISIONS if len(pods) <= MANY_PODS else GOOD_DECISIONS
-        self._last = trials.decisions + most
+        few = len(pods) <= MANY_PODS
+        self._last = trials.decisions + (MAX_DECISIONS if few else GOOD_DECISIONS)
+        self._least_styles = COARSE if few else 1
 
-    def run(self) -> FoundNodes:
-        """The best steps that were found."""
-        best = self._built(self._styles[0])
-        for style in self._styles[1:]:
-            if self._is_exhausted() or self._is_near(best):
+    def run(self) -> list[FoundNodes]:
+        """The best steps that were found: about as cheap, the fewest steps first."""
+        built: list[FoundNodes] = []
+        for style in self._styles:
+            if built and (self._is_exhausted() or (len(built) >= self._least_styles and self._is_near(built))):
                 break
-            best = min(best, self._built(style), key=FoundNodes.rank)
-        self._last = self._trials.decisions + TIDY_DECISIONS
-        return self._merged(self._trimmed(best))
+            built.append(self._built(style))
+        different = {each.steps: each for each in built}
+        tidier = StepTidier(self._trials, self._demand, self._pods, TIDY_DECISIONS)
+        return tidier.tidied([*different.values()], self._bound)
 
-    def _is_near(self, found: FoundNodes) -> bool:
+    def _is_near(self, built: Sequence[FoundNodes]) -> bool:
+        found = min(built, key=FoundNodes.rank)
         has_tried = self._trials.decisions - self._begun >= GOOD_DECISIONS
         return not found.left and found.cost <= (GOOD if has_tried else NEAR_ENOUGH) * self._bound
 
@@ -126,7 +133,7 @@ class StepSearch:
         try:
             while now.left and self._step(now, style):
                 pass
-            return self._found(now.steps, now.left)
+            return found_steps(self._demand, now.steps, now.left)
         finally:
             self._take_back(now)
 
@@ -155,13 +162,13 @@ class StepSearch:
         return best is not None
 
     def _try(self, now: _StepState, step: Additions) -> tuple[TrialOutcome, PatternSolution]:
-        counts = _sum(now.counts, step)
+        counts = sum_of(now.counts, step)
         self._trials.add(counts)
         outcome = self._trials.attempt(now.left, self._plain, self._spread)
         return outcome, self._rest(outcome.left, counts, {**now.domains, **outcome.domains})
 
     def _keep(self, now: _StepState, step: Additions, outcome: TrialOutcome, rest: PatternSolution) -> None:
-        now.counts, now.left, now.rest = _sum(now.counts, step), outcome.left, rest
+        now.counts, now.left, now.rest = sum_of(now.counts, step), outcome.left, rest
         now.domains.update(outcome.domains)
         now.steps.append(step)
         now.most = 2 * sum(step)
@@ -200,54 +207,3 @@ class StepSearch:
 
     def _price(self, step: Additions) -> float:
         return sum(number * price for number, price in zip(step, self._demand.prices, strict=True))
-
-    def _found(self, steps: Sequence[Additions], left: Sequence[Pod]) -> FoundNodes:
-        counts = _sum(tuple(0 for _ in self._demand.limits), *steps)
-        return FoundNodes(counts, left, self._price(counts), tuple(steps))
-
-    # ---- fewer nodes, and fewer steps
-
-    def _trimmed(self, found: FoundNodes) -> FoundNodes:
-        """Take nodes of the last steps away while no more pods are left, the dearest first."""
-        for at in reversed(range(len(found.steps))[-LAST_STEPS:]):
-            for offer in sorted(range(len(found.counts)), key=lambda offer: -self._demand.prices[offer]):
-                while found.steps[at][offer] and not self._is_exhausted():
-                    fewer = tuple(number - (each == offer) for each, number in enumerate(found.steps[at]))
-                    tried = self._replayed([*found.steps[:at], fewer, *found.steps[at + 1 :]])
-                    if tried.rank() >= found.rank():
-                        break
-                    found = tried
-        return self._found([step for step in found.steps if any(step)], found.left)
-
-    def _merged(self, found: FoundNodes) -> FoundNodes:
-        """Make one step of several while no more pods are left."""
-        at, together = 0, len(found.steps)
-        while at < len(found.steps) - 1 and not self._is_exhausted():
-            together = min(together, len(found.steps) - at)
-            joined = _sum(*found.steps[at : at + together])
-            tried = self._replayed([*found.steps[:at], joined, *found.steps[at + together :]])
-            if tried.rank() <= found.rank():
-                found = tried
-            elif together > 2:
-                together = max(2, together // 2)
-                continue
-            at, together = at + 1, len(found.steps)
-        return found
-
-    def _replayed(self, steps: Sequence[Additions]) -> FoundNodes:
-        """What is left after these steps."""
-        now = _StepState(tuple(0 for _ in self._demand.limits), self._pods, PatternSolution(0.0, ()))
-        try:
-            for step in steps:
-                now.counts = _sum(now.counts, step)
-                self._trials.add(now.counts)
-                outcome = self._trials.attempt(now.left, self._plain, self._spread)
-                now.kept.append(outcome)
-                now.left = outcome.left
-            return self._found(steps, now.left)
-        finally:
-            self._take_back(now)
-
-
-def _sum(*steps: Additions) -> Additions:
-    return tuple(sum(numbers) for numbers in zip(*steps, strict=True))

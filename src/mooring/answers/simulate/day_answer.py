@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.report.parts import BarPlot, CurvePlot, Unit, waits_plot
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
-from mooring.answers.simulate.simulation_answer import limits_table, told_limits
+from mooring.answers.simulate.simulation_answer import limits_plot, limits_table, story_tables, told_limits
 from mooring.answers.utilisation import MAIN
 from mooring.model.quantity import show_bytes
 from mooring.sim.day import DayReport, Waits
 from mooring.sim.results import show_seconds, show_time
 from mooring.sim.simulated_cluster import count
 
+WAITS = "Time from arrival to binding"
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 BARS = " ▁▂▃▄▅▆▇█"
 """Characters for 0 to 100 %."""
@@ -128,6 +130,27 @@ class DayAnswer(ClusterAnswer, DayReport):
         heads = ("part", "seconds", "share", "µs a pod")
         return AnswerTable("Where the time went", heads, rows, is_detail=not self.is_generated)
 
+    def report_tables(self) -> list[AnswerTable]:
+        return [*story_tables(self.story), *self.tables()]
+
+    def plots(self) -> list[AnswerPlot]:
+        edges_s = [*(span.from_s for span in self.spans), self.simulated_s]
+        used = {name: [span.used[name] for span in self.spans] for name in self._resources()}
+        shown = {name: shares for name, shares in used.items() if name in MAIN or any(shares)}
+        waiting = {"waiting pods": [span.pending for span in self.spans]}
+        over_time: list[AnswerPlot] = [
+            CurvePlot("Requested share over time", edges_s, shown, Unit.SHARE),
+            CurvePlot("Waiting pods over time", edges_s, waiting),
+        ]
+        waited_s = [each for waits in self.waits for each in waits.waited_s]
+        return [
+            *(over_time if self.spans else ()),
+            *([waits_plot(WAITS, waited_s)] if waited_s else ()),
+            *_group_plots("zone", self.mean_uses.zones),
+            *_group_plots("pool", self.mean_uses.pools),
+            *limits_plot("Failed attempts by what limits them", self.limits, "attempts"),
+        ]
+
     # ---- data
 
     def content(self) -> dict[str, Any]:
@@ -175,7 +198,7 @@ def _waits_table(waits: Sequence[Waits]) -> AnswerTable:
         for entry in waits
     ]
     heads = ("priority", "placed", *QUANTILES, "pending", "preempted")
-    return AnswerTable("Time from arrival to binding", heads, rows)
+    return AnswerTable(WAITS, heads, rows)
 
 
 def _waits_as_data(waits: Waits) -> dict[str, Any]:
@@ -187,6 +210,17 @@ def _waits_as_data(waits: Waits) -> dict[str, Any]:
 def _group_table(title: str, kind: str, groups: Mapping[str, MeanUse]) -> AnswerTable:
     rows = [(name, use.nodes, use.placed, *map(use.told_share, MAIN)) for name, use in groups.items()]
     return AnswerTable(title, (kind, "nodes", "placed", *MAIN), rows)
+
+
+def _group_plots(kind: str, groups: Mapping[str, MeanUse]) -> list[AnswerPlot]:
+    """Where pods were placed, and how full it was there."""
+    names, uses = [*groups], [*groups.values()]
+    shares = {resource: [use.shares.get(resource) for use in uses] for resource in MAIN}
+    plots: list[AnswerPlot] = [
+        BarPlot(f"Pods placed by {kind}", names, {"placed": [float(use.placed) for use in uses]}),
+        BarPlot(f"Requested share by {kind}, on average", names, shares, Unit.SHARE),
+    ]
+    return plots if names else []
 
 
 def _groups_as_data(groups: Mapping[str, MeanUse]) -> list[dict[str, Any]]:

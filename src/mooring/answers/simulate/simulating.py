@@ -9,6 +9,7 @@ from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.loaded_cluster import LoadedCluster, Objects
+from mooring.answers.pools import zone_of
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.mean_use import mean_uses
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
@@ -62,8 +63,10 @@ def place_pending(
     report = simulation.run(explain, on_progress, story, UNTIL_NS if until_ns is None else until_ns)
     report.notes = [*loaded.notes, *report.notes]
     answers = _answers(report, replace(loaded, objects=simulation.objects(), queue=None)) if report.explanations else {}
+    nodes = simulation.cluster.nodes
+    zones = {node.name: zone for node in nodes.nodes if node is not None and (zone := zone_of(node))}
     return SimulationAnswer(
-        **_fields_of(report, Report), utilisation=utilisation_of(simulation.cluster.nodes), answers=answers
+        **_fields_of(report, Report), utilisation=utilisation_of(nodes), zones=zones, answers=answers
     )
 
 

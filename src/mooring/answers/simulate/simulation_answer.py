@@ -1,11 +1,14 @@
 """The answer of a simulation of one moment: where the pending pods go, how full the cluster gets, and what limits it."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.report.parts import BarPlot, waits_plot
+from mooring.answers.report.use_plots import use_plots
 from mooring.answers.simulate.results_as_data import (
     evictions_as_data,
     explanation_as_data,
@@ -17,7 +20,7 @@ from mooring.answers.simulate.results_as_data import (
 from mooring.answers.utilisation import FULLEST, MAIN, GroupUse, Utilisation
 from mooring.model.quantity import show_amount
 from mooring.sim.failure_reasons import FailureReason
-from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
+from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, Story, show_time
 from mooring.sim.simulated_cluster import count, some
 
 POD_NAMES = 5
@@ -34,6 +37,8 @@ class SimulationAnswer(ClusterAnswer, Report):
 
     utilisation: Utilisation = field(default_factory=lambda: Utilisation(GroupUse(), {}, {}, {}))
     """In the end."""
+    zones: Mapping[str, str] = field(default_factory=dict)
+    """By name of a node: its zone, if it has one."""
     answers: Mapping[str, PodExplanation] = field(default_factory=dict)
     """For explained pods that have no node in the end, by key: the answer of `mooring explain`."""
 
@@ -73,6 +78,25 @@ class SimulationAnswer(ClusterAnswer, Report):
                 is_detail=True,
             ),
             *(table for each in self.explanations for table in explanation_tables(each, f"{each.pod.key}: ")),
+        ]
+
+    def report_tables(self) -> list[AnswerTable]:
+        explained = [
+            replace(table, title=f"{key}: {table.title}")
+            for key, answer in self.answers.items()
+            for table in answer.tables()
+        ]
+        return [*story_tables(self.story), *explained, *self.tables()]
+
+    def plots(self) -> list[AnswerPlot]:
+        waited_s = [each.waited_s for each in self.pods if each.waited_s is not None]
+        placed = Counter(zone for each in self.placed if (zone := self.zones.get(each.node)))
+        return [
+            *_counts_plot("Pods placed by zone", "placed", dict(sorted(placed.items()))),
+            *use_plots("zone", {"now": self.utilisation.zones}),
+            *use_plots("pool", {"now": self.utilisation.pools}),
+            *limits_plot("Pending pods by what limits them", self.limits, "pods"),
+            *([waits_plot("Time until pods were bound", waited_s)] if waited_s else ()),
         ]
 
     def _fullest(self) -> list[NodeUse]:
@@ -213,6 +237,25 @@ def explanation_tables(explanation: Explanation, title: str = "") -> list[Answer
         AnswerTable(f"{title}Scores (after weights)", heads, scores),
         AnswerTable(f"{title}Rejected", ("node", "plugin", "verdict", "reason"), rejected),
     ]
+
+
+def _counts_plot(title: str, counted: str, counts: Mapping[str, int]) -> list[AnswerPlot]:
+    bars = {counted: [float(number) for number in counts.values()]}
+    return [BarPlot(title, [*counts], bars)] if counts else []
+
+
+def limits_plot(title: str, limits: Iterable[FailureReason], counted: str) -> list[AnswerPlot]:
+    """How often nodes rejected pods for each reason: a pod, or an attempt, may have several."""
+    return _counts_plot(title, counted, {f"{each.message} ({each.plugin})": each.times for each in limits})
+
+
+def story_tables(story: Story | None) -> list[AnswerTable]:
+    """What happened to a pod, if its story was asked for."""
+    if story is None:
+        return []
+    rows = [(show_time(each.at_ns), each.attempt or "", each.cycle or "", each.text) for each in story.moments]
+    left_out = f", without {story.left_out} earlier moments" if story.left_out else ""
+    return [AnswerTable(f"The story of {story.pod}{left_out}", ("time", "attempt", "cycle", "what happened"), rows)]
 
 
 def _groups_as_data(groups: Mapping[str, GroupUse], *, is_sorted: bool = True) -> list[dict[str, Any]]:

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.report.parts import BarPlot, Unit
+from mooring.answers.report.use_plots import use_plots
 from mooring.answers.utilisation import MAIN, GroupUse, Utilisation
 from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
 from mooring.answers.what_if.moments import ClusterMoment, why_pending
@@ -151,6 +153,22 @@ class WhatIf(ClusterAnswer):
                 ],
                 is_detail=True,
             ),
+        ]
+
+    def report_tables(self) -> list[AnswerTable]:
+        changes = AnswerTable("Changes, in order", ("number", "change"), [*enumerate(self.changes, 1)])
+        return [changes, *self.tables()]
+
+    def plots(self) -> list[AnswerPlot]:
+        changes = Counter(str(row[1]) for row in self._pod_rows())
+        pods = BarPlot("Pods that change", [*changes], {"pods": [float(number) for number in changes.values()]})
+        moments = {"before": self.before, "after": self.after}
+        totals = {moment: [use.total.share(name) for name in MAIN] for moment, use in moments.items()}
+        return [
+            *([pods] if changes else ()),
+            BarPlot("Requested share of schedulable nodes", MAIN, totals, Unit.SHARE),
+            *use_plots("zone", {moment: use.zones for moment, use in moments.items()}),
+            *use_plots("pool", {moment: use.pools for moment, use in moments.items()}),
         ]
 
     def _pod_rows(self) -> Iterator[tuple[object, ...]]:

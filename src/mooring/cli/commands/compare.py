@@ -16,6 +16,7 @@ from mooring.answers.compare.run_plan import UnusablePlan
 from mooring.answers.compare.workers import RunFault
 from mooring.answers.loaded_cluster import LoadedCluster, from_manifests
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import chosen_gates, configured, enable_loaded, registry_with
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
@@ -79,6 +80,7 @@ Exit status:
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when the placements differ.")
 @asks_cluster
 @output_form
+@writes_report
 def compare(
     source: ClusterSource,
     configs: tuple[str, ...],
@@ -92,6 +94,7 @@ def compare(
     results: str | None,
     exit_code: bool,
     output: str,
+    report: ReportFile,
 ) -> None:
     """Run the same cluster under several configurations and show them side by side: waiting times, attempts, preemptions,
     pending pods, utilisation, fragmentation, nodes in use and their cost, and the pods that go to other nodes.
@@ -128,6 +131,7 @@ def compare(
         except (UnusablePlan, UnusableResults) as error:
             refuse(error)
     print_answer(answer, output)
+    report.write(answer)
     _leave(answer, exit_code)
 
 

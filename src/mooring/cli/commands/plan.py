@@ -7,6 +7,7 @@ import click
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.plan.solver import SolverMissing
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refuse
 from mooring.sim.reading.arrivals import ArrivalsError
@@ -21,9 +22,10 @@ Examples:
   mooring plan --offer offers.yaml --from dump.json                 which nodes to buy for what is pending?
   mooring plan --offer offers.yaml --from dump.json --apply web.yaml    ... and for what I am about to apply?
   mooring plan --offer offers.yaml --from dump.json --arrivals day.yaml ... for the busiest moment of a day?
-  mooring plan --offer offers.yaml --from dump.json --in-steps      cheaper, if I can add them one after the other?
+  mooring plan --offer offers.yaml --from dump.json --at-once       ... if I add all of them at the same time?
   mooring plan --shrink --from dump.json                            which nodes can go?
-  mooring plan --offer offers.yaml --from dump.json -o json | jq '.add[] | {offer, count}'
+  mooring plan --offer offers.yaml --from dump.json --html plan.html    tables and plots to look at, to print or to send
+  mooring plan --offer offers.yaml --from dump.json -o json | jq '.add[] | {step, offer, count}'
 
 \b
 Offers are a YAML list. A node template is as in a manifest, without a name; DaemonSets of the cluster run on new nodes:
@@ -39,10 +41,11 @@ Offers are a YAML list. A node template is as in a manifest, without a name; Dae
 Pods that fit on the present nodes go there first. The scheduler itself decides in a simulation whether the rest fits on
 the new nodes; the plan preempts no pod. The lower bound is the cost of the solution of a linear program: no plan for the
 same pods is cheaper. A scheduler that spreads pods leaves no node with room for the large ones, if all nodes come at
-once, so more nodes are needed than the bound says. --in-steps finds cheaper nodes that come one step after the other: add
-those of one step, wait until the scheduler has placed what fits, then add the next. With --shrink, nodes are drained in a
-simulation one after the other, the least used first; a drain that a disruption budget blocks, or after which a pod would
-be pending, is taken back. Adding nodes needs SciPy: pip install 'mooring[plan]'.
+once. So a plan may have steps: add the nodes of one step, wait until the scheduler has placed what fits, then add the
+next. The plan says how many pods would stay pending otherwise. --at-once gives a plan without steps, which may cost
+much more; one that costs at most 2 % more is preferred in any case. With --shrink, nodes are drained in a simulation
+one after the other, the least used first; a drain that a disruption budget blocks, or after which a pod would be
+pending, is taken back. Adding nodes needs SciPy: pip install 'mooring[plan]'.
 
 \b
 Exit status:
@@ -62,18 +65,20 @@ Exit status:
     help="Objects that are to fit as well: manifests or a folder of them. Can be given several times.",
 )
 @click.option("--arrivals", metavar="FILE", help="Pods that arrive over time: those of the busiest moment are to fit.")
-@click.option("--in-steps", is_flag=True, help="The nodes may come in steps, where that is cheaper (see below).")
+@click.option("--at-once", is_flag=True, help="Everything fits also if all nodes come at once: no steps (see below).")
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
 @asks_cluster
 @output_form
+@writes_report
 def plan(
     source: ClusterSource,
     offer: str | None,
     applied: tuple[str, ...],
     arrivals: str | None,
-    in_steps: bool,
+    at_once: bool,
     shrink: bool,
     output: str,
+    report: ReportFile,
 ) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
     if offer is None and not shrink:
@@ -87,7 +92,7 @@ def plan(
                 apply=applied,
                 arrivals=arrivals,
                 shrink=shrink,
-                in_steps=in_steps,
+                at_once=at_once,
                 validation=Validation(source.validate),
                 tell=bar,
             )
@@ -96,6 +101,7 @@ def plan(
     except ArrivalsError as error:
         refuse(*error.problems)
     print_answer(answer, output)
+    report.write(answer, answer.notes)
     for note in answer.notes:
         click.echo(f"note: {note}", err=True)
     if not answer.fits:

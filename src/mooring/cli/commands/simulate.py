@@ -26,6 +26,7 @@ from mooring.cli.answering import (
     tables_as_text,
     tell_notes,
 )
+from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import idle_plugins
 from mooring.cli.progress import LateBar
 from mooring.cli.recording_options import recording_options, recording_settings
@@ -67,6 +68,7 @@ Examples:
   mooring simulate cluster.yaml --story web-0           what happened to web-0, and when?
   mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
   mooring simulate --generate day.yaml --results r.csv  a generated day of pods: examples/day.yaml has 1,000,000
+  mooring simulate cluster.yaml --html report.html      tables and plots to look at, to print or to send
   mooring simulate cluster.yaml --record DIR            record it, for `mooring replay`
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
   mooring simulate cluster.yaml --plugin mine.py        with your own plugin, enabled in all profiles
@@ -113,6 +115,7 @@ Exit status:
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is pending in the end, or was preempted.")
 @asks_cluster
 @output_form
+@writes_report
 def simulate(
     source: ClusterSource,
     files: tuple[str, ...],
@@ -125,6 +128,7 @@ def simulate(
     until: str | None,
     debug: bool,
     exit_code: bool,
+    report: ReportFile,
     **recording: Any,
 ) -> None:
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
@@ -141,7 +145,7 @@ def simulate(
     with tracebacks(debug), refusals(_configuration_file(source, manifests), source.plugins):
         loaded = _loaded(source, manifests, files)
         with _recorded(recording, loaded) as record_to:
-            task = _Task(loaded, Validation(source.validate), story, until_ns, output, results, record_to)
+            task = _Task(loaded, Validation(source.validate), story, until_ns, output, report, results, record_to)
             if generate is not None:
                 is_done = task.run_generated(generate, begin_s)
             else:
@@ -218,6 +222,7 @@ class _Task:
     story: str | None
     until_ns: int | None
     output: str
+    report: ReportFile
     results: str | None
     """A file that gets a line for each pod of a day."""
     record_to: RecordTo | None
@@ -237,6 +242,7 @@ class _Task:
             print_answer(answer, self.output)
         else:
             click.echo("\n\n".join(_asked(answer, self.output == "wide")))
+        self.report.write(answer, answer.notes)
         tell_notes(answer.notes)
         return len(answer.placed) == len(answer.pods)
 
@@ -281,6 +287,7 @@ class _Task:
         if answer.story is not None and self.output in ("table", "wide"):
             click.echo(f"{tell_story(answer.story, self.output == 'wide')}\n")
         print_answer(answer, self.output)
+        self.report.write(answer, answer.notes)
         tell_notes(answer.notes)
         return not answer.pending and not answer.preempted
 

@@ -11,6 +11,7 @@ from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.what_if.question import Change
 from mooring.answers.what_if.question import what_if as ask
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import configured, enable_loaded
 from mooring.cli.refusal import refuse
 from mooring.kit.process import relax_collector
@@ -95,7 +96,8 @@ def _parameter(name: str) -> str:
 @partial(asks_cluster, configuration=_present_config)
 @_changes
 @output_form
-def what_if(source: ClusterSource, output: str, **values: tuple[str, ...]) -> None:
+@writes_report
+def what_if(source: ClusterSource, output: str, report: ReportFile, **values: tuple[str, ...]) -> None:
     """Show what changes to a cluster would do: which pods move, become pending or are placed, are preempted or lost, which
     disruption budgets block a drain, and how full the cluster is before and after.
 
@@ -110,6 +112,7 @@ def what_if(source: ClusterSource, output: str, **values: tuple[str, ...]) -> No
     with own_output():
         answer = ask(loaded, [_prepared(loaded, *change) for change in given], Validation(source.validate))
     print_answer(answer, output)
+    report.write(answer)
     if not answer.fits:
         sys.exit(NOT_ALL_FIT)
 
