@@ -5,7 +5,8 @@ import type { Theme } from "./map/colours.ts";
 
 export type ThemeChoice = "system" | Theme;
 const KEY = "mooring-theme";
-const dark = matchMedia("(prefers-color-scheme: dark)");
+/** Asked when it is needed: tests of pure functions run without a window. */
+const systemIsDark = () => matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set<() => void>();
 
 export function themeChoice(): ThemeChoice {
@@ -15,7 +16,7 @@ export function themeChoice(): ThemeChoice {
 
 export function theme(): Theme {
   const choice = themeChoice();
-  return choice === "system" ? (dark.matches ? "dark" : "light") : choice;
+  return choice === "system" ? (systemIsDark().matches ? "dark" : "light") : choice;
 }
 
 export function applyTheme(): void {
@@ -30,7 +31,7 @@ export function chooseTheme(choice: ThemeChoice): void {
 
 export function watchTheme(): void {
   applyTheme();
-  dark.addEventListener("change", applyTheme);
+  systemIsDark().addEventListener("change", applyTheme);
 }
 
 export function useTheme(): Theme {

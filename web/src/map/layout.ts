@@ -34,10 +34,13 @@ export const TITLE_HEIGHT = 20;
 const BLOCK_GAP = 14;
 const SMALLEST = 5;
 const LARGEST = 44;
+/** Few nodes get cells with room for their names. */
+const LARGEST_OF_FEW = 116;
+const FEW = 100;
 /** A title needs room for some letters even where a group has one node. */
 const TITLE_WIDTH = 84;
 /** Width to height of blocks that are tried; the last one is a stripe over the whole width. */
-const SHAPES = [0.4, 0.6, 0.8, 1, 1.4, 2, 3, 5, Infinity];
+const SHAPES = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15, 1.3, 1.5, 1.8, 2.2, 2.8, 3.6, 5, 8, Infinity];
 
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -72,7 +75,8 @@ interface Shelves {
 }
 
 function largestPitch(groups: readonly NodeGroup[], width: number, height: number, shape: number): number {
-  let [low, high] = [SMALLEST, LARGEST];
+  const count = groups.reduce((sum, group) => sum + group.rows.length, 0);
+  let [low, high] = [SMALLEST, Math.max(SMALLEST, Math.min(width, count <= FEW ? LARGEST_OF_FEW : LARGEST))];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
     if (shelve(groups, width, middle, shape).height <= height) low = middle;

@@ -16,6 +16,7 @@ export interface Paint {
 }
 
 export interface Cells {
+  names: readonly string[];
   /** A step of the scale for each row. */
   steps: Uint8Array;
   flags: Uint8Array;
@@ -29,6 +30,8 @@ const DARK_MARK = "rgb(0 0 0 / 75%)";
 const LIGHT_MARK = "rgb(255 255 255 / 85%)";
 /** Marks are not readable on smaller cells; the panel and the table still have them. */
 const SMALLEST_MARKED = 7;
+/** From this size on a cell has room for the name of its node. */
+const SMALLEST_NAMED = 56;
 
 export class MapPainter {
   /** How many cells the last frame drew: tests read it. */
@@ -136,6 +139,7 @@ export class MapPainter {
       this.#drawn[row] = code;
       drawn += 1;
       this.#drawCell(context, layout, paint, row, step, flags);
+      if (layout.pitch >= SMALLEST_NAMED) this.#drawName(context, layout, cells.names[row] ?? "", row, step);
     }
     this.drawnInLastFrame = drawn;
     this.base.dataset.drawn = String(drawn);
@@ -151,6 +155,14 @@ export class MapPainter {
     context.fillRect(x, y, size, size);
     if (flags & ~DIM && size >= SMALLEST_MARKED) drawMarks(context, x, y, size, flags, this.#marks[step] ?? this.#marks.at(-1)!);
     context.globalAlpha = 1;
+  }
+
+  #drawName(context: CanvasRenderingContext2D, layout: Layout, name: string, row: number, step: number): void {
+    const room = layout.pitch - layout.gap - 10;
+    context.fillStyle = this.#marks[step] ?? this.#marks.at(-1)!;
+    context.font = "12px system-ui, sans-serif";
+    context.textBaseline = "top";
+    context.fillText(cut(visible(name), Math.floor(room / 6.4)), layout.x[row] + 6, layout.y[row] + 6, room);
   }
 
   #drawCursor(layout: Layout, paint: Paint): void {
@@ -175,7 +187,7 @@ function markOn(colour: string): string {
 export function drawMarks(context: CanvasRenderingContext2D, x: number, y: number, size: number, flags: number, colour: string): void {
   context.strokeStyle = colour;
   context.fillStyle = colour;
-  context.lineWidth = Math.max(1, size / 9);
+  context.lineWidth = Math.min(3, Math.max(1, size / 9));
   context.beginPath();
   if (flags & (UNSCHEDULABLE | NOT_READY)) {
     context.moveTo(x + 1.5, y + size - 1.5);
@@ -187,7 +199,7 @@ export function drawMarks(context: CanvasRenderingContext2D, x: number, y: numbe
   }
   context.stroke();
   if (!(flags & TAINTED)) return;
-  const corner = Math.max(3, size / 3);
+  const corner = Math.min(14, Math.max(3, size / 3));
   context.beginPath();
   context.moveTo(x + size - corner, y + size);
   context.lineTo(x + size, y + size);

@@ -66,7 +66,7 @@ export function ClusterMap({ chosenNode, share }: { chosenNode?: string; share?:
   const found = useMemo(() => search(names, find), [names, find]);
   const steps = use?.use.get(resource);
   const cells = useMemo(
-    () => ({ steps: steps ?? new Uint8Array(names.length), flags: nodes?.flags ?? new Uint8Array(0), found }), [steps, nodes?.flags, found, names.length],
+    () => ({ names, steps: steps ?? new Uint8Array(names.length), flags: nodes?.flags ?? new Uint8Array(0), found }), [steps, nodes?.flags, found, names],
   );
   const summary = nodes ? summarise(nodes, use, resource) : "";
   const spoken = useSpoken(summary);

@@ -61,9 +61,10 @@ export function AnswerMap({ after }: { after: WhatIfReply["after"] }) {
   const pods = useMemo(() => countsOf(after.pods), [after]);
   const scale = useMemo(() => (view === "difference" ? differenceScale(theme) : shareScale(theme)), [view, theme]);
   const cells = useMemo(() => ({
+    names: sides.names,
     steps: view === "before" ? before : view === "after" ? later : before.map((step, at) => differenceStep(step, later[at])),
     flags: nodes?.flags ?? new Uint8Array(0), found: null,
-  }), [view, before, later, nodes]);
+  }), [view, before, later, nodes, sides]);
   if (!nodes) return null;
   const podsOf = (row: number) => `${sides.before[row] < 0 ? 0 : (use?.pods[sides.before[row]] ?? 0)} to ${sides.after[row] < 0 ? 0 : pods[sides.after[row]]} pods`;
   const state = (row: number) => (sides.before[row] < 0 ? "new node, " : sides.after[row] < 0 ? "node removed, " : "");

@@ -19,8 +19,6 @@ interface PlotProps {
   lines: Line[];
   format: (value: number) => string;
   height?: number;
-  /** What lines to tell apart by dashes as well: all but the first. */
-  logarithmic?: boolean;
 }
 
 const DASHES: number[][] = [[], [8, 4], [2, 3], [10, 3, 2, 3], [4, 4], [12, 4], [1, 4], [6, 2]];
@@ -30,12 +28,13 @@ function optionsOf(props: PlotProps, width: number, colours: readonly string[]):
   return {
     width,
     height: props.height ?? 200,
+    padding: [6, 12, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
-    scales: { y: props.logarithmic ? { distr: 3 } : { range: (_plot, _low, high) => [0, Math.max(1e-9, high ?? 0) * 1.08 || 1] } },
+    scales: { y: { range: (_plot, _low, high) => [0, high ? high * 1.08 : 1] } },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
     axes: [
-      { ...axis, font: "11px system-ui", values: (_plot, splits) => splits.map((second) => new Date(second * 1e3).toISOString().slice(11, 19)), space: 70 },
+      { ...axis, font: "11px system-ui", size: 28, values: (_plot, splits) => splits.map((second) => new Date(second * 1e3).toISOString().slice(11, 19)), space: 70 },
       { ...axis, font: "11px system-ui", size: 62, values: (_plot, splits) => splits.map((value) => (value === null ? "" : props.format(value))) },
     ],
     series: [{}, ...props.lines.map((line, at) => ({

@@ -30,7 +30,7 @@ export function percent(share: number): string {
 
 export function number(value: number): string {
   if (!Number.isFinite(value)) return "–";
-  return Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumFractionDigits: 2 });
+  return Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumFractionDigits: value >= 100 ? 0 : 2 });
 }
 
 /** Seconds since 1970, or NaN for text that is no time. */
