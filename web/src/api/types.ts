@@ -90,6 +90,7 @@ export interface NodeDetail {
   labels: Record<string, string>;
   taints: Taint[];
   unschedulable: boolean;
+  ready: boolean;
   resources: { name: string; allocatable: string; requested: string; free: string; share: number }[];
   pods: (PodRef & { priority: number; requests: Record<string, string>; phase: string; since: string })[];
   total: number;

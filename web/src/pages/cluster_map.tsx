@@ -7,7 +7,7 @@ import { groupNodes } from "../map/layout.ts";
 import { Legend } from "../map/legend.tsx";
 import { NodeMap } from "../map/node_map.tsx";
 import { useTheme } from "../theme.ts";
-import { plural, visible } from "../text/visible.ts";
+import { cut, plural, visible } from "../text/visible.ts";
 import { goTo } from "../router.ts";
 import { describeNode, search, summarise } from "./node_facts.ts";
 import { NodeTable } from "./node_table.tsx";
@@ -31,6 +31,11 @@ function useSpoken(text: string): string {
   return said.text;
 }
 
+/** An option cannot be opened to show the rest, so that it gets more room than names elsewhere. */
+export function shortName(text: string): string {
+  return cut(visible(text), 70);
+}
+
 interface PickProps {
   label: string;
   value: string;
@@ -39,7 +44,7 @@ interface PickProps {
   name?: (option: string) => string;
 }
 
-export function Pick({ label, value, options, onChange, name = visible }: PickProps) {
+export function Pick({ label, value, options, onChange, name = shortName }: PickProps) {
   return (
     <label class="pick">{label}{" "}
       <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
@@ -80,7 +85,7 @@ export function ClusterMap({ chosenNode, share }: { chosenNode?: string; share?:
     <div class="cluster-map">
       <div class="bar">
         <Pick label="Colour" value={resource} options={nodes.resources} onChange={setResource} />
-        <Pick label="Group by" value={groupBy} options={["", ...labelKeys]} onChange={setGroupBy} name={(key) => (key ? visible(key) : "nothing")} />
+        <Pick label="Group by" value={groupBy} options={["", ...labelKeys]} onChange={setGroupBy} name={(key) => (key ? shortName(key) : "nothing")} />
         <label class="pick">Find <input type="search" value={find} placeholder="name of a node" onInput={(event) => setFind(event.currentTarget.value)} onKeyDown={openFirst} /></label>
         {found && <span class="soft" role="status">{plural(found.reduce((sum, is) => sum + is, 0), "node")} found</span>}
         <span class="switch" role="group" aria-label="View">

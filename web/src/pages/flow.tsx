@@ -6,8 +6,8 @@ import { useLive } from "../live/use_live.ts";
 import { Tile } from "../parts/notes.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { age, duration, fullTime, number, secondsOf } from "../text/amounts.ts";
-import { plural, visible } from "../text/visible.ts";
-import { Pick } from "./cluster_map.tsx";
+import { plural } from "../text/visible.ts";
+import { Pick, shortName } from "./cluster_map.tsx";
 
 type Attempts = FlowSample["attempts"][string];
 
@@ -59,7 +59,7 @@ export function FlowPage() {
     <section aria-labelledby="flow-title">
       <h1 id="flow-title">Flow</h1>
       <div class="bar">
-        <Pick label="Profile" value={profile} options={["", ...(session?.profiles ?? [])]} onChange={setProfile} name={(name) => (name ? visible(name) : "all profiles")} />
+        <Pick label="Profile" value={profile} options={["", ...(session?.profiles ?? [])]} onChange={setProfile} name={(name) => (name ? shortName(name) : "all profiles")} />
         <span class="soft">The last {duration(seconds)}</span>
       </div>
       <dl class="tiles">

@@ -35,6 +35,7 @@ function NodeBody({ node }: { node: NodeDetail }) {
   return (
     <>
       {node.unschedulable && <p class="note">The node is unschedulable: no new pods go there. kubectl uncordon makes it schedulable.</p>}
+      {node.ready === false && <p class="note">The node is not ready: its kubelet does not report, or reports a problem.</p>}
       <h3>Room</h3>
       <Table caption="Room on the node" rows={node.resources} keyOf={(resource) => resource.name} columns={[
         { title: "Resource", head: true, cell: (resource) => <Text text={resource.name} /> },

@@ -52,7 +52,7 @@ export function NodeTable({ nodes, use, groups, groupBy, found }: NodeTableProps
               <th scope="col">Node</th>
               {groupBy && <th scope="col"><Text text={groupBy} /></th>}
               {nodes.resources.map((resource) => head(visible(resource), `use:${resource}`))}
-              {head("Pods", "pods")}
+              {head("Number of pods", "pods")}
               <th scope="col">State</th>
             </tr>
           </thead>

@@ -53,7 +53,7 @@ function Decisions() {
       {value && (
         <Table caption="Decisions of the recording" rows={value.decisions} keyOf={(decision) => String(decision.number)} empty="No decisions after this one." columns={[
           { title: "Number", numeric: true, cell: (decision) => (
-            <button type="button" class="link" aria-label={`Jump to decision ${decision.number}`} aria-current={decision.number === replay?.position ? "true" : undefined}
+            <button type="button" class="link" aria-label={`${number(decision.number)}: jump to this decision`} aria-current={decision.number === replay?.position ? "true" : undefined}
               onClick={() => void player.seek({ decision: decision.number })}>{number(decision.number)}</button>) },
           { title: "Time", cell: (decision) => clock(decision.time) },
           { title: "Pod", head: true, cell: (decision) => <PodLink pod={decision} /> },

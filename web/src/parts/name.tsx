@@ -23,7 +23,7 @@ export function Text({ text, limit = 48, href, className }: CutProps) {
     <span class={`text ${className ?? ""}`}>
       {body}
       {short !== whole && (
-        <button type="button" class="more" aria-expanded={open} aria-label={open ? "Show less" : "Show the whole text"} onClick={() => setOpen(!open)}>
+        <button type="button" class="more" aria-expanded={open} aria-label={open ? "less of the text" : "more: show the whole text"} onClick={() => setOpen(!open)}>
           {open ? "less" : "more"}
         </button>
       )}

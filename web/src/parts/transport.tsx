@@ -46,12 +46,12 @@ export function Transport() {
   const place = dragged ?? sliderOf(replay);
   const drag = (value: number) => { setDragged(value); void player.seek({ time: timeOf(replay, value) }); };
   return (
-    <div class="transport" role="group" aria-label="Time line of the recording">
+    <section class="transport" aria-label="Time line of the recording">
       <div class="bar">
         <button type="button" onClick={() => (player.playing ? player.pause() : void player.play())}>{player.playing ? "Pause" : "Play"}</button>
         <Speed replay={replay} />
-        <button type="button" onClick={() => void player.seek({ step: -1 })} disabled={replay.position <= 0} aria-label="One decision back">◂ Step</button>
-        <button type="button" onClick={() => void player.seek({ step: 1 })} disabled={replay.position >= replay.decisions} aria-label="One decision on">Step ▸</button>
+        <button type="button" onClick={() => void player.seek({ step: -1 })} disabled={replay.position <= 0} title="One decision back">◂ Step back</button>
+        <button type="button" onClick={() => void player.seek({ step: 1 })} disabled={replay.position >= replay.decisions} title="One decision on">Step on ▸</button>
         <Jump most={replay.decisions} />
         <span class="soft" role="status">{fullTime(replay.now)}, decision {number(replay.position)} of {number(replay.decisions)}{replay.seeking ? ", seeking …" : ""}</span>
       </div>
@@ -61,7 +61,7 @@ export function Transport() {
           onInput={(event) => drag(Number(event.currentTarget.value))} onChange={() => setDragged(null)} />
       </div>
       <ErrorNote error={player.error} />
-    </div>
+    </section>
   );
 }
 
