@@ -9,7 +9,6 @@ from random import Random
 
 from build import a_node, a_pod
 from dashboard_stage import TOKEN, StagedSource
-
 from mooring.dashboard.interfaces import SourceFacts
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler

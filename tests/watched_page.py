@@ -1,6 +1,7 @@
 """A page of a browser that notices what must not happen: errors on the console, dialogs, violations of the content security
 policy, and requests to other servers."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +19,6 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PAGES = ("cluster", "queue", "flow", "what-if", "pod")
 PAINTS = "performance.getEntriesByType('paint').map((entry) => [entry.name, entry.startTime])"
 
 
@@ -77,3 +77,7 @@ class WatchedPage:
             for one in found
             if one["impact"] in ("serious", "critical")
         ]
+
+
+Opener = Callable[..., WatchedPage]
+"""Opens a dashboard in a new context, which takes more settings of playwright by name."""

@@ -1,22 +1,20 @@
 """Each page of the dashboard in a browser, at 5 and at 5,000 nodes, while the cluster changes."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
 
 from playwright.sync_api import Page, expect
-from shown_cluster import ShownCluster, ShownDashboard, shown
-from watched_page import AXE
-
-if TYPE_CHECKING:
-    from watched_page import WatchedPage
 
 from mooring.dashboard.serving.api_paths import DashboardParts
+from shown_cluster import ShownCluster, ShownDashboard, shown
+from watched_page import AXE, Opener, WatchedPage
 
-Opener = Callable[..., "WatchedPage"]
+pytest_plugins = ["browser_fixtures"]
+pytestmark = pytest.mark.slow
 DRAWN = "document.querySelector('.map canvas').dataset.drawn"
 
 
@@ -37,7 +35,7 @@ def nodes(request: pytest.FixtureRequest) -> int:
     return count
 
 
-def check_accessibility(watched: "WatchedPage") -> None:
+def check_accessibility(watched: WatchedPage) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is missing: run `make browser`")
     assert watched.accessibility_faults() == []

@@ -1,23 +1,21 @@
 """Names, labels and messages of the API are hostile input: the dashboard shows them as text, and nothing of them runs."""
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
 
+from playwright.sync_api import expect
+
 from build import a_node, a_pod
 from dashboard_stage import StagedSource
-from playwright.sync_api import expect
-from shown_cluster import ShownDashboard, shown
-
-if TYPE_CHECKING:
-    from watched_page import WatchedPage
-
 from mooring.dashboard.serving.api_paths import DashboardParts
+from shown_cluster import ShownDashboard, shown
+from watched_page import Opener, WatchedPage
 
-Opener = Callable[..., "WatchedPage"]
+pytest_plugins = ["browser_fixtures"]
+pytestmark = pytest.mark.slow
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
     "\"'><script>document.title='owned'</script>",
@@ -28,7 +26,10 @@ HOSTILE = (
     "{{7*7}}${alert(1)}<!--",
     "../../api/do?x=1#y%2e",
 )
-MARKUP = "[...document.querySelectorAll('img, iframe, object, script:not([src^=assets]), [onerror]')].map((one) => one.outerHTML)"
+MARKUP = (
+    "[...document.querySelectorAll('img, iframe, object, script:not([src^=assets]), [onerror]')]"
+    ".map((one) => one.outerHTML)"
+)
 
 
 def hostile_parts() -> tuple[DashboardParts, StagedSource]:
@@ -51,7 +52,7 @@ def dashboard() -> Iterator[ShownDashboard]:
         assert dashboard.faults == []
 
 
-def check_untouched(watched: "WatchedPage", title: str) -> None:
+def check_untouched(watched: WatchedPage, title: str) -> None:
     assert watched.page.title() == f"{title} – Mooring"
     assert watched.page.evaluate(MARKUP) == []
     assert watched.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,26 +1,27 @@
 """The dashboard by keyboard alone, without a token, and while its server goes away and comes back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
 
-from dashboard_stage import TOKEN
 from playwright.sync_api import Browser, Page, expect
-from shown_cluster import ShownCluster, ShownDashboard, shown
-from watched_page import WatchedPage
 
+from dashboard_stage import TOKEN
 from mooring.dashboard.serving.api_paths import DashboardParts
+from shown_cluster import ShownCluster, ShownDashboard, shown
+from watched_page import Opener, WatchedPage
 
-Opener = Callable[..., WatchedPage]
+pytest_plugins = ["browser_fixtures"]
+pytestmark = pytest.mark.slow
 FOCUSED = """() => {
   const one = document.activeElement, style = getComputedStyle(one);
-  return [one.getAttribute('aria-label') ?? one.textContent.trim().slice(0, 40) ?? one.tagName, style.outlineStyle !== 'none' && style.outlineWidth];
+  const name = one.getAttribute('aria-label') ?? one.textContent.trim().slice(0, 40);
+  return [name, style.outlineStyle !== 'none' && style.outlineWidth];
 }"""
 STREAMS = 8
 """The contract: how many streams a dashboard has."""
