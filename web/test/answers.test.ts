@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { WhatIf } from "../src/api/types.ts";
-import { KINDS, moved, problemOf } from "../src/pages/changes.ts";
+import { KINDS, moved, obstacleOf, problemOf } from "../src/pages/changes.ts";
 import { tellingPlugins } from "../src/pages/explanation.tsx";
 import { describeNode, meanShare, search, summarise } from "../src/pages/node_facts.ts";
 import { sortedRows } from "../src/pages/node_table.tsx";
@@ -36,6 +36,11 @@ test("changes are checked before they are asked, and can be moved", () => {
   for (const kind of KINDS) assert.equal(problemOf({ change: kind.change, value: kind.example }), "");
   const [a, b] = [{ change: "drain", value: "a" }, { change: "drain", value: "b" }];
   assert.deepEqual([moved([a, b], 1, -1), moved([a, b], 0, -1)], [[b, a], [a, b]]);
+});
+
+test("what a dashboard does not carry out is named", () => {
+  assert.equal(obstacleOf([{ change: "drain", value: "a" }]), "");
+  assert.match(obstacleOf([{ change: "drain", value: "a" }, { change: "taint", value: "a=b:NoSchedule" }]), /^Taint nodes: the dashboard only answers/);
 });
 
 test("plugins that give no node a point are left out of the bars", () => {

@@ -88,6 +88,7 @@ export interface Taint {
 export interface NodeDetail {
   name: string;
   labels: Record<string, string>;
+  labelsTotal: number;
   taints: Taint[];
   unschedulable: boolean;
   ready: boolean;
@@ -122,6 +123,7 @@ export interface PodList {
 export interface PodDetail extends PodLine {
   node: string;
   profile: string;
+  phase: string;
   labels: Record<string, string>;
   requests: Record<string, string>;
   timeline: { time: string; what: string; detail: string }[];

@@ -28,6 +28,15 @@ export const KINDS: readonly ChangeKind[] = [
     example: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" },
 ];
 
+/** What a server carries out; the others change only the copy that a question is asked about. */
+const DONE_TOO: readonly string[] = ["drain", "cordon", "uncordon", "remove-nodes", "add-nodes", "scale", "delete"];
+
+/** Why a list of changes cannot be carried out, or "". */
+export function obstacleOf(changes: readonly Change[]): string {
+  const other = changes.find((change) => !DONE_TOO.includes(change.change));
+  return other ? `${kindOf(other.change).title}: the dashboard only answers what this would do. Carry it out with kubectl or mooring, and remove it here.` : "";
+}
+
 export function kindOf(change: string): ChangeKind {
   return KINDS.find((kind) => kind.change === change) ?? KINDS[0];
 }

@@ -55,7 +55,7 @@ function NodeBody({ node }: { node: NodeDetail }) {
         { title: "Phase", cell: (pod) => <Text text={pod.phase} /> },
         { title: "Age", numeric: true, cell: (pod) => age(pod.since, nowS) },
       ]} />
-      <h3>Labels</h3>
+      <h3>Labels {node.labelsTotal > Object.keys(node.labels).length && <span class="soft">{Object.keys(node.labels).length} of {node.labelsTotal}</span>}</h3>
       <Chips items={pairs(node.labels)} limit={12} />
     </>
   );

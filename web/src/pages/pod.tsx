@@ -47,7 +47,7 @@ function Story({ namespace, name }: { namespace: string; name: string }) {
       {!value && !error && <Busy text="Reading the pod …" />}
       {value && <Facts pod={value} />}
       {value && <Timeline pod={value} />}
-      {value && session?.canAsk && <ExplanationOf namespace={namespace} name={name} />}
+      {value && value.queue !== "gone" && session?.canAsk && <ExplanationOf namespace={namespace} name={name} />}
     </>
   );
 }
@@ -60,6 +60,7 @@ function Facts({ pod }: { pod: PodDetail }) {
     ["Age", <span title={fullTime(pod.since)}>{age(pod.since, nowS)}</span>],
     ["Attempts", pod.attempts],
     ["Priority", pod.priority],
+    ["Phase", <Text text={pod.phase || "–"} />],
     ["Profile", <Text text={pod.profile} />],
     ["Requests", <Chips items={pairs(pod.requests)} />],
   ];
@@ -70,6 +71,7 @@ function Facts({ pod }: { pod: PodDetail }) {
   facts.push(["Labels", <Chips items={pairs(pod.labels)} />]);
   return (
     <>
+      {pod.queue === "gone" && <p class="note">The pod is gone. Its story is left, for as long as newer pods do not take its place.</p>}
       <p><CopyButton label="Copy link" text={() => location.href} /></p>
       {!pod.node && pod.message && <p class="note"><Text text={pod.message} limit={400} /></p>}
       <dl class="facts">{facts.map(([title, value]) => <div key={title}><dt>{title}</dt><dd>{value}</dd></div>)}</dl>

@@ -7,7 +7,7 @@ import { useLive } from "../live/use_live.ts";
 import { Text } from "../parts/name.tsx";
 import { Busy, Dialog, ErrorNote } from "../parts/notes.tsx";
 import { plural } from "../text/visible.ts";
-import { KINDS, kindOf, moved, outcome, problemOf, sentenceOf } from "./changes.ts";
+import { KINDS, kindOf, moved, obstacleOf, outcome, problemOf, sentenceOf } from "./changes.ts";
 import { AnswerMap } from "./what_if_map.tsx";
 import { WhatIfAnswer } from "./what_if_answer.tsx";
 
@@ -119,6 +119,7 @@ function DoIt({ changes, disabled }: { changes: Change[]; disabled: boolean }) {
   const [doing, setDoing] = useState(false);
   const [done, setDone] = useState<DoReply | null>(null);
   const [error, setError] = useState<unknown>(null);
+  const obstacle = obstacleOf(changes);
   const carryOut = async () => {
     setAsked(false);
     setDoing(true);
@@ -133,7 +134,8 @@ function DoIt({ changes, disabled }: { changes: Change[]; disabled: boolean }) {
   };
   return (
     <>
-      <button type="button" class="danger" disabled={changes.length === 0 || disabled || doing} onClick={() => setAsked(true)}>Do it …</button>
+      <button type="button" class="danger" disabled={changes.length === 0 || disabled || doing || obstacle !== ""} onClick={() => setAsked(true)}>Do it …</button>
+      {obstacle && <span class="soft">{obstacle}</span>}
       {doing && <Busy text="Carrying the changes out …" />}
       <ErrorNote error={error} />
       {done && <DoneNote reply={done} />}
