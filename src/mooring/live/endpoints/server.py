@@ -55,6 +55,7 @@ class MountedPages(Protocol):
     """Pages of another package below a prefix. They answer by themselves, and may stream."""
 
     prefix: str
+    """It ends in a slash. The path without the slash belongs to them too."""
 
     def is_open(self, path: str) -> bool:
         """Whether a path is the same for everyone, and needs no credentials, as the health pages."""
@@ -137,7 +138,7 @@ class WebServer:
         self._idle.clear()
         try:
             mounted = self._mounted
-            if mounted is not None and incoming.rel_url.raw_path.startswith(mounted.prefix):
+            if mounted is not None and f"{incoming.rel_url.raw_path}/".startswith(mounted.prefix):
                 return await self._answer_mounted(incoming, mounted)
             return _response(await self._answer(incoming))
         finally:
