@@ -33,8 +33,8 @@ T = TypeVar("T")
 class StagedSource:
     """A DashboardSource with a scheduler of its own."""
 
-    def __init__(self, *items: KubeObject) -> None:
-        self.clock = VirtualClock(START_NS)
+    def __init__(self, *items: KubeObject, clock: VirtualClock | None = None) -> None:
+        self.clock = VirtualClock(START_NS) if clock is None else clock
         self.stories: PodStories | None = PodStories(self.clock.now_ns)
         self.flow: FlowCounters | None = FlowCounters(self.clock)
         self.scheduler: Scheduler = build_scheduler(

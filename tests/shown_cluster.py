@@ -2,28 +2,46 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
+from time import perf_counter_ns
+from typing import Any
 
 from build import a_node, a_pod
 from dashboard_stage import TOKEN, StagedSource
-from mooring.dashboard.interfaces import SourceFacts
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
-from mooring.kit.clock import NS_PER_S
+from mooring.kit.clock import VirtualClock
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.sim.driver import START_NS
 
 ZONES = ("eu-1a", "eu-1b", "eu-1c")
 TYPES = ("c5.xlarge", "m5.2xlarge", "m5.xlarge", "p3.2xlarge", "r5.xlarge")
 GPUS = "p3.2xlarge"
 CHANGE_S = 0.4
-"""How often pods come and go: more than once between two events of the stream."""
+"""How often pods come: more than once between two events of the stream."""
 NEW_PODS = 25
-OLD_PODS = 400
+LEAVING = 250
+"""So many pods go at once: each leave gives all pending pods another attempt, and they should have time to back off."""
+
+
+class TickingClock(VirtualClock):
+    """Time passes as on the wall, and may be moved on besides."""
+
+    def __init__(self) -> None:
+        super().__init__(START_NS)
+        self._began_ns = perf_counter_ns()
+
+    def now_ns(self) -> int:
+        return super().now_ns() + perf_counter_ns() - self._began_ns
+
+    def advance_ns(self, step_ns: int) -> None:
+        """A moment that was ahead when it was computed may have passed meanwhile."""
+        super().advance_ns(max(0, step_ns))
 
 
 def nodes(count: int, random: Random) -> Iterator[Node]:
@@ -43,12 +61,21 @@ def nodes(count: int, random: Random) -> Iterator[Node]:
         yield node
 
 
-def placed_pods(count: int, random: Random) -> Iterator[Pod]:
-    """Pods that have their nodes already, so that nodes are as full as those of a cluster in use."""
-    for at in range(count):
-        for number in range(random.randint(0, 3)):
-            cpu, memory = random.choice(("250m", "500m", "1")), random.choice(("1Gi", "2Gi", "4Gi"))
-            yield a_pod(f"api-{at}-{number}", namespace="shop", cpu=cpu, memory=memory, nodeName=f"node-{at}")
+def owned_by(name: str) -> dict[str, Any]:
+    """Metadata of a pod that a ReplicaSet replaces when it is evicted."""
+    return {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}]}
+
+
+def placed_pods(nodes: Sequence[Node], random: Random) -> Iterator[Pod]:
+    """Pods that have their nodes already, so that some nodes are nearly full and others nearly empty."""
+    for at, node in enumerate(nodes):
+        cores = int(node.status.allocatable["cpu"])
+        cpu_milli, memory_mib = random.betavariate(2, 1.6) * cores * 1000, random.betavariate(2, 2.5) * 32 * 1024
+        count = random.randint(1, 3)
+        for number in range(count):
+            asked = {"cpu": f"{int(cpu_milli / count)}m", "memory": f"{int(memory_mib / count)}Mi"}
+            more = {"nodeName": node.metadata.name, "status": {"phase": "Running"}, "metadata": owned_by("api")}
+            yield a_pod(f"api-{at}-{number}", namespace="shop", requests=asked, **more)
 
 
 def pending_pods() -> Iterator[Pod]:
@@ -64,33 +91,34 @@ def pending_pods() -> Iterator[Pod]:
 
 
 class ShownCluster(StagedSource):
-    """Time passes as on the wall, pods come and go, and the scheduler places them."""
+    """Pods come and go, and the scheduler places them."""
 
     def __init__(self, count: int) -> None:
-        super().__init__()
-        self._random = Random(count)
-        self.add(*nodes(count, self._random), *placed_pods(count, self._random), *pending_pods())
-        self._born = 0
+        super().__init__(clock=TickingClock())
+        random = Random(count)
+        known = list(nodes(count, random))
+        self.add(*known, *placed_pods(known, random), *pending_pods())
+        self.add(a_pod("cart-0", namespace="shop", cpu="250m", memory="256Mi", metadata=owned_by("cart")))
+        self._born = self._left = 0
         self._new_pods = min(NEW_PODS, count)
         self.change()
 
-    def facts(self) -> SourceFacts:
-        return SourceFacts("up", ["default-scheduler"])
-
     def change(self) -> None:
-        """Some pods come, as many old ones go."""
+        """Some pods come; from time to time the older half goes."""
         for _ in range(self._new_pods):
             self._born += 1
-            self.add(a_pod(f"web-{self._born}", namespace="shop", cpu="100m", memory="128Mi", labels={"app": "web"}))
-            old = f"shop/web-{self._born - OLD_PODS}"
-            if ("Pod", old) in self.driver.objects:
-                self.driver.delete("Pod", old)
+            pod = a_pod(f"web-{self._born}", namespace="shop", cpu="10m", memory="16Mi", labels={"app": "web"})
+            self.add(pod)
+        if self._born - self._left >= 2 * LEAVING:
+            for _ in range(LEAVING):
+                self._left += 1
+                self.driver.delete("Pod", f"shop/web-{self._left}")
         self.driver.settle()
 
     async def live(self) -> None:
         while True:
             await asyncio.sleep(CHANGE_S)
-            self.driver.jump(self.clock.now_ns() + int(CHANGE_S * NS_PER_S))
+            self.driver.jump(self.clock.now_ns())
             self.change()
 
 
@@ -128,7 +156,14 @@ def shown(parts_of: Callable[[], tuple[DashboardParts, StagedSource]], port: int
             changing.cancel()
         await server.stop()
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="dashboard")
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except Exception as fault:
+            report("the dashboard ended", fault)
+        served.set()
+
+    thread = threading.Thread(target=run, name="dashboard")
     thread.start()
 
     def stop() -> None:
@@ -136,7 +171,8 @@ def shown(parts_of: Callable[[], tuple[DashboardParts, StagedSource]], port: int
         thread.join()
 
     try:
-        assert served.wait(60), "the dashboard does not start"
+        served.wait()
+        assert found, faults
         yield ShownDashboard(found[0], faults, stop)
     finally:
         stop()

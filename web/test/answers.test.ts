@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { WhatIf } from "../src/api/types.ts";
 import { KINDS, moved, obstacleOf, problemOf } from "../src/pages/changes.ts";
-import { tellingPlugins } from "../src/pages/explanation.tsx";
+import { lead, tellingPlugins } from "../src/pages/explanation.tsx";
 import { describeNode, meanShare, search, summarise } from "../src/pages/node_facts.ts";
 import { sortedRows } from "../src/pages/node_table.tsx";
 import { podChanges, verdictOf } from "../src/pages/what_if_answer.tsx";
-import { bothSides } from "../src/pages/what_if_map.tsx";
+import { bothSides, differenceText } from "../src/pages/what_if_map.tsx";
 
 const USE = { nodes: 1, cordonedNodes: 0, pods: 0, resources: {} };
 const ANSWER: WhatIf = {
@@ -19,7 +19,7 @@ const ANSWER: WhatIf = {
 
 test("pods that lose their node come first", () => {
   assert.deepEqual(podChanges(ANSWER).map((change) => [change.pod.name, change.what, change.from, change.to]),
-    [["p", "pending", "a", ""], ["q", "still pending", "", ""], ["m", "moved", "a", "b"], ["n", "new, placed", "", "c"]]);
+    [["p", "pending", "a", ""], ["m", "moved", "a", "b"], ["n", "new, placed", "", "c"], ["q", "still pending", "", ""]]);
   assert.equal(verdictOf(ANSWER), "Not everything fits. Pods: 1 become pending, 1 still pending, 1 moved, 1 placed.");
   assert.equal(verdictOf({ ...ANSWER, fits: true, moved: [], placed: [], pending: [] }), "Everything fits. Pods: no difference.");
 });
@@ -27,6 +27,10 @@ test("pods that lose their node come first", () => {
 test("new nodes come after those of the cluster, removed ones stay", () => {
   const sides = bothSides(["a", "b"], ["b", "c"]);
   assert.deepEqual([sides.names, [...sides.before], [...sides.after]], [["a", "b", "c"], [0, 1, -1], [-1, 0, 1]]);
+});
+
+test("differences are in percent of a node", () => {
+  assert.deepEqual([0, 88, 100, 112, 200].map(differenceText), ["−100 %", "−12 %", "±0 %", "+12 %", "+100 %"]);
 });
 
 test("changes are checked before they are asked, and can be moved", () => {
@@ -41,6 +45,14 @@ test("changes are checked before they are asked, and can be moved", () => {
 test("what a dashboard does not carry out is named", () => {
   assert.equal(obstacleOf([{ change: "drain", value: "a" }]), "");
   assert.match(obstacleOf([{ change: "drain", value: "a" }, { change: "taint", value: "a=b:NoSchedule" }]), /^Taint nodes: the dashboard only answers/);
+});
+
+test("the lead of a node is told by plugin, and a draw as a draw", () => {
+  const scores = [{ node: "a", total: 624, plugins: {} }, { node: "b", total: 600, plugins: {} }];
+  const tipped = [{ plugin: "Fit", difference: 30 }, { plugin: "Spread", difference: -6 }, { plugin: "Images", difference: 0 }];
+  assert.equal(lead({ scores, tipped }), "It is 24 ahead of b (624 to 600): Fit +30, Spread -6.");
+  assert.equal(lead({ scores: [scores[0], { ...scores[1], total: 624 }], tipped }), "Its score is that of b as well: the scheduler draws between equal nodes.");
+  assert.equal(lead({ scores: [scores[0]], tipped: [] }), "");
 });
 
 test("plugins that give no node a point are left out of the bars", () => {

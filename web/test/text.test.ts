@@ -41,7 +41,7 @@ test("ages count from the clock of the cluster", () => {
 
 test("shares and numbers are short", () => {
   assert.deepEqual([percent(0.543), percent(0.004), percent(1), percent(NaN)], ["54 %", "0.4 %", "100 %", "–"]);
-  assert.deepEqual([number(1234), number(1234.5678), number(1.234)], ["1,234", "1,235", "1.23"]);
+  assert.deepEqual([number(1234), number(1234.5678), number(1.234), number(53.53)], ["1,234", "1,235", "1.23", "53.5"]);
 });
 
 test("amounts of the answers are quantities", () => {

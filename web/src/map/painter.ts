@@ -19,6 +19,8 @@ export interface Cells {
   names: readonly string[];
   /** A step of the scale for each row. */
   steps: Uint8Array;
+  /** What a step means in words, for cells that have room for it. */
+  caption: (step: number) => string;
   flags: Uint8Array;
   /** Rows that a search leaves out are dimmed; null dims none. */
   found: Uint8Array | null;
@@ -139,7 +141,7 @@ export class MapPainter {
       this.#drawn[row] = code;
       drawn += 1;
       this.#drawCell(context, layout, paint, row, step, flags);
-      if (layout.pitch >= SMALLEST_NAMED) this.#drawName(context, layout, cells.names[row] ?? "", row, step);
+      if (layout.pitch >= SMALLEST_NAMED) this.#drawName(context, layout, [cells.names[row] ?? "", cells.caption(step)], row, step);
     }
     this.drawnInLastFrame = drawn;
     this.base.dataset.drawn = String(drawn);
@@ -157,12 +159,14 @@ export class MapPainter {
     context.globalAlpha = 1;
   }
 
-  #drawName(context: CanvasRenderingContext2D, layout: Layout, name: string, row: number, step: number): void {
+  #drawName(context: CanvasRenderingContext2D, layout: Layout, lines: string[], row: number, step: number): void {
     const room = layout.pitch - layout.gap - 10;
     context.fillStyle = this.#marks[step] ?? this.#marks.at(-1)!;
-    context.font = "12px system-ui, sans-serif";
     context.textBaseline = "top";
-    context.fillText(cut(visible(name), Math.floor(room / 6.4)), layout.x[row] + 6, layout.y[row] + 6, room);
+    lines.forEach((line, at) => {
+      context.font = `${at === 0 ? 12 : 15}px system-ui, sans-serif`;
+      context.fillText(cut(visible(line), Math.floor(room / 6.4)), layout.x[row] + 6, layout.y[row] + 6 + at * 18, room);
+    });
   }
 
   #drawCursor(layout: Layout, paint: Paint): void {

@@ -9,7 +9,7 @@ import { NodeMap } from "../map/node_map.tsx";
 import { useTheme } from "../theme.ts";
 import { cut, plural, visible } from "../text/visible.ts";
 import { goTo } from "../router.ts";
-import { describeNode, search, summarise } from "./node_facts.ts";
+import { describeNode, search, stepText, summarise } from "./node_facts.ts";
 import { NodeTable } from "./node_table.tsx";
 
 /** A choice that stays while one walks between pages. */
@@ -71,7 +71,7 @@ export function ClusterMap({ chosenNode, share }: { chosenNode?: string; share?:
   const found = useMemo(() => search(names, find), [names, find]);
   const steps = use?.use.get(resource);
   const cells = useMemo(
-    () => ({ names, steps: steps ?? new Uint8Array(names.length), flags: nodes?.flags ?? new Uint8Array(0), found }), [steps, nodes?.flags, found, names],
+    () => ({ names, caption: stepText, steps: steps ?? new Uint8Array(names.length), flags: nodes?.flags ?? new Uint8Array(0), found }), [steps, nodes?.flags, found, names],
   );
   const summary = nodes ? summarise(nodes, use, resource) : "";
   const spoken = useSpoken(summary);

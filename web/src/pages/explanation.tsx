@@ -30,11 +30,19 @@ function verdict(answer: Explanation): string {
   return answer.node ? `It would get a node now: ${answer.feasibleNodes} of ${nodes} take it.` : `None of ${nodes} takes it.`;
 }
 
+/** How far the chosen node is ahead of the next one, and by which plugins. */
+export function lead({ scores, tipped }: Pick<Explanation, "scores" | "tipped">): string {
+  if (scores.length < 2) return "";
+  const ahead = scores[0].total - scores[1].total;
+  if (ahead === 0) return `Its score is that of ${scores[1].node} as well: the scheduler draws between equal nodes.`;
+  const plugins = tipped.filter((line) => line.difference !== 0).map((line) => `${line.plugin} ${line.difference > 0 ? "+" : ""}${line.difference}`);
+  return `It is ${ahead} ahead of ${scores[1].node} (${scores[0].total} to ${scores[1].total}): ${plugins.join(", ")}.`;
+}
+
 function Answer({ answer }: { answer: Explanation }) {
-  const tipped = answer.tipped.filter((line) => line.difference !== 0);
   return (
     <>
-      <p>{verdict(answer)}{tipped.length > 0 && <> Ahead of the next node by {tipped.map((line) => `${line.plugin} ${line.difference > 0 ? "+" : ""}${line.difference}`).join(", ")}.</>}</p>
+      <p>{verdict(answer)} <Text text={lead(answer)} limit={300} /></p>
       {answer.scores.length > 0 && <Scores scores={answer.scores} />}
       {answer.reasons.length > 0 && <Reasons reasons={answer.reasons} />}
       {(answer.cures.length > 0 || !answer.node) && <Cures answer={answer} />}

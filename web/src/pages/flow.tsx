@@ -69,7 +69,7 @@ export function FlowPage() {
         <Tile title="preemptions" value={number(total(flow, "preemptions"))} detail={plural(total(flow, "victims"), "victim")} />
         <Tile title="evictions" value={number(total(flow, "evictions"))} />
         <Tile title="self-check" value={check ? (check.differences ? plural(check.differences, "difference") : "agrees") : "off"}
-          detail={check ? `${plural(check.runs, "run")}${check.last ? `, the last ${age(check.last, nowS)} ago` : ""}` : "mooring run --self-check turns it on"} />
+          detail={check ? `${plural(check.runs, "run")}${check.last ? `, the last ${age(check.last, nowS)} ago` : ""}` : undefined} />
       </dl>
       <div class="plots">
         <Plot title="Bound pods a second" times={lines.times} lines={lines.bound} format={number} />

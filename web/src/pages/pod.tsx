@@ -1,6 +1,6 @@
 // Pod: its story on a timeline, and what the scheduler answers about it now.
 
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api/client.ts";
 import type { PodDetail } from "../api/types.ts";
 import { useFetched, useLive } from "../live/use_live.ts";
@@ -58,12 +58,12 @@ function Facts({ pod }: { pod: PodDetail }) {
   const facts: [string, preact.ComponentChildren][] = [
     [pod.node ? "On node" : "In queue", pod.node ? <NodeLink name={pod.node} /> : <Text text={pod.queue || "–"} />],
     ["Age", <span title={fullTime(pod.since)}>{age(pod.since, nowS)}</span>],
-    ["Attempts", pod.attempts],
     ["Priority", pod.priority],
     ["Phase", <Text text={pod.phase || "–"} />],
     ["Profile", <Text text={pod.profile} />],
     ["Requests", <Chips items={pairs(pod.requests)} />],
   ];
+  if (!pod.node || pod.attempts > 0) facts.push(["Attempts", pod.attempts]);
   if (pod.nominatedNode) facts.push(["Nominated node", <NodeLink name={pod.nominatedNode} />]);
   if (backoffS > 0) facts.push(["Backs off for", duration(Math.ceil(backoffS))]);
   if (pod.gates.length > 0) facts.push(["Scheduling gates", <Chips items={pod.gates} />]);
@@ -82,6 +82,9 @@ function Facts({ pod }: { pod: PodDetail }) {
 /** The story as a list; a bar above it has the same events to scale. */
 function Timeline({ pod }: { pod: PodDetail }) {
   const lines = pod.timeline;
+  const list = useRef<HTMLOListElement>(null);
+  // What happened last is what one looks for; a longer story follows it down.
+  useEffect(() => list.current?.scrollTo(0, list.current.scrollHeight), [lines.at(-1)?.time]);
   if (lines.length === 0) return <><h2>Timeline</h2><p class="soft empty">The dashboard keeps no story of this pod: it is older than the dashboard, or newer pods took its place.</p></>;
   const times = lines.map((line) => secondsOf(line.time));
   const [start, end] = [times[0], times[times.length - 1]];
@@ -92,11 +95,11 @@ function Timeline({ pod }: { pod: PodDetail }) {
       <div class="story-bar" aria-hidden="true">
         {lines.map((line, at) => <span key={at} class={`dot what-${line.what}`} style={{ left: `${(100 * (times[at] - start)) / span}%` }} />)}
       </div>
-      <ol class="story">
+      <ol class="story" tabIndex={0} aria-label="Story of the pod" ref={list}>
         {lines.map((line, at) => (
           <li key={at}>
             <time dateTime={line.time} title={fullTime(line.time)}>{clock(line.time)}</time>
-            <span class="soft after">{at === 0 ? "" : `+${duration(times[at] - times[at - 1])}`}</span>
+            <span class="soft after">{at > 0 && times[at] > times[at - 1] ? `+${duration(times[at] - times[at - 1])}` : ""}</span>
             <span class={`what what-${line.what}`}>{line.what}</span>
             <Text text={line.detail} limit={160} />
           </li>

@@ -9,7 +9,7 @@ import { Busy, Dialog, ErrorNote } from "../parts/notes.tsx";
 import { plural } from "../text/visible.ts";
 import { KINDS, kindOf, moved, obstacleOf, outcome, problemOf, sentenceOf } from "./changes.ts";
 import { AnswerMap } from "./what_if_map.tsx";
-import { WhatIfAnswer } from "./what_if_answer.tsx";
+import { AnswerPods, AnswerSummary } from "./what_if_answer.tsx";
 
 /** The question stays while one looks at other pages. */
 const question: { changes: Change[]; reply: WhatIfReply | null } = { changes: [], reply: null };
@@ -50,8 +50,9 @@ export function WhatIfPage() {
       {asking && <Busy text="The scheduler tries the changes on a copy of the cluster …" />}
       {reply && !asking && (
         <div class="answer">
-          <WhatIfAnswer answer={reply.answer} />
+          <AnswerSummary answer={reply.answer} />
           <AnswerMap after={reply.after} />
+          <AnswerPods answer={reply.answer} />
         </div>
       )}
     </section>

@@ -15,15 +15,16 @@ export interface PodChange {
   why: string;
 }
 
-/** What matters most first: pods that lose their node, then those that a drain could not evict, then the rest. */
+/** What matters most first: pods that lose their node, then those that a drain could not evict, and those that nothing happens to last. */
 export function podChanges(answer: WhatIf): PodChange[] {
   return [
-    ...answer.pending.map((pod) => ({ pod, what: pod.wasPending ? "still pending" : pod.isNew ? "new, pending" : "pending", from: pod.from, to: "", why: pod.message })),
+    ...answer.pending.filter((pod) => !pod.wasPending).map((pod) => ({ pod, what: pod.isNew ? "new, pending" : "pending", from: pod.from, to: "", why: pod.message })),
     ...answer.blocked.map((pod) => ({ pod, what: "blocked", from: pod.node, to: pod.node, why: pod.message })),
     ...answer.gone.map((pod) => ({ pod, what: "gone", from: pod.node, to: "", why: pod.reason })),
     ...answer.preempted.map((pod) => ({ pod, what: "preempted", from: pod.node, to: pod.to, why: `by ${pod.preemptor.namespace}/${pod.preemptor.name}` })),
     ...answer.moved.map((pod) => ({ pod, what: "moved", from: pod.from, to: pod.to, why: "" })),
     ...answer.placed.map((pod) => ({ pod, what: pod.isNew ? "new, placed" : "placed", from: "", to: pod.node, why: "" })),
+    ...answer.pending.filter((pod) => pod.wasPending).map((pod) => ({ pod, what: "still pending", from: pod.from, to: "", why: pod.message })),
   ];
 }
 
@@ -43,8 +44,7 @@ export function verdictOf(answer: WhatIf): string {
 
 const SHOWN = 200;
 
-export function WhatIfAnswer({ answer }: { answer: WhatIf }) {
-  const changes = podChanges(answer);
+export function AnswerSummary({ answer }: { answer: WhatIf }) {
   return (
     <>
       <h2>The difference</h2>
@@ -52,6 +52,14 @@ export function WhatIfAnswer({ answer }: { answer: WhatIf }) {
       {answer.notes.map((note) => <p class="soft" key={note}><Text text={note} limit={300} /></p>)}
       <h3>How full the cluster is</h3>
       <Fullness answer={answer} />
+    </>
+  );
+}
+
+export function AnswerPods({ answer }: { answer: WhatIf }) {
+  const changes = podChanges(answer);
+  return (
+    <>
       <h3>Pods <span class="soft">{changes.length > SHOWN ? `the first ${SHOWN} of ${changes.length}` : plural(changes.length, "change")}</span></h3>
       <Table caption="Pods that change" rows={changes.slice(0, SHOWN)} keyOf={(_change, at) => `${at}`} empty="No pod changes." columns={[
         { title: "Pod", head: true, cell: (change) => <PodLink pod={change.pod} /> },

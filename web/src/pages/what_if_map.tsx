@@ -36,6 +36,11 @@ export function bothSides(before: readonly string[], after: readonly string[]): 
   };
 }
 
+/** +12 % of a step of the difference scale. */
+export function differenceText(step: number): string {
+  return `${step > 100 ? "+" : step < 100 ? "−" : "±"}${Math.abs(step - 100)} %`;
+}
+
 function stepsOf(rows: Int32Array, column: Uint8Array | undefined): Uint8Array {
   return Uint8Array.from(rows, (row) => (row < 0 ? HAS_NONE : (column?.[row] ?? HAS_NONE)));
 }
@@ -62,6 +67,7 @@ export function AnswerMap({ after }: { after: WhatIfReply["after"] }) {
   const scale = useMemo(() => (view === "difference" ? differenceScale(theme) : shareScale(theme)), [view, theme]);
   const cells = useMemo(() => ({
     names: sides.names,
+    caption: view === "difference" ? differenceText : stepText,
     steps: view === "before" ? before : view === "after" ? later : before.map((step, at) => differenceStep(step, later[at])),
     flags: nodes?.flags ?? new Uint8Array(0), found: null,
   }), [view, before, later, nodes, sides]);
@@ -81,7 +87,7 @@ export function AnswerMap({ after }: { after: WhatIfReply["after"] }) {
         </span>
         <span class="soft">{plural(changed, "node")} with another share of {visible(resource)}</span>
       </div>
-      <NodeMap label={`Map of ${plural(sides.names.length, "node")}: ${view}. The tables above have the same as text.`} groups={groups} cells={cells} scale={scale}
+      <NodeMap label={`Map of ${plural(sides.names.length, "node")}: ${view}. The tables of the answer have the same as text.`} groups={groups} cells={cells} scale={scale}
         describe={describe} onOpen={(row) => goTo("cluster", "node", sides.names[row])} share={0.5} />
       {view === "difference"
         ? <Legend scale={scale} from="−100 %" to="+100 %" title={`${visible(resource)} requested, after minus before`} />

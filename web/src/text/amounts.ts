@@ -30,7 +30,7 @@ export function percent(share: number): string {
 
 export function number(value: number): string {
   if (!Number.isFinite(value)) return "–";
-  return Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumFractionDigits: value >= 100 ? 0 : 2 });
+  return Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumFractionDigits: value >= 100 ? 0 : value >= 10 ? 1 : 2 });
 }
 
 /** Seconds since 1970, or NaN for text that is no time. */
@@ -57,7 +57,7 @@ const BINARY: readonly [number, string][] = [[2 ** 50, "Pi"], [2 ** 40, "Ti"], [
 
 /** Whole numbers of the answers as quantities: cpu is in milli-CPU, memory and storage in bytes. */
 export function quantity(resource: string, amount: number): string {
-  if (resource === "cpu") return amount % 1000 === 0 ? String(amount / 1000) : `${amount}m`;
+  if (resource === "cpu") return amount % 1000 === 0 ? (amount / 1000).toLocaleString("en") : `${amount}m`;
   const bytes = resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
   const unit = bytes ? BINARY.find(([size]) => Math.abs(amount) >= size) : undefined;
   return unit ? `${Number((amount / unit[0]).toFixed(1))}${unit[1]}` : amount.toLocaleString("en");
