@@ -29,9 +29,7 @@ class DayRecording:
 
     def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> RunRecorder:
         header = scheduler_header(config, self._gates, started_ns, "test")
-        header = msgspec.structs.replace(
-            header, tie_break="lowest name" if seed is None else "seed", seed=seed or 0
-        )
+        header = msgspec.structs.replace(header, tie_break="lowest name" if seed is None else "seed", seed=seed or 0)
         self.recorder = record_run(self._directory, header, self._limits)
         return self.recorder
 
