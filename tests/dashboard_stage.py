@@ -7,15 +7,16 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from mooring.dashboard.interfaces import SelfCheckFigures, SourceFacts
+from mooring.dashboard.interfaces import SourceFacts
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
 from mooring.dashboard.views.pod_stories import PodStories
-from mooring.dashboard.views.scheduling_flow import FlowCounters
+from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
 from mooring.framework.config import default
 from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
@@ -41,7 +42,13 @@ class StagedSource:
         )
         self.driver = Driver(self.clock, self.scheduler)
         self.checked: SelfCheckFigures | None = None
+        self.add(*items)
+
+    def add(self, *items: KubeObject) -> None:
+        """Create objects; pods are for the default profile unless they name another one."""
         for item in items:
+            if isinstance(item, Pod) and not item.spec.scheduler_name:
+                item.spec.scheduler_name = "default-scheduler"
             self.driver.create(item)
 
     def now_ns(self) -> int:

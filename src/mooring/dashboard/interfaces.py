@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from mooring.dashboard.views.pod_stories import PodStories
-from mooring.dashboard.views.scheduling_flow import FlowCounters
+from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
 from mooring.scheduler.scheduler import Scheduler
 
 Program = Literal["up", "run", "replay", "simulate"]
@@ -26,15 +26,6 @@ class Refused(Exception):
 
 
 # ---- what is shown
-
-
-class SelfCheckFigures(msgspec.Struct, frozen=True):
-    """How often the scheduler has checked itself, and what it found."""
-
-    runs: int
-    differences: int
-    last: str
-    """When the last check ended; empty before the first."""
 
 
 class SourceFacts(msgspec.Struct, frozen=True):

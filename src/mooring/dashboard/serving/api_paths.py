@@ -19,18 +19,22 @@ from mooring.dashboard.interfaces import (
     TimeLine,
 )
 from mooring.dashboard.serving.api_requests import (
-    MAX_ENTRIES,
     ApiReply,
     ApiRequest,
     SessionReply,
     json_reply,
     refusal_reply,
 )
+from mooring.dashboard.serving.sampler import Sampler
+from mooring.dashboard.slices import in_slices
+from mooring.dashboard.views.node_page import MAX_ENTRIES, node_page
+from mooring.dashboard.views.pod_list import PodQuery, pod_list, pod_page
 from mooring.kit.clock import in_millis
 
 Handler = Callable[[ApiRequest, tuple[str, ...]], Awaitable[ApiReply]]
 """(request, the parts of the path that a pattern left open) -> reply."""
 T = TypeVar("T")
+_MAX_NAME = 300
 NOT_FOUND = "there is no such path in the dashboard"
 
 
@@ -48,10 +52,15 @@ class DashboardParts:
 class ApiPaths:
     """Answers everything below /dashboard/api/ but the stream."""
 
-    def __init__(self, parts: DashboardParts) -> None:
+    def __init__(self, parts: DashboardParts, sampler: Sampler) -> None:
         self._parts = parts
+        self._sampler = sampler
         self._handlers: list[tuple[str, tuple[str, ...], Handler]] = []
         self._add("GET api/session", self._session)
+        self._add("GET api/history", self._history)
+        self._add("GET api/nodes/*", self._node)
+        self._add("GET api/pods", self._pods)
+        self._add("GET api/pods/*/*", self._pod)
         if parts.questions is not None:
             self._add("GET api/pods/*/*/explanation", self._explanation)
             self._add("GET api/nodes/*/rejections", self._rejections)
@@ -105,6 +114,36 @@ class ApiPaths:
             )
         )
 
+    # ---- views
+
+    async def _history(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        return json_reply(self._sampler.history.page())
+
+    async def _node(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        found = node_page(self._parts.source.scheduler, names[0])
+        if found is None:
+            raise Refused(404, f"the scheduler knows no node {shown_name(names[0])}")
+        return json_reply(found)
+
+    async def _pods(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        state = request.query.get("state") or "pending"
+        if state not in ("pending", "bound"):
+            raise Refused(400, "the parameter state must be pending or bound")
+        query = PodQuery(
+            "bound" if state == "bound" else "pending",
+            request.query.get("namespace", ""),
+            request.query.get("query", ""),
+            request.number("limit", 100, 1, MAX_ENTRIES),
+        )
+        return json_reply(await in_slices(pod_list(self._parts.source.scheduler, query)))
+
+    async def _pod(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        source = self._parts.source
+        found = pod_page(source.scheduler, source.stories, *names)
+        if found is None:
+            raise Refused(404, f"the scheduler knows no pod {shown_name('/'.join(names))}")
+        return json_reply(found)
+
     # ---- questions
 
     async def _explanation(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
@@ -135,13 +174,20 @@ class ApiPaths:
         target = _decoded(request.body, SeekTarget)
         if sum(value is not None for value in (target.time, target.decision, target.step)) != 1:
             raise Refused(422, "give one of time, decision and step")
-        return json_reply(await self._parts.timeline.seek(target))
+        state = await self._parts.timeline.seek(target)
+        self._sampler.wake()
+        return json_reply(state)
 
     async def _decisions(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
         assert self._parts.timeline is not None
         after = request.number("after", 0, 0, 2**53)
         limit = request.number("limit", 100, 1, MAX_ENTRIES)
         return json_reply(self._parts.timeline.decisions(after, limit))
+
+
+def shown_name(name: str) -> str:
+    """A name in a message: it may have any length."""
+    return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
 
 
 def _matched(pattern: tuple[str, ...], segments: tuple[str, ...]) -> tuple[str, ...] | None:

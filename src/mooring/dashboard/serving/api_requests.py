@@ -11,8 +11,6 @@ from mooring.dashboard.interfaces import Refused
 
 JSON = "application/json"
 MAX_BODY_BYTES = 1 << 20
-MAX_ENTRIES = 500
-"""Of a list; `total` says how many there are."""
 
 
 class _Camel(msgspec.Struct, frozen=True, rename="camel"):

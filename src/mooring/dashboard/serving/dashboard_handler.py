@@ -4,7 +4,8 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 
 from aiohttp import web
 
@@ -18,10 +19,20 @@ from mooring.dashboard.serving.api_requests import (
     query_of,
     refusal_reply,
 )
+from mooring.dashboard.serving.sampler import Report, Sampler
 from mooring.dashboard.serving.static_files import built_files, static_reply
+from mooring.dashboard.serving.streams import StreamClient, Streams
+from mooring.kit.tasks import settle
 
 PREFIX = "/dashboard/"
 API = f"{PREFIX}api/"
+STREAM = f"{API}stream"
+STREAM_S = 600.0
+"""How long a stream lasts: credentials are checked when it begins, and may be withdrawn. Pages open it again."""
+QUIET_S = 15.0
+"""After so long without events a comment is sent, so that a client that has left is noticed."""
+SLOW_S = 20.0
+"""How long a client may take to read what was sent before it is cut off."""
 _BODY_S = 30.0
 """How long a body may take to arrive."""
 
@@ -40,17 +51,32 @@ HEADERS = {
 made to look like script."""
 NO_STORE = ("Cache-Control", "no-store")
 
-Report = Callable[[str, Exception | None], None]
-
 
 class DashboardHandler:
     """Answers everything below /dashboard/."""
 
     def __init__(self, parts: DashboardParts, report: Report, files: Mapping[str, bytes] | None = None) -> None:
         """`report` takes what should not have happened; `files` replace the built front end, in tests."""
-        self._paths = ApiPaths(parts)
+        self.streams = Streams()
+        self.sampler = Sampler(parts.source, self.streams, report, parts.timeline)
+        self._paths = ApiPaths(parts, self.sampler)
+        self._questions = parts.questions
         self._report = report
         self._files = files
+        self._sampling: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to sample, on the loop that runs."""
+        self._sampling = asyncio.create_task(self.sampler.run())
+
+    async def close(self) -> None:
+        """End streams and questions. Call it before the server stops, which waits for open requests."""
+        self.streams.close()
+        if self._sampling is not None:
+            self._sampling.cancel()
+            await settle((self._sampling,))
+        if self._questions is not None:
+            await self._questions.close()
 
     @staticmethod
     def is_open(path: str) -> bool:
@@ -61,6 +87,8 @@ class DashboardHandler:
         """One request. A fault in it must not end the server."""
         try:
             _check_origin(incoming)
+            if incoming.rel_url.raw_path == STREAM and incoming.method == "GET":
+                return await self._stream(incoming)
             return response(await self._answer(incoming))
         except Refused as refused:
             return response(refusal_reply(refused))
@@ -82,6 +110,43 @@ class DashboardHandler:
         if found is None:
             raise Refused(404, NOT_FOUND)
         return found
+
+    # ---- the stream
+
+    async def _stream(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """Send events until the client leaves, reads too slowly, or its time is up. Raises Refused (503)."""
+        client = self.streams.join()
+        if len(self.streams) == 1:
+            self.sampler.wake()
+        stream = web.StreamResponse(
+            headers={
+                **HEADERS,
+                "Content-Type": "text/event-stream",
+                NO_STORE[0]: NO_STORE[1],
+                "X-Accel-Buffering": "no",
+            }
+        )
+        try:
+            await stream.prepare(incoming)
+            await self._send(stream, client)
+            await stream.write_eof()
+        except (ConnectionError, TimeoutError):
+            if incoming.transport is not None:
+                incoming.transport.abort()  # it does not read, so it would not see a proper end either
+        finally:
+            self.streams.leave(client)
+        return stream
+
+    async def _send(self, stream: web.StreamResponse, client: StreamClient) -> None:
+        """Raises TimeoutError for a client that does not read."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + STREAM_S
+        while not self.streams.is_closed and loop.time() < ends_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(QUIET_S):
+                    await client.news.wait()
+            async with asyncio.timeout(SLOW_S):
+                await stream.write(client.take() or b":\n\n")
 
 
 def redirect(path: str) -> ApiReply:

@@ -10,7 +10,8 @@ from aiohttp import web
 
 from mooring.dashboard.interfaces import Refused
 from mooring.dashboard.serving.api_requests import refusal_reply
-from mooring.dashboard.serving.dashboard_handler import PREFIX, DashboardHandler, Report, redirect, response
+from mooring.dashboard.serving.dashboard_handler import PREFIX, DashboardHandler, redirect, response
+from mooring.dashboard.serving.sampler import Report
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 
 LOOPBACK = "127.0.0.1"
@@ -44,6 +45,7 @@ class LoopbackServer:
         )
         self._listener = Listener(self._connections, ConnectionLimits(CONNECTIONS, CONNECTIONS))
         bound = await self._listener.start(LOOPBACK, port)
+        self._handler.start()
         self._hosts = frozenset(f"{name}:{bound}" for name in (LOOPBACK, "localhost", "[::1]"))
         # A fragment is not sent to any server, so that the token is in no log.
         return f"http://{LOOPBACK}:{bound}{PREFIX}#token={self._token}"
@@ -52,6 +54,7 @@ class LoopbackServer:
         if self._listener is None or self._connections is None:
             return
         await self._listener.close()
+        await self._handler.close()
         self._connections.pre_shutdown()
         await self._connections.shutdown(_STOP_S)
         self._listener = self._connections = None
