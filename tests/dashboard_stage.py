@@ -64,8 +64,8 @@ class StagedSource:
 class StagedClient:
     """Asks a dashboard. `faults` are what the server reported."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, faults: list[str]) -> None:
-        self.session, self.url, self.faults = session, url, faults
+    def __init__(self, session: aiohttp.ClientSession, url: str, faults: list[str], handler: DashboardHandler) -> None:
+        self.session, self.url, self.faults, self.handler = session, url, faults, handler
 
     async def ask(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, **more: Any
@@ -96,7 +96,7 @@ async def served(parts: DashboardParts, files: Mapping[str, bytes] = FILES) -> A
     link = await server.start(0)
     try:
         async with aiohttp.ClientSession() as session:
-            yield StagedClient(session, link.partition("/dashboard/")[0], faults)
+            yield StagedClient(session, link.partition("/dashboard/")[0], faults, handler)
     finally:
         await server.stop()
 

@@ -55,6 +55,8 @@ NO_STORE = ("Cache-Control", "no-store")
 class DashboardHandler:
     """Answers everything below /dashboard/."""
 
+    prefix = PREFIX
+
     def __init__(self, parts: DashboardParts, report: Report, files: Mapping[str, bytes] | None = None) -> None:
         """`report` takes what should not have happened; `files` replace the built front end, in tests."""
         self.streams = Streams()

@@ -41,6 +41,7 @@ class LoopbackServer:
             self._handle,
             access_log=None,
             keepalive_timeout=_IDLE_S,
+            handler_cancellation=True,  # a question whose asker has left need not be answered
             logger=connection_log(lambda text: self._report(text, None)),
         )
         self._listener = Listener(self._connections, ConnectionLimits(CONNECTIONS, CONNECTIONS))

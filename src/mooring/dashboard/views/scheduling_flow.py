@@ -59,7 +59,8 @@ class FlowCounters:
         """(profile, result) -> attempts."""
         self.durations_ns: dict[str, deque[int]] = {}
         self.preemptions = self.victims = self.evictions = 0
-        self._profiles = profiles
+        self.profiles = profiles
+        """Shown also while they have no attempts."""
         self._sampled_ns = clock.now_ns()
 
     def around(self, inner: Observer) -> Observer:
@@ -77,7 +78,7 @@ class FlowCounters:
     def sample(self, self_check: SelfCheckFigures | None = None) -> FlowSample:
         """What happened since the last sample; from now on it is counted anew."""
         now_ns = self.now_ns()
-        profiles = list(dict.fromkeys((*self._profiles, *(profile for profile, _ in self.attempts))))
+        profiles = list(dict.fromkeys((*self.profiles, *(profile for profile, _ in self.attempts))))
         attempts = {name: {result: self.attempts[name, result] for result in RESULTS} for name in profiles}
         sampled = FlowSample(
             in_millis(now_ns),
