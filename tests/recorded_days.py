@@ -8,7 +8,6 @@ import msgspec
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
-from mooring.kit.choice import mix
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.recording.reading import RecordedRun, runs_in
@@ -30,9 +29,7 @@ class DayRecording:
 
     def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> RunRecorder:
         header = scheduler_header(config, self._gates, started_ns, "test")
-        header = msgspec.structs.replace(
-            header, tie_break="lowest name" if seed is None else "seed", seed=0 if seed is None else mix(seed)
-        )
+        header = msgspec.structs.replace(header, tie_break="lowest name" if seed is None else "seed", seed=seed or 0)
         self.recorder = record_run(self._directory, header, self._limits)
         return self.recorder
 

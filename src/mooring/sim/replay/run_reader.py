@@ -14,16 +14,19 @@ from mooring.scheduler.saved_state import SavedState
 Began = Callable[[SegmentHeader, SavedState | None], None]
 """Called where steps begin that do not follow from those before: with an empty scheduler (None), or with its state. May raise
 RecordingError: then the segment is left out."""
+MakeReader = Callable[[int, int | None], StepReader]
+"""Called with the time at which a segment begins, and with the end of what is read."""
 
 
 class RunReader:
     """The steps of one run, in order."""
 
-    def __init__(self, run: RecordedRun, began: Began) -> None:
+    def __init__(self, run: RecordedRun, began: Began, make_reader: MakeReader = StepReader) -> None:
         self.run = run
         self.problems = list(run.problems)
         """What is missing, and where the steps go on."""
-        self.reader = StepReader(0)
+        self._make_reader = make_reader
+        self.reader = make_reader(0, None)
         """It knows the objects as they were after the last step."""
         self.segments_done = 0
         self._began = began
@@ -83,14 +86,14 @@ class RunReader:
             if not self._is_known:
                 self._go_on_from(header, read_state(block))
         elif header.begins == "empty":
-            self.reader = StepReader(header.started_ns, self._until_ns)
+            self.reader = self._make_reader(header.started_ns, self._until_ns)
             self._began(header, None)
             self._is_known = True
         if not self._is_known:
             raise RecordingError("the steps before it are gone, and it has no state to go on from")
 
     def _go_on_from(self, header: SegmentHeader, state: SavedState) -> None:
-        self.reader = StepReader(header.started_ns, self._until_ns)
+        self.reader = self._make_reader(header.started_ns, self._until_ns)
         try:
             self.reader.know(state)
             self._began(header, state)
