@@ -14,7 +14,8 @@ from dashboard_stage import TOKEN, StagedSource
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
-from mooring.kit.clock import VirtualClock
+from mooring.kit.clock import VirtualClock, in_seconds
+from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.sim.driver import START_NS
@@ -69,13 +70,14 @@ def owned_by(name: str) -> dict[str, Any]:
 def placed_pods(nodes: Sequence[Node], random: Random) -> Iterator[Pod]:
     """Pods that have their nodes already, so that some nodes are nearly full and others nearly empty."""
     for at, node in enumerate(nodes):
-        cores = int(node.status.allocatable["cpu"])
-        cpu_milli, memory_mib = random.betavariate(2, 1.6) * cores * 1000, random.betavariate(2, 2.5) * 32 * 1024
+        cpu_milli = random.betavariate(2, 1.6) * 1000 * int((node.status.allocatable or {})["cpu"])
+        memory_mib = random.betavariate(2, 2.5) * 32 * 1024
         count = random.randint(1, 3)
+        more: dict[str, Any] = {"metadata": owned_by("api"), "status": {"phase": "Running"}}
         for number in range(count):
             asked = {"cpu": f"{int(cpu_milli / count)}m", "memory": f"{int(memory_mib / count)}Mi"}
-            more = {"nodeName": node.metadata.name, "status": {"phase": "Running"}, "metadata": owned_by("api")}
-            yield a_pod(f"api-{at}-{number}", namespace="shop", requests=asked, **more)
+            name = f"api-{at}-{number}"
+            yield a_pod(name, namespace="shop", requests=asked, nodeName=node.metadata.name, **more)
 
 
 def pending_pods() -> Iterator[Pod]:
@@ -102,6 +104,12 @@ class ShownCluster(StagedSource):
         self._born = self._left = 0
         self._new_pods = min(NEW_PODS, count)
         self.change()
+
+    def add(self, *items: KubeObject) -> None:
+        """Objects know when they were created, as those of an API server do."""
+        for item in items:
+            item.metadata.creation_timestamp = in_seconds(self.clock.now_ns())
+        super().add(*items)
 
     def change(self) -> None:
         """Some pods come; from time to time the older half goes."""

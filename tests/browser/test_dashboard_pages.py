@@ -167,6 +167,7 @@ def test_the_flow_has_rates_and_latencies(dashboard: ShownDashboard, open_page: 
     check_accessibility(watched)
 
 
+@pytest.mark.parametrize("dashboard", [5], ids=["5 nodes"], indirect=True)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_both_themes_have_enough_contrast(dashboard: ShownDashboard, open_page: Opener, scheme: str) -> None:
     watched = open_page(dashboard, color_scheme=scheme)

@@ -28,8 +28,8 @@ test("counts have their noun", () => {
 });
 
 test("durations have two units at most", () => {
-  const texts = [0, 0.00018, 0.0042, 0.25, 12, 59.6, 60, 302, 3600, 90061, NaN, -1].map(duration);
-  assert.deepEqual(texts, ["0 s", "180 µs", "4.2 ms", "250 ms", "12 s", "60 s", "1m", "5m 2s", "1h", "1d 1h", "–", "–"]);
+  const texts = [0, 0.00018, 0.0009999, 0.0042, 0.25, 12, 59.6, 60, 302, 3600, 90061, NaN, -1].map(duration);
+  assert.deepEqual(texts, ["0 s", "180 µs", "1 ms", "4.2 ms", "250 ms", "12 s", "60 s", "1m", "5m 2s", "1h", "1d 1h", "–", "–"]);
 });
 
 test("ages count from the clock of the cluster", () => {

@@ -6,8 +6,8 @@ const STEPS: readonly [number, string][] = [[86400, "d"], [3600, "h"], [60, "m"]
 export function duration(seconds: number): string {
   if (!Number.isFinite(seconds) || seconds < 0) return "–";
   if (seconds === 0) return "0 s";
-  if (seconds < 0.001) return `${trimmed(seconds * 1e6)} µs`;
-  if (seconds < 1) return `${trimmed(seconds * 1e3)} ms`;
+  if (seconds < 0.0009995) return `${trimmed(seconds * 1e6)} µs`;
+  if (seconds < 0.9995) return `${trimmed(seconds * 1e3)} ms`;
   if (seconds < 60) return `${trimmed(seconds)} s`;
   let rest = Math.floor(seconds);
   const parts: string[] = [];
