@@ -50,7 +50,7 @@ def a_source(*items: KubeObject) -> StagedSource:
 
 
 def questions_about(source: StagedSource, limits: QuestionLimits | None = None) -> ChildQuestions:
-    return ChildQuestions(source, AskedScheduler(default()), limits=limits)
+    return ChildQuestions(source, lambda: AskedScheduler(default()), limits=limits)
 
 
 def printed(source: StagedSource, path: Path, *arguments: str) -> Any:
@@ -183,7 +183,7 @@ def test_what_the_command_line_refuses_is_refused(changes: Sequence[tuple[str, s
 
 def test_a_refusal_goes_all_the_way() -> None:
     status, answer = _post(a_source(), {"changes": [{"change": "drain", "value": "n3"}]})
-    assert (status, answer) == (422, {"message": 'drain n3: no node "n3" among 2 nodes; did you mean n1 or n2?'})
+    assert (status, answer) == (422, {"message": 'drain n3: no node "n3" among 2 nodes'})
 
 
 def test_hostile_names_are_only_names() -> None:
@@ -215,7 +215,9 @@ def misbehaving(
     monkeypatch.setenv(staged_answering.HOW, how)
     monkeypatch.setattr(child_questions, "MODULE", "staged_answering")
     report = told.append if told is not None else lambda text: None
-    return ChildQuestions(a_source(), AskedScheduler(default()), limits=limits, report=lambda text, fault: report(text))
+    return ChildQuestions(
+        a_source(), lambda: AskedScheduler(default()), limits=limits, report=lambda text, fault: report(text)
+    )
 
 
 FAILURES = [
@@ -242,6 +244,7 @@ def test_a_process_that_fails_is_one_refusal(
         assert message in caught.value.message
         assert not questions._children
         monkeypatch.setenv(staged_answering.HOW, "nothing")
+        questions._limits = QuestionLimits()
         assert json.loads(await questions.ask(RejectionsOnNode("n1"))) == {"limits": {"nice": 10}}
 
     asyncio.run(ask())
@@ -315,7 +318,7 @@ def test_few_questions_wait_and_others_are_sent_away(monkeypatch: pytest.MonkeyP
 def test_an_answer_is_kept_until_the_cluster_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> None:
         source = a_source()
-        questions = ChildQuestions(source, AskedScheduler(default()), limits=QuestionLimits(kept_s=600))
+        questions = ChildQuestions(source, lambda: AskedScheduler(default()), limits=QuestionLimits(kept_s=600))
         first = await questions.ask(ExplainPod("default", "giant"))
         monkeypatch.setattr(child_questions, "MODULE", "no_such_module")
         assert await questions.ask(ExplainPod("default", "giant")) is first

@@ -48,6 +48,7 @@ from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
+    from mooring.dashboard.questions.child_questions import ChildQuestions
     from mooring.dashboard.scheduler_source import SchedulerSource
     from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 
@@ -358,7 +359,17 @@ class Running:
             return None
         from mooring.app.dashboards import DashboardPlan, make_handler
 
-        return make_handler(DashboardPlan(self._shown), None, self._report)
+        return make_handler(DashboardPlan(self._shown, make_questions=self._questions), None, self._report)
+
+    def _questions(self) -> "ChildQuestions":
+        """Questions about what the scheduler knows: it watches no Deployments and no Jobs."""
+        from mooring.dashboard.questions.asked_cluster import AskedScheduler
+        from mooring.dashboard.questions.child_questions import ChildQuestions
+
+        assert self._shown is not None
+        settings = self._settings
+        asked = AskedScheduler.of(settings.config, settings.gates, settings.registry)
+        return ChildQuestions(self._shown, lambda: asked, report=self._report)
 
     def _pages(self) -> Pages:
         """All pages; each reads the current state when it is requested."""

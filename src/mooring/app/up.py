@@ -89,7 +89,8 @@ async def serving(
         ending.push_async_callback(_end, running)
         dashboard = ""
         if settings.dashboard is not None:
-            doings = ClusterDoings(find_connection(own))
+            # The cluster of a recording is one moment of it, and the dashboard shows any.
+            doings = ClusterDoings(find_connection(own)) if settings.dashboard.timeline is None else None
             dashboard = await serve_dashboard(ending, settings.dashboard, token, doings, report)
         yield EmbeddedService(cluster, url, kubeconfig.absolute(), login.context, own.absolute(), dashboard)
 

@@ -92,6 +92,7 @@ class EmbeddedCluster:
     ) -> None:
         """Raises JournalError where the data directory cannot be used, ConfigError for what cannot be configured."""
         settings, clock = settings or EmbeddedSettings(), clock or WallClock()
+        self.settings = settings
         self._journal = None
         if settings.data_dir is not None:
             self._journal = Journal(settings.data_dir, settings.accepts_loss)

@@ -41,6 +41,9 @@ from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
+from mooring.dashboard.questions.asked_cluster import AskedScheduler
+from mooring.dashboard.questions.child_questions import ChildQuestions
+from mooring.dashboard.questions.stored_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.cluster_statistics import ClusterStatistics
@@ -254,7 +257,14 @@ def _dashboard(flags: _Flags, cluster: EmbeddedCluster, source: SchedulerSource 
         return None
     source.show(cluster.scheduler, cluster.checks)
     is_free = flags.command is not None and flags.dashboard_port is None
-    return DashboardPlan(source, 0 if is_free else flags.dashboard_port)
+    return DashboardPlan(source, 0 if is_free else flags.dashboard_port, lambda: _questions(cluster, source))
+
+
+def _questions(cluster: EmbeddedCluster, source: SchedulerSource) -> ChildQuestions:
+    """Questions about the cluster, with the workloads of its store."""
+    settings = cluster.settings
+    asked = AskedScheduler.of(settings.config, settings.gates, settings.registry)
+    return ChildQuestions(source, lambda: asked, objects_in_store(cluster.api), report=_report)
 
 
 def _tracing(flags: _Flags, config: KubeSchedulerConfiguration) -> Tracing:

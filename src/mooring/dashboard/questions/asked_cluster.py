@@ -17,6 +17,7 @@ import msgspec
 from mooring.dashboard.interfaces import AskedChanges, ExplainPod, Question, RejectionsOnNode
 from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.registry import Registry
 from mooring.live.cache_debugger import waiting_record
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import BY_STRUCT
@@ -39,6 +40,14 @@ class AskedScheduler:
     config: KubeSchedulerConfiguration
     gates: Mapping[str, bool] | None = None
     plugin_files: Sequence[str] = ()
+
+    @staticmethod
+    def of(
+        config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None, registry: Registry | None
+    ) -> "AskedScheduler":
+        """With the plugins that the registry has from files."""
+        files = registry.files.values() if registry is not None else ()
+        return AskedScheduler(config, gates, list(dict.fromkeys(files)))
 
 
 class QuestionHeader(msgspec.Struct):

@@ -59,14 +59,17 @@ class ChildQuestions:
     def __init__(
         self,
         source: DashboardSource,
-        asked: AskedScheduler,
+        asked: Callable[[], AskedScheduler],
         more: MoreObjects = lambda question: (),
         *,
         version: Callable[[], Hashable] | None = None,
         limits: QuestionLimits | None = None,
         report: Report = lambda text, fault: None,
     ) -> None:
-        """`version` changes with the state of the cluster. `report` takes what should not have happened."""
+        """`asked` is called for each question: a time line may come to a run with another configuration.
+
+        `version` changes with the state of the cluster. `report` takes what should not have happened.
+        """
         self._source, self._asked, self._more = source, asked, more
         self._limits = limits or QuestionLimits()
         self._memory_bytes = self._limits.memory_bytes or _memory_bytes()
@@ -121,7 +124,7 @@ class ChildQuestions:
 
     async def _answer(self, question: Question) -> bytes:
         version = self._version()
-        cluster = AskedCluster.of(self._source.scheduler, self._asked, question, self._more)
+        cluster = AskedCluster.of(self._source.scheduler, self._asked(), question, self._more)
         try:
             async with asyncio.timeout(self._limits.seconds):
                 answer = await self._run(cluster)

@@ -53,8 +53,8 @@ class ReplayCursor:
         """The time of the next step; None at the end, and at the end of what was there when the recording was read."""
         return self._next.now_ns if self._next is not None and self.steps < self.span.steps else None
 
-    def make(self) -> None:
-        """Make the next step."""
+    def make(self) -> RecordedStep:
+        """Make the next step, and return it."""
         step = self._next
         assert step is not None
         self._replayer.repeat(step)
@@ -62,3 +62,4 @@ class ReplayCursor:
         self.decisions += bool(step.outcomes) and is_decision(step.outcomes)
         self.latest_ns = max(self.latest_ns, step.now_ns)
         self._next = next(self._recorded, None)
+        return step

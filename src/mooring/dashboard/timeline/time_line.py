@@ -5,7 +5,7 @@ stays until the new moment is reached. A move works in slices between turns of t
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
@@ -14,13 +14,17 @@ from typing import Any
 from mooring.dashboard.interfaces import Refused, SeekTarget, TimeLineState
 from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan
 from mooring.dashboard.timeline.replay_cursor import ReplayCursor
+from mooring.dashboard.views.scheduling_flow import FlowCounters
 from mooring.framework.registry import Registry
 from mooring.kit.clock import in_millis
 from mooring.recording.segment_file import RecordingError
+from mooring.recording.steps import Outcome
+from mooring.sim.replay.differences import BIND, EVICT, FAIL, NOMINATE
 from mooring.sim.replay.recorded_span import UnusableSpan, moment_of
 
 SLICE_S = 0.005
 """How long a move works before others get their turn; there is no live scheduler in this process."""
+_COUNTED = {BIND: "scheduled", FAIL: "unschedulable"}
 _MILLISECOND_NS = 1_000_000
 MAX_STEPS = 2**53
 """Of `step`: what JSON numbers hold exactly."""
@@ -63,11 +67,13 @@ class RecordedTimeLine:
         self._decisions, self._registry = decisions, registry
         self._is_due = is_due or (lambda began_s: perf_counter() - began_s >= SLICE_S)
         if not decisions.spans:
-            raise RecordingError("the recording has no run that can be read")
+            raise RecordingError("\n".join(decisions.problems) or "the recording has no run that can be read")
         self._density = decisions.density()
         self.cursor, self._shown_span = self._first()
         self.version = 0
         self._now_ns = self.cursor.latest_ns
+        self.flow = FlowCounters(self, [*self.cursor.scheduler.core.runners])
+        """Counts what moves forward pass by."""
         self._target: RecordedPlace | None = None
         self._moving: asyncio.Task[None] | None = None
         self._replaced: asyncio.Future[None] | None = None
@@ -186,7 +192,9 @@ class RecordedTimeLine:
             cursor = self._restarted(place)
         began_s = perf_counter()
         while not place.is_reached(cursor):
-            cursor.make()
+            made = cursor.make()
+            if cursor is self.cursor and made.outcomes:
+                self._count(made.outcomes)
             if self._is_due(began_s):
                 self._show_progress(cursor)
                 await asyncio.sleep(0)
@@ -195,6 +203,19 @@ class RecordedTimeLine:
                 began_s = perf_counter()
         self.cursor, self._shown_span, self._now_ns = cursor, place.span, place.when_ns
         return True
+
+    def _count(self, outcomes: Iterable[Outcome]) -> None:
+        """The recording does not say how long attempts took."""
+        for kind, pod, *_ in outcomes:
+            if kind in _COUNTED:
+                seen = self.cursor.scheduler.pods.get(pod)
+                profile = seen.spec.scheduler_name if seen is not None else ""
+                self.flow.attempts[profile, _COUNTED[kind]] += 1
+            elif kind == EVICT:
+                self.flow.victims += 1
+                self.flow.evictions += 1
+            elif kind == NOMINATE:
+                self.flow.preemptions += 1
 
     def _show_progress(self, cursor: ReplayCursor) -> None:
         if cursor is self.cursor:
