@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from time import perf_counter_ns
 from typing import Any
@@ -14,11 +15,16 @@ from dashboard_stage import TOKEN, StagedSource
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
+from mooring.dashboard.timeline.recorded_decisions import read_decisions
+from mooring.dashboard.timeline.recording_source import RecordingSource
+from mooring.dashboard.timeline.time_line import RecordedTimeLine
 from mooring.kit.clock import VirtualClock, in_seconds
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.sim.driver import START_NS
+from mooring.sim.reading.arrivals import arrivals_of
+from recorded_days import only_run, record_day
 
 ZONES = ("eu-1a", "eu-1b", "eu-1c")
 TYPES = ("c5.xlarge", "m5.2xlarge", "m5.xlarge", "p3.2xlarge", "r5.xlarge")
@@ -130,6 +136,14 @@ class ShownCluster(StagedSource):
             self.change()
 
 
+def recorded_parts(directory: Path, count: int, pods: list[dict[str, Any]]) -> DashboardParts:
+    """Two minutes of a cluster that takes these arrivals, recorded and opened."""
+    known = list(nodes(count, Random(count)))
+    record_day(directory, known, arrivals_of(pods, known), seed=None, until_s=120)
+    line = RecordedTimeLine(read_decisions([only_run(directory)]))
+    return DashboardParts(RecordingSource("replay", line), "0.2.0", timeline=line)
+
+
 @dataclass(frozen=True)
 class ShownDashboard:
     """Where a dashboard is served, and what its server reported."""
@@ -141,7 +155,7 @@ class ShownDashboard:
 
 
 @contextmanager
-def shown(parts_of: Callable[[], tuple[DashboardParts, StagedSource]], port: int = 0) -> Iterator[ShownDashboard]:
+def shown(parts_of: Callable[[], DashboardParts], port: int = 0) -> Iterator[ShownDashboard]:
     """Serve a dashboard from a thread of its own. `parts_of` runs there, since one thread owns all state."""
     served, ended = threading.Event(), threading.Event()
     faults: list[str] = []
@@ -151,7 +165,8 @@ def shown(parts_of: Callable[[], tuple[DashboardParts, StagedSource]], port: int
         faults.append(f"{text}: {fault!r}")
 
     async def serve() -> None:
-        parts, source = parts_of()
+        parts = parts_of()
+        source = parts.source
         server = LoopbackServer(DashboardHandler(parts, report), TOKEN, report)
         found.append(await server.start(port))
         served.set()

@@ -42,10 +42,10 @@ done: list[tuple[str, str]] = []
 
 @pytest.fixture(scope="module", params=[5, 5000], ids=["5 nodes", "5,000 nodes"])
 def dashboard(request: pytest.FixtureRequest) -> Iterator[ShownDashboard]:
-    def parts() -> tuple[DashboardParts, ShownCluster]:
+    def parts() -> DashboardParts:
         source = ShownCluster(request.param)
-        questions = ChildQuestions(source, AskedScheduler(default()))
-        return DashboardParts(source, "0.0.0", questions, NotedDoings(done)), source
+        questions = ChildQuestions(source, lambda: AskedScheduler(default()))
+        return DashboardParts(source, "0.0.0", questions, NotedDoings(done))
 
     with shown(parts) as dashboard:
         yield dashboard

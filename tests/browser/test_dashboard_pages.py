@@ -20,9 +20,9 @@ DRAWN = "document.querySelector('.map canvas').dataset.drawn"
 
 @pytest.fixture(scope="module", params=[5, 5000], ids=["5 nodes", "5,000 nodes"])
 def dashboard(request: pytest.FixtureRequest) -> Iterator[ShownDashboard]:
-    def parts() -> tuple[DashboardParts, ShownCluster]:
+    def parts() -> DashboardParts:
         source = ShownCluster(request.param)
-        return DashboardParts(source, "0.0.0"), source
+        return DashboardParts(source, "0.0.0")
 
     with shown(parts) as dashboard:
         yield dashboard

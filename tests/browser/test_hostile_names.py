@@ -32,7 +32,7 @@ MARKUP = (
 )
 
 
-def hostile_parts() -> tuple[DashboardParts, StagedSource]:
+def hostile_parts() -> DashboardParts:
     """Every text that an object has is one of them."""
     source = StagedSource()
     for at, text in enumerate(HOSTILE):
@@ -42,7 +42,7 @@ def hostile_parts() -> tuple[DashboardParts, StagedSource]:
         source.add(a_pod(f"{text}-gated", namespace=text, schedulingGates=[{"name": text}]))
         source.add(a_pod(f"{text}-placed", namespace=text, cpu="1", nodeName=text, labels={text: text}))
     source.driver.settle()
-    return DashboardParts(source, "0.0.0"), source
+    return DashboardParts(source, "0.0.0")
 
 
 @pytest.fixture(scope="module")

@@ -27,9 +27,8 @@ STREAMS = 8
 """The contract: how many streams a dashboard has."""
 
 
-def small() -> tuple[DashboardParts, ShownCluster]:
-    source = ShownCluster(5)
-    return DashboardParts(source, "0.0.0"), source
+def small() -> DashboardParts:
+    return DashboardParts(ShownCluster(5), "0.0.0")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.framework.config import default
-from shown_cluster import ShownCluster, ShownDashboard, shown
+from shown_cluster import ShownCluster, ShownDashboard, recorded_parts, shown
 from watched_page import Opener, WatchedPage
 
 pytest_plugins = ["browser_fixtures"]
@@ -26,18 +27,29 @@ pytestmark = [
 ]
 IMAGES = Path(__file__).parents[2] / "docs/images"
 ANSWER_MS = 60_000
+DAY: list[dict[str, Any]] = [
+    {"at": "0s", "every": "10ms", "until": "40s", "name": "web", "cpu": "2", "memory": "6Gi", "run": "70s"},
+    {"at": "20s", "every": "5ms", "until": "35s", "name": "batch", "cpu": "3", "memory": "4Gi", "run": "40s"},
+    {"at": "60s", "every": "20ms", "until": "110s", "name": "night", "cpu": "1", "memory": "2Gi"},
+]
 SETTLED_MS = 8_000
 """Plots begin with the server: some seconds give them a line to show."""
 
 
 @pytest.fixture(scope="module")
 def dashboard() -> Iterator[ShownDashboard]:
-    def parts() -> tuple[DashboardParts, ShownCluster]:
+    def parts() -> DashboardParts:
         source = ShownCluster(5000)
-        return DashboardParts(source, "0.2.0", ChildQuestions(source, AskedScheduler(default()))), source
+        return DashboardParts(source, "0.2.0", ChildQuestions(source, lambda: AskedScheduler(default())))
 
     with shown(parts) as dashboard:
         yield dashboard
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Iterator[ShownDashboard]:
+    with shown(lambda: recorded_parts(tmp_path, 5000, DAY)) as recording:
+        yield recording
 
 
 def picture(watched: WatchedPage, name: str) -> None:
@@ -93,3 +105,15 @@ def test_what_if(dashboard: ShownDashboard, open_page: Opener) -> None:
     picture(watched, "what-if")
     page.get_by_role("application").scroll_into_view_if_needed()
     picture(watched, "what-if-map")
+
+
+def test_replay(recording: ShownDashboard, open_page: Opener) -> None:
+    watched = open_page(recording)
+    page = watched.page
+    watched.go("replay")
+    line = page.get_by_role("region", name="Time line of the recording")
+    line.get_by_label("Decision").fill("6000")
+    line.get_by_role("button", name="Jump").click()
+    expect(line.get_by_role("status")).to_contain_text("decision 6,000 of", timeout=ANSWER_MS)
+    expect(page.locator(".link[aria-current=true]")).to_have_text("6,000")
+    picture(watched, "replay")
