@@ -10,7 +10,7 @@ MODULE ?= src/mooring/queue/*.py
 .PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
-	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
+	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
 
 test: lint types tests  ## everything CI runs
 

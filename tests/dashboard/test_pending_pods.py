@@ -163,7 +163,7 @@ def test_a_cut_list_is_the_beginning_of_the_whole_one(seconds: list[int], limit:
 
 def test_the_page_of_a_pod_has_its_story() -> None:
     source = a_mixed_cluster()
-    page = pod_page(source.scheduler, source.stories, "default", "fits")
+    page = at_once(pod_page(source.scheduler, source.stories, "default", "fits"))
     assert page is not None
     assert (page.queue, page.node, page.profile, page.requests) == ("bound", "n", "default-scheduler", {"cpu": "1"})
     assert [(line.what, line.detail) for line in page.timeline] == [
@@ -176,7 +176,7 @@ def test_the_page_of_a_pod_has_its_story() -> None:
 
 def test_the_page_of_a_pod_that_waits() -> None:
     source = a_mixed_cluster()
-    page = pod_page(source.scheduler, source.stories, "default", "big-1")
+    page = at_once(pod_page(source.scheduler, source.stories, "default", "big-1"))
     assert page is not None
     assert Counter(line.what for line in page.timeline) == {"queued": 1, "popped": 1, "unschedulable": 2}
 
@@ -184,15 +184,15 @@ def test_the_page_of_a_pod_that_waits() -> None:
 def test_a_pod_that_is_gone_keeps_its_story_and_one_that_never_was_has_no_page() -> None:
     source = a_mixed_cluster()
     source.driver.delete("Pod", "default/big-1")
-    page = pod_page(source.scheduler, source.stories, "default", "big-1")
+    page = at_once(pod_page(source.scheduler, source.stories, "default", "big-1"))
     assert page is not None
     assert (page.queue, page.timeline[-1].what) == ("gone", "deleted")
-    assert pod_page(source.scheduler, source.stories, "default", "nobody") is None
-    assert pod_page(source.scheduler, None, "default", "big-1") is None
+    assert at_once(pod_page(source.scheduler, source.stories, "default", "nobody")) is None
+    assert at_once(pod_page(source.scheduler, None, "default", "big-1")) is None
 
 
 def test_a_pod_of_another_scheduler_waits_in_no_queue() -> None:
     source = a_full_cluster(a_pod("p", schedulerName="another"))
-    page = pod_page(source.scheduler, source.stories, "default", "p")
+    page = at_once(pod_page(source.scheduler, source.stories, "default", "p"))
     assert page is not None
     assert (page.queue, page.profile, page.timeline) == ("other", "another", [])

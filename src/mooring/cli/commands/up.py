@@ -55,7 +55,7 @@ from mooring.kit.clock import WallClock
 from mooring.kit.log_formats import one_line
 from mooring.kit.logs import start_logs
 from mooring.kit.process import relax_collector
-from mooring.kit.tasks import first_of
+from mooring.kit.tasks import first_of, settle
 from mooring.live.tracing.tracing import Tracing
 from mooring.sim.reading.dump_header import is_header
 from mooring.sim.reading.field_checks import Validation
@@ -67,6 +67,8 @@ LINK_VARIABLE = "MOORING_DASHBOARD"
 """Where the command of --exec finds the link to the dashboard."""
 EXIT_DAMAGED = 3
 """Not 2: scripts must see the difference between wrong input and lost data."""
+_INTERRUPTED_S = 2.0
+"""How long the command of --exec has to end after Ctrl-C."""
 _FRAME_S = 0.5
 """How often the live view is drawn."""
 
@@ -274,6 +276,16 @@ def _tracing(flags: _Flags, config: KubeSchedulerConfiguration) -> Tracing:
     return tracing_of(config, flags.trace_plugins_over, lambda text: _report(text, None))
 
 
+class StopSignal(asyncio.Event):
+    """Set by the first signal that asks the program to stop."""
+
+    number = 0
+
+    def came(self, number: int) -> None:
+        self.number = self.number or number
+        self.set()
+
+
 @dataclass(frozen=True, slots=True)
 class UpSession:
     """One run of a command that serves a cluster, after its input was read."""
@@ -286,9 +298,9 @@ class UpSession:
 
     async def run(self) -> int:
         """Serve until Ctrl-C, SIGTERM or the end of the command. Returns the exit status."""
-        stopped = asyncio.Event()
+        stopped = StopSignal()
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+            asyncio.get_running_loop().add_signal_handler(number, stopped.came, number)
         try:
             async with serving(self.cluster, self.settings, _report) as service:
                 if self.command is not None:
@@ -314,7 +326,7 @@ class UpSession:
         _tell_dashboard(service)
         click.echo(f"\nTry, in another terminal, after that line:\n{self.advice}", err=True)
 
-    async def _watch(self, service: EmbeddedService, stopped: asyncio.Event) -> None:
+    async def _watch(self, service: EmbeddedService, stopped: StopSignal) -> None:
         """Show the live view on a terminal; otherwise only wait."""
         screen = console()
         if self.quiet or not screen.is_terminal:
@@ -334,8 +346,9 @@ def _tell_dashboard(service: EmbeddedService) -> None:
         click.echo(f"Dashboard: {service.dashboard}", err=True)
 
 
-async def _execute(command: str, service: EmbeddedService, stopped: asyncio.Event) -> int:
-    """The exit status of the command, as a shell counts it. SIGTERM ends the command first.
+async def _execute(command: str, service: EmbeddedService, stopped: StopSignal) -> int:
+    """The exit status of the command, as a shell counts it. SIGTERM ends the command first. A terminal sends Ctrl-C to the
+    command as well, which then has a moment to end by itself.
 
     The command gets a kubeconfig that has only this cluster: in a shared file, the current context may change meanwhile.
     """
@@ -345,6 +358,8 @@ async def _execute(command: str, service: EmbeddedService, stopped: asyncio.Even
     stopping = asyncio.create_task(stopped.wait())
     await first_of(waiting, stopping)
     stopping.cancel()
+    if stopped.number == signal.SIGINT:
+        await settle((waiting,), _INTERRUPTED_S)
     if not waiting.done():
         process.terminate()
     status = await waiting

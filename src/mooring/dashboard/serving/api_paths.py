@@ -139,7 +139,7 @@ class ApiPaths:
 
     async def _pod(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
         source = self._parts.source
-        found = pod_page(source.scheduler, source.stories, *names)
+        found = await in_slices(pod_page(source.scheduler, source.stories, *names))
         if found is None:
             raise Refused(404, f"the scheduler knows no pod {shown_name('/'.join(names))}")
         return json_reply(found)

@@ -123,10 +123,11 @@ def _created_ns(pod: Pod) -> int:
 # ---- one pod
 
 
-def pod_page(scheduler: Scheduler, stories: PodStories | None, namespace: str, name: str) -> PodPage | None:
+def pod_page(scheduler: Scheduler, stories: PodStories | None, namespace: str, name: str) -> Sliced[PodPage | None]:
     """A pod that the scheduler knows, or that it knew and whose story is kept; None: neither."""
     key = f"{namespace}/{name}"
-    timeline = [shown_line(*line) for line in stories.of(key)] if stories is not None else []
+    lines = (yield from stories.of(key)) if stories is not None else []
+    timeline = [shown_line(*line) for line in lines]
     pod = scheduler.pods.get(key)
     if pod is None:
         return PodPage(namespace, name, "gone", timeline[0].time, timeline=timeline) if timeline else None
