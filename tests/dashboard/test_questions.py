@@ -272,7 +272,7 @@ def test_faults_of_the_process_are_reported(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_cluster_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> None:
         questions = misbehaving(monkeypatch, "sleep", QuestionLimits(input_bytes=10))
-        monkeypatch.setattr(child_questions, "_CHUNK", 100)
+        monkeypatch.setattr(child_questions, "CHUNK", 100)
         with pytest.raises(Refused, match="the cluster has more than 0 MiB"):
             await questions.ask(RejectionsOnNode("n1"))
         assert not questions._children
@@ -290,7 +290,7 @@ def test_a_question_whose_client_goes_away_ends_its_process(monkeypatch: pytest.
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        assert child.returncode is not None
+        assert child.status is not None
         assert not questions._children
 
     asyncio.run(ask())

@@ -18,12 +18,13 @@ import msgspec
 from mooring.dashboard.interfaces import DashboardSource, ExplainPod, Question, Refused, RejectionsOnNode
 from mooring.dashboard.questions.answering import END, OK
 from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler, MoreObjects
+from mooring.dashboard.questions.child_process import CHUNK, ChildProcess
 from mooring.dashboard.slices import SHARE, SLICE_S
+from mooring.kit.tasks import settle
 from mooring.sim.simulated_cluster import alike
 
 MODULE = "mooring.dashboard.questions.answering"
 MIB = 1 << 20
-_CHUNK = 1 << 16
 _TOLD = 4096
 """Bytes of standard error that are reported."""
 _RETRY_S = 5
@@ -79,7 +80,7 @@ class ChildQuestions:
         self._present = 0
         """Questions that are being answered or wait."""
         self._kept: dict[str, tuple[float, Hashable, bytes]] = {}
-        self._children: set[asyncio.subprocess.Process] = set()
+        self._children: set[ChildProcess] = set()
 
     def _scheduler_version(self) -> Hashable:
         scheduler = self._source.scheduler
@@ -98,7 +99,7 @@ class ChildQuestions:
 
     async def close(self) -> None:
         for child in [*self._children]:
-            await _end(child)
+            await child.end()
 
     def _check(self, question: Question) -> None:
         """What is not there needs no process. Raises Refused (404)."""
@@ -136,52 +137,43 @@ class ChildQuestions:
     # ---- the process
 
     async def _run(self, cluster: AskedCluster) -> bytes:
-        child = await self._start()
+        child = self._start()
         self._children.add(child)
-        assert child.stdin is not None and child.stdout is not None and child.stderr is not None
-        reading = asyncio.gather(_read_answer(child.stdout, self._limits.answer_bytes), _read_end(child.stderr))
+        reading = asyncio.gather(_read_answer(child, self._limits.answer_bytes), _read_end(child))
         try:
-            await self._feed(child.stdin, cluster.lines())
+            await self._feed(child, cluster.lines())
             answer, told = await reading
             status = await child.wait()
         finally:
             reading.cancel()
-            await asyncio.shield(_end(child))
+            await settle([reading])
+            await asyncio.shield(child.end())
             self._children.discard(child)
         return self._result(status, answer, told)
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    def _start(self) -> ChildProcess:
         """The same interpreter with the same modules, and none from the present directory."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", MODULE, str(self._memory_bytes), str(self._limits.processor_s)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
-        )
+        arguments = (sys.executable, "-P", "-m", MODULE, str(self._memory_bytes), str(self._limits.processor_s))
+        path = os.pathsep.join(filter(None, sys.path))
+        return ChildProcess(arguments, {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"})
 
-    async def _feed(self, pipe: asyncio.StreamWriter, lines: Iterable[bytes]) -> None:
+    async def _feed(self, child: ChildProcess, lines: Iterable[bytes]) -> None:
         """Encode and send in slices. A process that has ended takes no more: its status says why."""
         sent, held, began_s = 0, bytearray(), thread_time()
-        with suppress(BrokenPipeError, ConnectionResetError):
+        with suppress(BrokenPipeError):
             for line in lines:
                 held += line
                 taken_s = thread_time() - began_s
-                if taken_s >= SLICE_S or len(held) >= _CHUNK:
+                if taken_s >= SLICE_S or len(held) >= CHUNK:
                     sent += len(held)
                     self._check_size(sent)
-                    pipe.write(bytes(held))
+                    await child.write(bytes(held))
                     held.clear()
-                    await pipe.drain()
                 if taken_s >= SLICE_S:
                     await asyncio.sleep(taken_s * (1 / SHARE - 1))
                     began_s = thread_time()
-            pipe.write(bytes(held) + END)
-            await pipe.drain()
-            pipe.close()
-            await pipe.wait_closed()
+            await child.write(bytes(held) + END)
+            child.close_input()
 
     def _check_size(self, sent: int) -> None:
         if sent > self._limits.input_bytes:
@@ -211,27 +203,19 @@ def _message(body: bytes) -> str:
     return found["message"]
 
 
-async def _read_answer(pipe: asyncio.StreamReader, limit: int) -> bytes:
+async def _read_answer(child: ChildProcess, limit: int) -> bytes:
     """All that the process writes. Raises Refused at the limit."""
     held = bytearray()
-    while chunk := await pipe.read(_CHUNK):
+    while chunk := await child.read_output():
         held += chunk
         if len(held) > limit:
             raise Refused(503, f"the answer has more than {limit // MIB:,} MiB; {_ELSEWHERE}")
     return bytes(held)
 
 
-async def _read_end(pipe: asyncio.StreamReader) -> str:
+async def _read_end(child: ChildProcess) -> str:
     """The last of what the process says on standard error."""
     held = b""
-    while chunk := await pipe.read(_CHUNK):
+    while chunk := await child.read_errors():
         held = (held + chunk)[-_TOLD:]
     return held.decode(errors="replace").strip()
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    """Kill the process if it runs, and wait until it is gone."""
-    if child.returncode is None:
-        with suppress(ProcessLookupError):
-            child.kill()
-    await child.wait()

@@ -1,10 +1,13 @@
 """A run of a recording that is replayed up to some step, and can go on from there."""
 
+from collections.abc import Iterator
+
 from mooring.dashboard.timeline.recorded_decisions import RunSpan
 from mooring.dashboard.views.pod_stories import PodStories
 from mooring.framework.registry import Registry
 from mooring.recording.reading import RecordedStep
 from mooring.recording.segment_file import RecordingError
+from mooring.scheduler.saved_state import SavedState, restoring
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.replay.differences import is_decision
 from mooring.sim.replay.recorded_settings import RecordedClock
@@ -20,7 +23,9 @@ class ReplayCursor:
         clock = RecordedClock(0)
         self.stories = PodStories(clock.now_ns)
         """What happened to pods since the cursor began."""
-        hooks = ReplayHooks(tell=self.stories.tell, began=self._began)
+        self._restoring: Iterator[None] = iter(())
+        """What is left to do until the scheduler is in the state that it begins with."""
+        hooks = ReplayHooks(tell=self.stories.tell, began=self._began, restore=self._restore)
         self._replayer = Replayer(span.run, registry, hooks, clock)
         self.steps = 0
         """How many steps of the run are made."""
@@ -41,6 +46,18 @@ class ReplayCursor:
         assert scheduler is not None
         return scheduler
 
+    def _restore(self, scheduler: Scheduler, state: SavedState) -> None:
+        self._restoring = restoring(scheduler, state)
+
+    def prepare(self) -> Iterator[None]:
+        """Bring the scheduler into the state that it begins with, in parts. Raises RecordingError."""
+        try:
+            yield from self._restoring
+        except Exception as fault:  # a state that was written by hand may contradict itself in any way
+            raise RecordingError(
+                f"{self.span.run.name}: a state cannot be used: {type(fault).__name__}: {fault}"
+            ) from fault
+
     def _began(self, scheduler: Scheduler) -> None:
         """A replay begins, or goes on after a gap: the segment says how much lies before it."""
         header = self._replayer.begun
@@ -57,6 +74,8 @@ class ReplayCursor:
         """Make the next step, and return it."""
         step = self._next
         assert step is not None
+        for _ in self.prepare():  # after a gap; before the first step nothing is left to do
+            pass
         self._replayer.repeat(step)
         self.steps += 1
         self.decisions += bool(step.outcomes) and is_decision(step.outcomes)

@@ -5,7 +5,7 @@ stays until the new moment is reached. A move works in slices between turns of t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
@@ -84,7 +84,10 @@ class RecordedTimeLine:
         problems: list[str] = []
         for index, span in enumerate(self._decisions.spans):
             try:
-                return ReplayCursor(span, self._registry), index
+                cursor = ReplayCursor(span, self._registry)
+                for _ in cursor.prepare():
+                    pass
+                return cursor, index
             except RecordingError as fault:
                 problems.append(str(fault))
         raise RecordingError("\n".join(problems))
@@ -191,10 +194,7 @@ class RecordedTimeLine:
         if place.span != self._shown_span or place.is_behind(cursor):
             cursor = self._restarted(place)
         began_s = perf_counter()
-        while not place.is_reached(cursor):
-            made = cursor.make()
-            if cursor is self.cursor and made.outcomes:
-                self._count(made.outcomes)
+        for _ in self._way(cursor, place):
             if self._is_due(began_s):
                 self._show_progress(cursor)
                 await asyncio.sleep(0)
@@ -203,6 +203,15 @@ class RecordedTimeLine:
                 began_s = perf_counter()
         self.cursor, self._shown_span, self._now_ns = cursor, place.span, place.when_ns
         return True
+
+    def _way(self, cursor: ReplayCursor, place: RecordedPlace) -> Iterator[None]:
+        """Bring the cursor to the place, step by step."""
+        yield from cursor.prepare()
+        while not place.is_reached(cursor):
+            made = cursor.make()
+            if cursor is self.cursor and made.outcomes:
+                self._count(made.outcomes)
+            yield
 
     def _count(self, outcomes: Iterable[Outcome]) -> None:
         """The recording does not say how long attempts took."""

@@ -42,6 +42,8 @@ class ReplayHooks:
     """Called with each scheduler that the replay builds: one at the beginning, and one after each gap."""
     decided: Callable[[RecordedStep, MadeDecision], None] | None = None
     """Called with each decision before anything follows from it, and with the step that it belongs to."""
+    restore: Callable[[Scheduler, SavedState], None] = restore
+    """Brings a new scheduler into a recorded state, at once or at the latest before the next step."""
 
 
 def why_not(run: RecordedRun, registry: Registry | None) -> list[str]:
@@ -125,7 +127,7 @@ class Replayer:
         except ConfigError as fault:
             raise RecordingError(f"its configuration cannot be used: {fault.problems[0]}") from fault
         if state is not None:
-            restore(scheduler, state)
+            hooks.restore(scheduler, state)
         self.scheduler, self.begun = scheduler, header
         if hooks.began is not None:
             hooks.began(scheduler)
