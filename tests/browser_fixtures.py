@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
 
 from shown_cluster import ShownDashboard
 from watched_page import FLAGS, Opener, WatchedPage
 
 CHROMIUM = shutil.which("chromium")
+PATIENCE_MS = 20_000
+"""How long a page may take to show something. CI runs other tests beside these."""
 WINDOW: ViewportSize = {"width": 1440, "height": 900}
 
 
@@ -20,6 +22,7 @@ def browser() -> Iterator[Browser]:
     """For a module, not for the session: playwright's loop must not run while other tests run theirs."""
     if CHROMIUM is None:
         pytest.skip("chromium is missing: run `make browser`")
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield browser

@@ -52,7 +52,7 @@ class WatchedPage:
     def open(self) -> None:
         """By the printed link; the token leaves the address."""
         self.page.goto(self.link)
-        expect(self.page.get_by_role("status").filter(has_text="live")).to_be_visible()
+        expect(self.page.locator(".state-live")).to_be_visible()
         assert "token" not in self.page.url
 
     def go(self, page: str) -> None:

@@ -52,9 +52,10 @@ def recording(tmp_path: Path) -> Iterator[ShownDashboard]:
         yield recording
 
 
-def picture(watched: WatchedPage, name: str) -> None:
+def picture(watched: WatchedPage, name: str, *, whole: bool = False) -> None:
+    """Of the window, or of the whole page."""
     IMAGES.mkdir(exist_ok=True)
-    watched.page.screenshot(path=IMAGES / f"dashboard-{name}.png")
+    watched.page.screenshot(path=IMAGES / f"dashboard-{name}.png", full_page=whole)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -76,14 +77,13 @@ def test_pending_pod(dashboard: ShownDashboard, open_page: Opener) -> None:
     watched = open_page(dashboard)
     watched.go("pod/ml/train-3")
     expect(watched.page.get_by_role("table", name="Rejections by reason")).to_be_visible(timeout=ANSWER_MS)
-    picture(watched, "pod")
+    picture(watched, "pod", whole=True)
 
 
 def test_placed_pod(dashboard: ShownDashboard, open_page: Opener) -> None:
     watched = open_page(dashboard)
     watched.go("pod/shop/cart-0")
     expect(watched.page.locator(".stack").first).to_be_visible(timeout=ANSWER_MS)
-    watched.page.locator(".scores").scroll_into_view_if_needed()
     picture(watched, "scores")
 
 
@@ -95,16 +95,15 @@ def test_flow(dashboard: ShownDashboard, open_page: Opener) -> None:
 
 
 def test_what_if(dashboard: ShownDashboard, open_page: Opener) -> None:
-    watched = open_page(dashboard)
+    watched = open_page(dashboard, viewport={"width": 1440, "height": 1400})
     page = watched.page
     watched.go("what-if")
     page.locator(".add-change input").fill("topology.kubernetes.io/zone=eu-1b")
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("button", name="Show the difference").click()
     expect(page.get_by_role("heading", name="On the map")).to_be_visible(timeout=ANSWER_MS)
+    expect(page.get_by_role("table", name="Pods that change")).to_be_visible()
     picture(watched, "what-if")
-    page.get_by_role("application").scroll_into_view_if_needed()
-    picture(watched, "what-if-map")
 
 
 def test_replay(recording: ShownDashboard, open_page: Opener) -> None:

@@ -78,9 +78,10 @@ const STATES: Record<Connection["state"], string> = {
 function State({ connection }: { connection: StreamConnection }) {
   const { connection: now, session } = useLive("connection", "session");
   const standby = now.state === "live" && session?.program === "run" && !session.isLeader;
+  const recorded = now.state === "live" && session?.replay;
   return (
     <span class={`state state-${now.state}`} role="status">
-      <span class="light" aria-hidden="true" />{standby ? "live, not the leader" : STATES[now.state]}
+      <span class="light" aria-hidden="true" />{standby ? "live, not the leader" : recorded ? "recording" : STATES[now.state]}
       {now.state === "paused" && <button type="button" onClick={() => connection.start()}>Resume</button>}
     </span>
   );

@@ -4,7 +4,10 @@
 export type Theme = "light" | "dark";
 export type Rgb = readonly [number, number, number];
 
-const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"].map(rgbOf);
+const SHARES: Record<Theme, Rgb[]> = {
+  light: ["#ece8b4", "#cfe07c", "#8fd35a", "#45b97a", "#21918c", "#2c728e", "#3b528b", "#472d7b", "#440154"].map(rgbOf),
+  dark: ["#45296b", "#3f4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"].map(rgbOf),
+};
 /** Purple to orange through a neutral middle: also readable for colour-blind people. */
 const LESS_MORE: Record<Theme, Rgb[]> = {
   light: ["#5e3c99", "#b2abd2", "#e9e9ee", "#fdb863", "#b35806"].map(rgbOf),
@@ -37,7 +40,7 @@ function css([red, green, blue]: Rgb): string {
 
 /** A colour for each half percent from 0 to 100 %. */
 export function shareScale(theme: Theme): string[] {
-  return scale(USE_STEPS, (share) => between(VIRIDIS, theme === "light" ? 0.97 - 0.92 * share : 0.08 + 0.92 * share));
+  return scale(USE_STEPS, (share) => between(SHARES[theme], share));
 }
 
 /** A colour for each percent from -100 % to +100 %; differences are mostly small, so the scale is steep in its middle. */

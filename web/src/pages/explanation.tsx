@@ -25,9 +25,10 @@ export function ExplanationOf({ namespace, name }: { namespace: string; name: st
 
 function verdict(answer: Explanation): string {
   const nodes = plural(answer.nodes, "node");
-  if (answer.placed && answer.node === answer.wouldGoTo) return `It would go to its node again: ${answer.feasibleNodes} of ${nodes} take it.`;
-  if (answer.placed) return answer.wouldGoTo ? `Decided now, it would go to another node: ${answer.feasibleNodes} of ${nodes} take it.` : "Decided now, no node would take it.";
-  return answer.node ? `It would get a node now: ${answer.feasibleNodes} of ${nodes} take it.` : `None of ${nodes} takes it.`;
+  const take = `${answer.feasibleNodes.toLocaleString("en")} of ${nodes} take it.`;
+  if (answer.placed && answer.node === answer.wouldGoTo) return `It would go to its node again: ${take}`;
+  if (answer.placed) return answer.wouldGoTo ? `Decided now, it would go to another node: ${take}` : "Decided now, no node would take it.";
+  return answer.node ? `It would get a node now: ${take}` : `None of ${nodes} takes it.`;
 }
 
 /** How far the chosen node is ahead of the next one, and by which plugins. */
@@ -97,7 +98,7 @@ function Scores({ scores }: { scores: Explanation["scores"] }) {
 
 function Reasons({ reasons }: { reasons: Explanation["reasons"] }) {
   const wants = (reason: Explanation["reasons"][number]) => reason.amounts.map((amount) =>
-    `${amount.resource}: wants ${quantity(amount.resource, amount.wants)}, most free ${quantity(amount.resource, amount.largestFree)} on ${amount.node}`);
+    `${amount.resource}: wants ${quantity(amount.resource, amount.wants)}, most free ${quantity(amount.resource, amount.largestFree)}${amount.node ? ` on ${amount.node}` : ""}`);
   return (
     <>
       <h3>Why not</h3>

@@ -62,19 +62,19 @@ function Facts({ pod }: { pod: PodDetail }) {
     ["Phase", <Text text={pod.phase || "–"} />],
     ["Profile", <Text text={pod.profile} />],
     ["Requests", <Chips items={pairs(pod.requests)} />],
+    ["Labels", <Chips items={pairs(pod.labels)} />],
   ];
   if (!pod.node || pod.attempts > 0) facts.push(["Attempts", pod.attempts]);
   if (pod.nominatedNode) facts.push(["Nominated node", <NodeLink name={pod.nominatedNode} />]);
   if (backoffS > 0) facts.push(["Backs off for", duration(Math.ceil(backoffS))]);
   if (pod.gates.length > 0) facts.push(["Scheduling gates", <Chips items={pod.gates} />]);
   if (!pod.node && pod.waitsFor.length > 0) facts.push(["Waits for", <Chips items={pod.waitsFor} />]);
-  facts.push(["Labels", <Chips items={pairs(pod.labels)} />]);
   return (
     <>
       {pod.queue === "gone" && <p class="note">The pod is gone. Its story is left, for as long as newer pods do not take its place.</p>}
       <p><CopyButton label="Copy link" text={() => location.href} /></p>
       {!pod.node && pod.message && <p class="note"><Text text={pod.message} limit={400} /></p>}
-      <dl class="facts">{facts.map(([title, value]) => <div key={title}><dt>{title}</dt><dd>{value}</dd></div>)}</dl>
+      <dl class="facts">{facts.map(([title, value]) => <div key={title} class={title === "Waits for" ? "whole-line" : ""}><dt>{title}</dt><dd>{value}</dd></div>)}</dl>
     </>
   );
 }

@@ -6,6 +6,9 @@ import { linkTo } from "../router.ts";
 import { cut, visible } from "../text/visible.ts";
 import type { PodRef } from "../api/types.ts";
 
+/** Names of so many letters stay on one line. */
+const SHORT = 28;
+
 interface CutProps {
   text: string;
   limit?: number;
@@ -20,7 +23,7 @@ export function Text({ text, limit = 48, href, className }: CutProps) {
   const shown = open ? whole : short;
   const body = href ? <a href={href}><bdi>{shown || "(empty)"}</bdi></a> : <bdi>{shown}</bdi>;
   return (
-    <span class={`text ${className ?? ""}`}>
+    <span class={`text ${href && whole.length <= SHORT ? "short" : ""} ${className ?? ""}`}>
       {body}
       {short !== whole && (
         <button type="button" class="more" aria-expanded={open} aria-label={open ? "less of the text" : "more: show the whole text"} onClick={() => setOpen(!open)}>
