@@ -5,6 +5,7 @@ READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.docs-ready
 CODE   := src tests examples benchmarks tools
 LOCK   := requirements-dev.lock
+APT    := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get
 MODULE ?= src/mooring/queue/*.py
 # Of the last commit. Outside of git the first second that a ZIP archive can name, and so a wheel.
 EPOCH  := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
@@ -12,11 +13,11 @@ EPOCH  := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command 'make lock' --constraint $(LOCK)
 
-.PHONY: run test check lint types tests fast-tests coverage lock hooks docs reference dist version chart
+.PHONY: run test check lint types tests fast-tests coverage lock hooks docs reference dist version chart web browser screenshots
 .PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
-	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
+	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
 
 test: lint types tests  ## everything CI runs
 
@@ -34,6 +35,20 @@ tests: $(READY) $(DOCS)
 
 fast-tests: $(READY)
 	MOORING_HYPOTHESIS=check $(PY) -m pytest -n 2 -m "not slow"
+
+web:  ## build the dashboard (web/) into src/mooring/dashboard/web/, after its own tests; needs node
+	npm --prefix web ci
+	npm --prefix web test
+	npm --prefix web run build
+
+browser: $(READY)  ## what the tests in a browser need: chromium from the distribution's packages, and the script of axe
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && $(APT) update -q && $(APT) install -q -y chromium; } \
+	  || echo "chromium is missing and cannot be installed here: the tests in a browser are skipped"
+	@[ -d web/node_modules ] || { command -v npm >/dev/null && npm --prefix web ci; } \
+	  || echo "npm is missing: the tests in a browser check no accessibility"
+
+screenshots: browser  ## the pages of the dashboard at 5,000 nodes, into docs/images/
+	MOORING_SCREENSHOTS=1 $(PY) -m pytest tests/browser
 
 coverage: $(READY)  ## lines and branches that the fast tests reach, in the processes that they start as well
 	$(VENV)/bin/coverage erase

@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("embedded",),
     ("sim",),
     ("answers",),
+    ("dashboard",),
     ("app",),
     ("cli",),
 )
@@ -41,6 +42,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "apiclient": (("credentials",), ("kubeconfig", "reflectors")),
     "apiserver": (("patches",), ("schema",), ("admission",), ("server",)),
     "controllers": (("lifecycle", "nodes"), ("workloads",), ("storage",)),
+    "dashboard": (("views",), ("questions", "timeline"), ("serving",)),
     "live": (("extenders", "endpoints"), ("tracing",)),
     "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "groups"),),
     "scheduler": (("extenders",), ("groups",), ("self_check",)),

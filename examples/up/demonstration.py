@@ -1,9 +1,14 @@
 """What `make run` shows: pods placed, one pending with its reason, and a preemption, on a cluster of `mooring up`.
 
+At a terminal the cluster stays until Ctrl-C, so that one can open its dashboard.
+
 mooring up --exec 'python examples/up/demonstration.py'
 """
 
 import asyncio
+import os
+import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -46,6 +51,17 @@ async def main() -> None:
             if event["reason"] == "Preempted" or event["involvedObject"]["name"] == "urgent":
                 print(f"  {event['reason']:<17}{event['involvedObject']['name']:<24}{event['message'][:110]}")
         print("\nYour turn: `mooring up` starts such a cluster for kubectl; `mooring --help` shows the rest.")
+    if sys.stdout.isatty() and os.environ.get("MOORING_DASHBOARD"):
+        await look_around(os.environ["MOORING_DASHBOARD"])
+
+
+async def look_around(dashboard: str) -> None:
+    """Keep the cluster for somebody at a terminal who opens the link, until Ctrl-C."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    print(f"\nThe cluster runs until you press Ctrl-C. Look at it in a browser:\n  {dashboard}", flush=True)
+    await stopped.wait()
 
 
 async def apply(client: ApiClient, path: Path) -> None:

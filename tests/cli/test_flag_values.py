@@ -15,6 +15,7 @@ def shown(*arguments: str) -> dict[str, str]:
 
 def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
     own = {
+        "dashboard": "false",
         "dry-run": "false",
         "plugin": "[]",
         "trace-plugins-over": "1ms",
@@ -30,7 +31,15 @@ def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
 def test_every_flag_that_is_accepted_is_one_of_kube_schedulers_or_our_own() -> None:
     accepted = {max(option.opts, key=len).removeprefix("--") for option in run.params}
     assert accepted - DEFAULTS.keys() == {
-        *("dry-run", "kept-answers-limit", "plugin", "self-check", "self-check-repair", "trace-plugins-over"),
+        *(
+            "dashboard",
+            "dry-run",
+            "kept-answers-limit",
+            "plugin",
+            "self-check",
+            "self-check-repair",
+            "trace-plugins-over",
+        ),
         *("record", "record-interval", "record-max-age", "record-max-size"),
     }
     assert set(IGNORED) <= DEFAULTS.keys()

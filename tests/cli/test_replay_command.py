@@ -324,7 +324,7 @@ def test_a_cluster_that_was_recorded_while_kubectl_used_it(tmp_path: Path) -> No
         (("--from", "20m"), "nothing was replayed; there are no steps in this time"),
         (("--pod", "x", "--step"), "--step cannot be used with --pod; choose one of the two"),
         (("--serve", "--open-loop"), "--config or --open-loop cannot be used with --serve; choose one of the two"),
-        (("--schedule",), "--schedule, --port and --exec are options of --serve"),
+        (("--schedule",), "--schedule, --port, --dashboard-port and --exec are options of --serve"),
         (("--plugin", "/nowhere.py"), "/nowhere.py"),
     ],
 )

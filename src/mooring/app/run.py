@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.feature_gates import told_gates
@@ -43,9 +43,15 @@ from mooring.model.pod import Pod
 from mooring.model.release import GIT_VERSION
 from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.core import Tell
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
+
+if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
+    from mooring.dashboard.questions.child_questions import ChildQuestions
+    from mooring.dashboard.scheduler_source import SchedulerSource
+    from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 
 Work = Coroutine[Any, Any, None]
 
@@ -98,6 +104,8 @@ class RunSettings:
     """Its owner closes it after the run."""
     self_check: SelfCheckSettings | None = None
     """None: the scheduler does not check itself."""
+    has_dashboard: bool = False
+    """Whether the pages include the dashboard."""
 
 
 class Running:
@@ -116,7 +124,11 @@ class Running:
         self._recorder = record_live(
             settings.recording, settings.config, settings.gates, self._clock.now_ns(), settings.max_unschedulable_s
         )
-        observer, requests = settings.tracing.observe(self._metrics.of_scheduler, self._clock)
+        self._shown = self._source() if settings.has_dashboard else None
+        counted = self._metrics.of_scheduler
+        observer, requests = settings.tracing.observe(
+            counted if self._shown is None else self._shown.counting(counted), self._clock
+        )
         self._scheduler = self._build(observer)
         self._live = LiveScheduler(
             self._scheduler,
@@ -129,6 +141,8 @@ class Running:
             requests=requests,
             self_check=self._self_check(settings.self_check),
         )
+        if self._shown is not None:
+            self._shown.show(self._scheduler, self._live.checks)
         read_watches(self._live.reflectors.members, self._metrics.registry)
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
@@ -144,7 +158,7 @@ class Running:
             self._clock,
             settings.registry,
             DecideOptions(tie_break=by_seed),
-            tell=self._tell if self._logs.verbosity >= STORY_VERBOSITY else None,
+            tell=self._story_teller(),
             report=self._report,
             observer=observer,
             max_unschedulable_s=settings.max_unschedulable_s,
@@ -169,6 +183,11 @@ class Running:
             gates=settings.gates,
             kept=KeptAnswers(settings.kept_answers_limit_bytes),
         )
+
+    def _story_teller(self) -> Tell | None:
+        """What gets the stories of pods: the log, the dashboard, both or neither."""
+        logged = self._tell if self._logs.verbosity >= STORY_VERBOSITY else None
+        return logged if self._shown is None else self._shown.telling(logged)
 
     def _tell(self, pod: Pod, text: str) -> None:
         """Log what happens to a pod."""
@@ -293,6 +312,10 @@ class Running:
     def _is_leading(self) -> bool:
         return self._leading is not None and not self._leading.done()
 
+    def _leads(self) -> bool:
+        """Whether this process schedules; without leader election it always does."""
+        return not self._elects or self._is_leading()
+
     # ---- the pages
 
     async def _serve(self, stack: AsyncExitStack) -> None:
@@ -316,9 +339,38 @@ class Running:
         )
         tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
         authorizer = request_authorizer(serving.access, authentication, authorization, time.monotonic, log)
-        server = WebServer(self._pages(), authorizer, log, WebLimits.within(raise_descriptor_limit()))
+        dashboard = self._dashboard()
+        limits = WebLimits.within(raise_descriptor_limit())
+        server = WebServer(self._pages(), authorizer, log, limits, dashboard)
         await server.start(serving.address, serving.port, tls.context())
         stack.push_async_callback(server.stop)
+        if dashboard is not None:
+            dashboard.start()
+            stack.push_async_callback(dashboard.close)  # before the server, which waits for open requests
+
+    def _source(self) -> "SchedulerSource":
+        """What the dashboard shows."""
+        from mooring.dashboard.scheduler_source import SchedulerSource
+
+        return SchedulerSource("run", self._clock, self._leads)
+
+    def _dashboard(self) -> "DashboardHandler | None":
+        """Read-only: it has nothing that could carry out changes."""
+        if self._shown is None:
+            return None
+        from mooring.app.dashboards import DashboardPlan, make_handler
+
+        return make_handler(DashboardPlan(self._shown, make_questions=self._questions), None, self._report)
+
+    def _questions(self) -> "ChildQuestions":
+        """Questions about what the scheduler knows: it watches no Deployments and no Jobs."""
+        from mooring.dashboard.questions.asked_cluster import AskedScheduler
+        from mooring.dashboard.questions.child_questions import ChildQuestions
+
+        assert self._shown is not None
+        settings = self._settings
+        asked = AskedScheduler.of(settings.config, settings.gates, settings.registry)
+        return ChildQuestions(self._shown, lambda: asked, report=self._report)
 
     def _pages(self) -> Pages:
         """All pages; each reads the current state when it is requested."""

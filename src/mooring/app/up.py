@@ -15,8 +15,11 @@ from pathlib import Path
 from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.credentials.private_files import write_private
 from mooring.apiclient.kubeconfig.files import KubeconfigError
+from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context, write_kubeconfig
 from mooring.apiserver.server.http import HttpLimits, HttpServer
+from mooring.app.cluster_doings import ClusterDoings
+from mooring.app.dashboards import DashboardPlan, serve_dashboard
 from mooring.embedded.cluster import EmbeddedCluster, Report
 from mooring.kit.process import raise_descriptor_limit
 
@@ -36,6 +39,8 @@ class ServiceSettings:
     """Where certificate and token are kept; None keeps them for this run."""
     kubeconfig: Path | None = None
     """The user's kubeconfig that gets a context while the cluster runs; None changes no file of the user."""
+    dashboard: DashboardPlan | None = None
+    """None serves no dashboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +54,16 @@ class EmbeddedService:
     """The context of this cluster in the kubeconfig."""
     own_kubeconfig: Path
     """A kubeconfig that has only this cluster."""
+    dashboard: str = ""
+    """The link to the dashboard, with its token; empty if there is none."""
 
 
 @asynccontextmanager
 async def serving(
     cluster: EmbeddedCluster, settings: ServiceSettings, report: Report
 ) -> AsyncIterator[EmbeddedService]:
-    """A context in which the cluster runs and is served. Raises OSError if the port is not available, and KubeconfigError.
+    """A context in which the cluster runs and is served. Raises OSError if the port is not available, DashboardPortError if
+    that of the dashboard is not, and KubeconfigError.
 
     The end is in reverse order: the cluster stops, the context is removed, the server stops, the journal is closed.
     """
@@ -79,7 +87,12 @@ async def serving(
             login = ending.enter_context(_context(kubeconfig, login, cluster.api.cluster_id, report))
         running = asyncio.create_task(cluster.run())
         ending.push_async_callback(_end, running)
-        yield EmbeddedService(cluster, url, kubeconfig.absolute(), login.context, own.absolute())
+        dashboard = ""
+        if settings.dashboard is not None:
+            # The cluster of a recording is one moment of it, and the dashboard shows any.
+            doings = ClusterDoings(find_connection(own)) if settings.dashboard.timeline is None else None
+            dashboard = await serve_dashboard(ending, settings.dashboard, token, doings, report)
+        yield EmbeddedService(cluster, url, kubeconfig.absolute(), login.context, own.absolute(), dashboard)
 
 
 async def _end(running: "asyncio.Task[None]") -> None:

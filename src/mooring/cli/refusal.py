@@ -10,22 +10,16 @@ from typing import NoReturn
 import click
 
 from mooring.framework import status
-from mooring.framework.config import ConfigError
-from mooring.framework.registry import RegistryError
 from mooring.framework.status import describe
-from mooring.kit.log_formats import one_line
-from mooring.sim.input_errors import InputError, NoSuchPod, ScenarioError
+from mooring.sim.input_errors import problem_line, problems_of
 
 BAD_INPUT = 2
-_SHOWN_CHARACTERS = 1000
-"""Problems quote the input, and a value may be megabytes long."""
 
 
 def refuse(*problems: object) -> NoReturn:
     """Print the problems, each on one line of limited length, and exit."""
     for problem in problems:
-        text = one_line(" ".join(str(problem).split()))
-        click.echo(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}...", err=True)
+        click.echo(problem_line(problem), err=True)
     sys.exit(BAD_INPUT)
 
 
@@ -38,13 +32,9 @@ def refusals(source: str = "configuration", plugin_files: Sequence[str] = ()) ->
     """
     try:
         yield
-    except ConfigError as error:
-        refuse(*(f"{source}: {problem}" for problem in error.problems))
-    except InputError as error:
-        refuse(*error.problems)
-    except (RegistryError, ScenarioError, NoSuchPod) as error:
-        refuse(error)
     except (Exception, SystemExit) as fault:
+        if problems := problems_of(fault, source):
+            refuse(*problems)
         line = _line_of(fault, plugin_files)
         describe(fault)  # logs the traceback
         if not line and (isinstance(fault, SystemExit) or not plugin_files):

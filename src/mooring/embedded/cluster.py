@@ -32,6 +32,7 @@ from mooring.live.self_checks import CheckedScheduler, SelfChecks, SelfCheckSett
 from mooring.live.tracing.tracing import Tracing
 from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.core import Tell
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
@@ -74,6 +75,10 @@ class EmbeddedSettings:
     """The cluster closes it."""
     self_check: SelfCheckSettings | None = None
     """None: the scheduler does not check itself."""
+    observer: Observer = field(default_factory=Observer)
+    """What observes the scheduler besides tracing."""
+    tell: Tell | None = None
+    """Gets the stories of pods; None: nobody reads them."""
 
 
 class EmbeddedCluster:
@@ -87,6 +92,7 @@ class EmbeddedCluster:
     ) -> None:
         """Raises JournalError where the data directory cannot be used, ConfigError for what cannot be configured."""
         settings, clock = settings or EmbeddedSettings(), clock or WallClock()
+        self.settings = settings
         self._journal = None
         if settings.data_dir is not None:
             self._journal = Journal(settings.data_dir, settings.accepts_loss)
@@ -101,16 +107,16 @@ class EmbeddedCluster:
         """Whether nothing was kept from an earlier time."""
         create_initial_objects(self.api)
         self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
-        observer, requests = settings.tracing.observe(Observer(), clock)
-        self.scheduler = self._build(settings, clock, report, observer, self.recorder)
+        observer, requests = settings.tracing.observe(settings.observer, clock)
+        self.scheduler = self._build(settings, clock, report, observer, self.recorder, settings.tell)
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
         self.checked = CheckedScheduler(
             self.scheduler, lambda: self._build(settings, clock), lambda: (self._feed.known,)
         )
-        self._checks: SelfChecks | None = None
+        self.checks: SelfChecks | None = None
         if settings.self_check is not None and settings.schedules:
-            self._checks = SelfChecks(self.checked, settings.self_check, Log(log), wake=self._wake)
-            self._feed.follow = self._checks.follow
+            self.checks = SelfChecks(self.checked, settings.self_check, Log(log), wake=self._wake)
+            self._feed.follow = self.checks.follow
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname(), requests)
         if self.scheduler.extenders:
             whole = whole_in_store(self.api)
@@ -129,12 +135,14 @@ class EmbeddedCluster:
         report: Report | None = None,
         observer: Observer | None = None,
         recorder: Recorder | None = None,
+        tell: Tell | None = None,
     ) -> Scheduler:
         return build_scheduler(
             settings.config,
             clock,
             settings.registry,
             DecideOptions(tie_break=by_seed),
+            tell=tell,
             report=report,
             observer=observer,
             gates=settings.gates,
@@ -187,7 +195,7 @@ class EmbeddedCluster:
 
     async def run(self) -> None:
         """Step whenever something is due, until cancelled. A fault is reported, and not the end of the cluster."""
-        checking = asyncio.create_task(self._checks.run()) if self._checks is not None else None
+        checking = asyncio.create_task(self.checks.run()) if self.checks is not None else None
         try:
             await self._run()
         finally:

@@ -54,6 +54,11 @@ def in_micros(moment_ns: int) -> str:
     return f"{_second(moment_ns // NS_PER_S)}.{moment_ns % NS_PER_S // 1000:06d}Z"
 
 
+def in_millis(moment_ns: int) -> str:
+    """`2026-11-15T07:17:46.123Z`: as precise as a browser reads it."""
+    return f"{_second(moment_ns // NS_PER_S)}.{moment_ns % NS_PER_S // 1_000_000:03d}Z"
+
+
 @lru_cache(maxsize=64)
 def _second(moment_s: int) -> str:
     """Hot: thousands of events have timestamps in the same second. 64 seconds cover reports that come late."""

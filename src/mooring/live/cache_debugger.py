@@ -106,6 +106,15 @@ def snapshot(
     }
 
 
+def waiting_record(scheduler: Scheduler, pod: Pod) -> WaitingPodRecord | None:
+    """What is known of one pod that waits; None if it waits neither in the queue nor on Permit."""
+    waiting = scheduler.waiting.get(pod.id)
+    if waiting is not None:
+        return _permitted(waiting)
+    entry = scheduler.queued(pod.key)
+    return _queued(scheduler, entry) if entry is not None else None
+
+
 def _queue_record(scheduler: Scheduler) -> QueueRecord:
     """The pods in the queue, and those that wait on Permit."""
     pods = [_queued(scheduler, entry) for entry in scheduler.queued_pods()]

@@ -65,6 +65,8 @@ class SelfChecks:
         self._timing = timing or Timing()
         self._wake = wake
         self._check: SelfCheck | None = None
+        self.on_checked: Callable[[int], None] | None = None
+        """Called after each check with the number of differences that it found."""
         self.longest_slice_s = 0.0
         """Of all slices so far, in processor time."""
 
@@ -104,6 +106,8 @@ class SelfChecks:
             self._check = None
             if self._metrics is not None:
                 self._metrics.ended(result, self._timing.monotonic_s() - began_s)
+        if self.on_checked is not None:
+            self.on_checked(len(found))
         return found
 
     def _begin(self) -> SelfCheck:

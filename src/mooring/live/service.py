@@ -143,12 +143,12 @@ class LiveScheduler:
         self._clients: list[ApiClient | LeanClient] = [
             *(self._watcher, self._binder, self._statuses, self._objects, self._event_client)
         ]
-        self._checks: SelfChecks | None = None
+        self.checks: SelfChecks | None = None
         if self_check is not None:
             lister = ApiClient(access, agent, limits.qps, limits.burst, METADATA_ONLY, timing=timing, observe=observe)
             self._clients.append(lister)
-            self._checks = self._self_checks(self_check, lister, timing)
-            listener = self._checks.listen(listener)
+            self.checks = self._self_checks(self_check, lister, timing)
+            listener = self.checks.listen(listener)
         source: WatchSource = self._watcher
         if scheduler.extenders:
             source = originals = Originals(self._watcher)
@@ -188,7 +188,7 @@ class LiveScheduler:
 
     async def schedule(self) -> None:
         """Schedule until cancelled, with self-checks beside it where they are on."""
-        checking = asyncio.create_task(self._checks.run()) if self._checks is not None else None
+        checking = asyncio.create_task(self.checks.run()) if self.checks is not None else None
         try:
             await self._while_watching(self.driver.run())
         finally:

@@ -1,4 +1,4 @@
-"""Where a pod is in the queue, also if it is where it should not be; and how it is put right."""
+"""Where a pod is in the queue, also if it is where it should not be; what it waits for; and how it is put right."""
 
 from mooring.framework.events import FORCE_ACTIVATE
 from mooring.model.pod import Pod
@@ -24,6 +24,12 @@ def in_flight_ids(queue: SchedulingQueue) -> list[str]:
 
 def in_flight_entry(queue: SchedulingQueue, uid: str) -> QueuedPod | None:
     return queue._in_flight.entry(uid)
+
+
+def waking_events(queue: SchedulingQueue, entry: QueuedPod) -> list[str]:
+    """The changes that may have a rejected pod tried again, such as `Node/Add`: its rejectors registered them."""
+    events = (event for plugin in entry.rejectors for event in queue._hints.events_of(plugin))
+    return list(dict.fromkeys(name for event in events for name in event.names()))
 
 
 def put_right(queue: SchedulingQueue, key: str, pod: Pod | None) -> None:

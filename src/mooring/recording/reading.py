@@ -133,11 +133,15 @@ class StepReader:
             return None
         self.now_ns = now_ns
         number = _INT.decode(code)
-        input = None if number in (steps.ATTEMPT, steps.RELEASE) else _READ[number](self, about)
+        input = self._input(number, about)
         found = tuple(_OUTCOMES.decode(outcomes))
         if found and not all(map(steps.is_whole, found)):
             raise ValueError("an outcome is not complete")
         return RecordedStep(number, self.now_ns, input, found)
+
+    def _input(self, code: int, about: list[msgspec.Raw]) -> Input | None:
+        read: Input | None = None if code in (steps.ATTEMPT, steps.RELEASE) else _READ[code](self, about)
+        return read
 
     # ---- one for each kind of step
 
@@ -185,6 +189,16 @@ class StepReader:
 
     def _half_minute(self, about: list[msgspec.Raw]) -> Input:
         return HalfMinutePassed()
+
+
+class OutcomeReader(StepReader):
+    """Reads only when each step was and what it led to: a tenth of the time, for those who look for decisions."""
+
+    def know(self, state: SavedState) -> None:
+        """No step needs the objects."""
+
+    def _input(self, code: int, about: list[msgspec.Raw]) -> Input | None:
+        return None
 
 
 def _named(pod_id: str) -> Pod:

@@ -53,6 +53,7 @@ def _target(victim: Pod, message: str) -> Condition:
 def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None, *, was_there: bool = True) -> None:
     """A victim is gone, or could not be evicted. Parity: nothing is said of one that was gone before."""
     if fault is None and was_there:
+        core.observer.victim_evicted(victim)
         note = f"Preempted by pod {preemptor.uid} on node {victim.spec.node_name}"
         core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
     eviction = core.evictions.by_preemptor.get(preemptor.id)

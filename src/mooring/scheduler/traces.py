@@ -5,8 +5,6 @@ It stands around another observer, such as metrics. Spans of extension points co
 """
 
 from mooring.framework.attempt_trace import ROOT, WAIT_ON_PERMIT, AttemptTrace
-from mooring.framework.events import ClusterEvent
-from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Nomination
 from mooring.framework.profiles import Profile
@@ -16,7 +14,7 @@ from mooring.kit.spans import Attributes, Tracer, TraceSpan
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.failure import cut
-from mooring.scheduler.observer import GroupResult, Observer, SchedulerState
+from mooring.scheduler.observer import ForwardingObserver, Observer
 
 MAX_OVER = 4096
 """How many attempts that are over are kept, for requests that come later, such as statuses: the oldest go first. Each takes
@@ -29,12 +27,11 @@ QUEUE_WAIT = "scheduler.queue_wait_s"
 VICTIMS = "scheduler.victims"
 
 
-class SchedulerTraces(Observer):
+class SchedulerTraces(ForwardingObserver):
     """`threshold_ns`: plugins that are busy for less at an extension point have no span. `clock` is the scheduler's."""
 
     def __init__(self, inner: Observer, tracer: Tracer, clock: Clock, threshold_ns: int) -> None:
-        self.registry = inner.registry
-        self._inner = inner
+        super().__init__(inner)
         self._tracer = tracer
         self._clock = clock
         self._now_ns = clock.now_ns
@@ -115,26 +112,3 @@ class SchedulerTraces(Observer):
         if trace is not None:
             about: Attributes = {NODE: nomination.node_name, VICTIMS: len(nomination.victims)}
             trace.root.note("Preempting", self._now_ns(), about)
-
-    # ---- what concerns the observer inside only
-
-    def watch(self, state: SchedulerState) -> None:
-        self._inner.watch(state)
-
-    def watch_kept_answers(self, kept: KeptAnswers) -> None:
-        self._inner.watch_kept_answers(kept)
-
-    def time_passed(self) -> None:
-        self._inner.time_passed()
-
-    def change_arrived(self) -> None:
-        self._inner.change_arrived()
-
-    def change_handled(self, event: ClusterEvent) -> None:
-        self._inner.change_handled(event)
-
-    def group_decided(self, first: QueuedPod) -> None:
-        self._inner.group_decided(first)
-
-    def group_ended(self, result: GroupResult, first: QueuedPod) -> None:
-        self._inner.group_ended(result, first)

@@ -3,7 +3,13 @@ input without importing all of it: `mooring run` reads no manifests (20 ms)."""
 
 from collections.abc import Sequence
 
+from mooring.framework.config import ConfigError
+from mooring.framework.registry import RegistryError
+from mooring.kit.log_formats import one_line
 from mooring.model.validation.problem import Problem
+
+SHOWN_CHARACTERS = 1000
+"""Problems quote the input, and a value may be megabytes long."""
 
 
 class UnusableInput(ValueError):
@@ -32,3 +38,21 @@ class LiveSourceError(Exception):
 
 class NoKubeconfig(LiveSourceError):
     """No cluster was named, and there is no default one."""
+
+
+def problem_line(problem: object) -> str:
+    """A problem on one line of limited length."""
+    text = one_line(" ".join(str(problem).split()))
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
+def problems_of(error: BaseException, source: str) -> list[str] | None:
+    """The problems of input that cannot be used, each on one line; None for another error.
+
+    `source` is where the configuration comes from.
+    """
+    if isinstance(error, ConfigError):
+        return [problem_line(f"{source}: {problem}") for problem in error.problems]
+    if isinstance(error, InputError):
+        return [problem_line(problem) for problem in error.problems]
+    return [problem_line(error)] if isinstance(error, RegistryError | ScenarioError | NoSuchPod) else None

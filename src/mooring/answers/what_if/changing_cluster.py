@@ -62,8 +62,12 @@ class ChangingCluster:
     Raises ConfigError for a configuration that cannot be built, InputError for objects that contradict each other.
     """
 
-    def __init__(self, loaded: LoadedCluster, validation: Validation = Validation.STRICT) -> None:
+    def __init__(
+        self, loaded: LoadedCluster, validation: Validation = Validation.STRICT, reads_files: bool = True
+    ) -> None:
         self.loaded = loaded
+        self.reads_files = reads_files
+        """Whether changes may name files: not if they come from another machine."""
         self.validation = validation
         """How manifests that changes name are checked."""
         self.config = loaded.config

@@ -57,9 +57,10 @@ def _count_and_template(value: str | tuple[int, str | Mapping[str, Any]]) -> tup
 
 def _template(cluster: ChangingCluster, template: str | Mapping[str, Any]) -> Node:
     """The Node of a file or a dictionary. Raises InputError."""
-    if isinstance(template, str) and not os.path.exists(template):
-        nodes = cluster.driver.nodes()
-        reject(f"{show(template)} is neither a node of the cluster nor a file{alike(template, nodes)}")
+    if isinstance(template, str) and not (cluster.reads_files and os.path.exists(template)):
+        nodes, nor = cluster.driver.nodes(), "neither a node of the cluster nor a file"
+        told = nor if cluster.reads_files else "not a node of the cluster"
+        reject(f"{show(template)} is {told}{alike(template, nodes)}")
     manifests = read_objects(template, validation=cluster.validation)
     if manifests.problems:
         raise InputError(manifests.problems)

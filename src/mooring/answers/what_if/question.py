@@ -34,8 +34,12 @@ def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Valida
     fields of manifests that changes name. Raises InputError for a change that cannot be made, ConfigError for a configuration
     of the cluster that cannot be built.
     """
+    return what_if_after(ChangingCluster(loaded, validation), changes)
+
+
+def what_if_after(cluster: ChangingCluster, changes: Iterable[Change]) -> WhatIf:
+    """The same with a cluster that the caller looks at afterwards. It must be new."""
     wanted = [*changes]
-    cluster = ChangingCluster(loaded, validation)
     _note_input(cluster)
     cluster.settle()
     cluster.preempted.clear()

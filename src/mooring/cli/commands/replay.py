@@ -21,7 +21,6 @@ from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.replay_walk import ReplayWalk, lines_of_user
 from mooring.framework.registry import Registry
-from mooring.kit.clock import in_seconds
 from mooring.kit.log_formats import one_line
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.segment_file import RecordingError
@@ -33,13 +32,6 @@ PARTS_OF_A_RUN = 1000
 """Progress counts whole numbers, and the runs of a comparison are two."""
 OTHER_PLUGINS = "other plugins"
 """The name of the recorded configuration with plugins of --plugin."""
-LEFT_OUT = 10
-"""How many objects that could not be opened are named."""
-ADVICE = """\
-  kubectl get nodes
-  kubectl get pods -A -o wide
-  kubectl describe node NAME
-"""
 
 EPILOG = """
 \b
@@ -48,7 +40,8 @@ Examples:
   mooring replay ./recording --from 2026-11-15T22:00:00Z --until 2026-11-16T06:00:00Z
   mooring replay ./recording --pod shop/cart-7d9f       why did this pod land there last night?
   mooring replay ./recording --step --from 10m          walk through it; `help` lists the commands
-  mooring replay ./recording --until 10m --serve        look at the cluster of that moment with kubectl
+  mooring replay ./recording --serve                    look at it in a browser: drag the time line, step, ask
+  mooring replay ./recording --until 10m --serve        ... and at the cluster of that moment with kubectl
   mooring replay ./recording --config packed.yaml       what would have happened with this configuration?
   mooring replay ./recording --plugin mine.py           ... or with this plugin?
 
@@ -75,9 +68,16 @@ Exit status:
 @click.option("--until", "end", metavar="TIME", help="End here.")
 @click.option("--pod", metavar="NS/NAME", help="Tell the story of this pod, and explain its decision.")
 @click.option("--step", is_flag=True, help="Walk through the recording; commands come from standard input.")
-@click.option("--serve", is_flag=True, help="Open the recorded cluster at --until as a cluster for kubectl.")
+@click.option(
+    "--serve", is_flag=True, help="Open the recording in the dashboard, and the cluster at --until for kubectl."
+)
 @click.option("--schedule", is_flag=True, help="With --serve: let the recorded scheduler work in it.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="With --serve: the port.  [default: a free one]")
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    help="With --serve: the port of the dashboard; 0 takes a free one.  [default: 6480 if it is free]",
+)
 @click.option(
     "--exec", "command", metavar="CMD", help="With --serve: run a shell command with KUBECONFIG set, then stop."
 )
@@ -110,6 +110,7 @@ class _ReplayFlags:
     serve: bool
     schedule: bool
     port: int
+    dashboard_port: int | None
     command: str | None
     open_loop: bool
     config: str | None
@@ -123,8 +124,9 @@ class _ReplayFlags:
         named = [name for name, is_given in chosen.items() if is_given]
         if len(named) > 1:
             refuse(f"{named[1]} cannot be used with {named[0]}; choose one of the two")
-        if not self.serve and (self.schedule or self.command is not None or self.port):
-            refuse("--schedule, --port and --exec are options of --serve")
+        is_served = self.schedule or self.command is not None or self.port or self.dashboard_port is not None
+        if not self.serve and is_served:
+            refuse("--schedule, --port, --dashboard-port and --exec are options of --serve")
 
 
 class _Replay:
@@ -213,31 +215,15 @@ class _Replay:
 
     def _serve(self) -> None:
         # Hot: the API server and its client take 0.3 s to import, and most replays need neither.
-        from mooring.app.recorded_cluster import RecordedClusterSettings, moment_in, open_recorded
-        from mooring.app.up import ServiceSettings
-        from mooring.cli.commands.up import UpSession
-        from mooring.kit import process
+        from mooring.cli.recorded_session import ServedRecording, serve_recording
 
-        moment = moment_in(self._runs, self._span.until_ns)
-        _warn(moment.problems)
-        if not moment.objects:
-            refuse(self._nothing())
-        recorded = recorded_settings(self._runs)
-        settings = RecordedClusterSettings(recorded.config, self._registry, recorded.gates, self._flags.schedule)
-        cluster, refusals = open_recorded(moment, settings, _report)
-        for text in refusals[:LEFT_OUT]:
-            click.echo(one_line(f"left out: {text}"), err=True)
-        if len(refusals) > LEFT_OUT:
-            click.echo(f"left out: {len(refusals) - LEFT_OUT} more objects", err=True)
-        click.echo(f"The cluster as it was at {in_seconds(moment.now_ns)}", err=True)
-        session = UpSession(cluster, ServiceSettings(self._flags.port), self._flags.command, True, ADVICE)
-        sys.exit(process.run_event_loop(session.run()))
+        flags = self._flags
+        served = ServedRecording(
+            "replay", self._runs, self._registry, self._span.until_ns, flags.schedule, flags.port, flags.dashboard_port
+        )
+        sys.exit(serve_recording(served, flags.command, self._nothing()))
 
 
 def _warn(problems: Any) -> None:
     for problem in problems:
         click.echo(one_line(f"warning: {problem}"), err=True)
-
-
-def _report(text: str, error: Exception | None) -> None:
-    click.echo(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)

@@ -152,6 +152,11 @@ def _accept_ignored(command: Any) -> Any:
     show_default=True,
     help="The port that serves health and metrics; 0 disables it.",
 )
+@click.option(
+    "--dashboard",
+    is_flag=True,
+    help="Serve a dashboard under /dashboard/ of that port, read-only, for callers that may get /dashboard/api/*.",
+)
 @click.option("--tls-cert-file", type=click.Path(path_type=Path))
 @click.option("--tls-private-key-file", type=click.Path(path_type=Path))
 @click.option("--cert-dir", type=click.Path(path_type=Path), help="The directory for a self-signed certificate.")
@@ -206,6 +211,7 @@ def run(**flags: Any) -> None:
                 flags["record"], flags["record_interval"], flags["record_max_size"], flags["record_max_age"]
             ),
             self_check=self_check,
+            has_dashboard=flags["dashboard"],
         )
         raise_descriptor_limit()
         idle = idle_plugins(config, registry)
@@ -240,6 +246,9 @@ def _check_serving(flags: dict[str, Any]) -> None:
         refuse(
             f"--secure-port {flags['secure_port']} must be between 0 and 65535, inclusive. 0 for turning off secure port"
         )
+
+    if flags["dashboard"] and not flags["secure_port"]:
+        refuse("--dashboard needs a port: --secure-port 0 serves no pages")
 
 
 def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeSchedulerConfiguration, ClientLimits]:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -36,6 +38,7 @@ from mooring.cli.report import told_others, told_outcome, told_preemption
 from mooring.kit.process import relax_collector
 from mooring.model.kinds import KINDS
 from mooring.model.validation.problem import Problem, show
+from mooring.recording.reading import runs_in
 from mooring.sim.day_record import StayFile
 from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.reading.arrivals import Arrival, ArrivalsError, parse_duration, read_arrivals
@@ -70,6 +73,7 @@ Examples:
   mooring simulate --generate day.yaml --results r.csv  a generated day of pods: examples/day.yaml has 1,000,000
   mooring simulate cluster.yaml --html report.html      tables and plots to look at, to print or to send
   mooring simulate cluster.yaml --record DIR            record it, for `mooring replay`
+  mooring simulate cluster.yaml --arrivals day.yaml --serve   ... or look at it in a browser, decision by decision
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
   mooring simulate cluster.yaml --plugin mine.py        with your own plugin, enabled in all profiles
   kubectl get nodes,pods -A -o json | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
@@ -111,6 +115,14 @@ Exit status:
 @click.option("--results", metavar="FILE", help="Write a line of CSV for each pod of --arrivals or --generate.")
 @click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
 @recording_options
+@click.option(
+    "--serve", is_flag=True, help="Then open the simulation in the dashboard, with a time line, until Ctrl-C."
+)
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    help="With --serve: the port of the dashboard; 0 takes a free one.  [default: 6480 if it is free]",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an exception that a plugin raises.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is pending in the end, or was preempted.")
 @asks_cluster
@@ -129,6 +141,8 @@ def simulate(
     debug: bool,
     exit_code: bool,
     report: ReportFile,
+    serve: bool,
+    dashboard_port: int | None,
     **recording: Any,
 ) -> None:
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
@@ -141,15 +155,22 @@ def simulate(
     begin_s = time.perf_counter()
     until_ns = _until(until)
     _check_use(explain, arrivals, generate, results)
+    if serve and recording["record"] is not None:
+        refuse(
+            "--serve cannot be used with --record; record first, then `mooring replay DIR --serve` opens the recording"
+        )
     manifests = _read(source, files, needs_cluster=generate is None)
-    with tracebacks(debug), refusals(_configuration_file(source, manifests), source.plugins):
-        loaded = _loaded(source, manifests, files)
-        with _recorded(recording, loaded) as record_to:
-            task = _Task(loaded, Validation(source.validate), story, until_ns, output, report, results, record_to)
-            if generate is not None:
-                is_done = task.run_generated(generate, begin_s)
-            else:
-                is_done = task.place(explain) if arrivals is None else task.run_arrivals(arrivals)
+    with _scratch(serve) as scratch:
+        with tracebacks(debug), refusals(_configuration_file(source, manifests), source.plugins):
+            loaded = _loaded(source, manifests, files)
+            with _recorded({**recording, "record": scratch or recording["record"]}, loaded) as record_to:
+                task = _Task(loaded, Validation(source.validate), story, until_ns, output, report, results, record_to)
+                if generate is not None:
+                    is_done = task.run_generated(generate, begin_s)
+                else:
+                    is_done = task.place(explain) if arrivals is None else task.run_arrivals(arrivals)
+        if scratch is not None:
+            _serve(scratch, loaded, dashboard_port)
     if exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
 
@@ -301,6 +322,25 @@ def _recorded(flags: Mapping[str, Any], loaded: LoadedCluster) -> Iterator[Recor
         return
     with closing(SimulationRecording(settings, loaded.gates)) as recording:
         yield recording
+
+
+@contextmanager
+def _scratch(is_wanted: bool) -> Iterator[Path | None]:
+    """A directory for the recording of a simulation that is looked at and then forgotten."""
+    if not is_wanted:
+        yield None
+        return
+    with TemporaryDirectory(prefix="mooring-") as directory:
+        yield Path(directory)
+
+
+def _serve(directory: Path, loaded: LoadedCluster, dashboard_port: int | None) -> None:
+    # Hot: the API server and its client take 0.3 s to import, and most simulations need neither.
+    from mooring.cli.recorded_session import ServedRecording, serve_recording
+
+    with refusals():
+        served = ServedRecording("simulate", runs_in(directory), loaded.registry, dashboard_port=dashboard_port)
+        serve_recording(served, None, "nothing was simulated: there is no node and no pod")
 
 
 def _warn(problem: object) -> None:

@@ -20,6 +20,8 @@ from rich.live import Live
 
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiserver.journal import JournalError, LossError
+from mooring.app.dashboards import DEFAULT_PORT as DASHBOARD_PORT
+from mooring.app.dashboards import DashboardPlan, DashboardPortError
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.cli.options import (
     chosen_gates,
@@ -39,16 +41,21 @@ from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
+from mooring.dashboard.questions.asked_cluster import AskedScheduler
+from mooring.dashboard.questions.child_questions import ChildQuestions
+from mooring.dashboard.questions.stored_objects import objects_in_store
+from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.kit import process
+from mooring.kit.clock import WallClock
 from mooring.kit.log_formats import one_line
 from mooring.kit.logs import start_logs
 from mooring.kit.process import relax_collector
-from mooring.kit.tasks import first_of
+from mooring.kit.tasks import first_of, settle
 from mooring.live.tracing.tracing import Tracing
 from mooring.sim.reading.dump_header import is_header
 from mooring.sim.reading.field_checks import Validation
@@ -56,8 +63,12 @@ from mooring.sim.reading.served_objects import read_served
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443
+LINK_VARIABLE = "MOORING_DASHBOARD"
+"""Where the command of --exec finds the link to the dashboard."""
 EXIT_DAMAGED = 3
 """Not 2: scripts must see the difference between wrong input and lost data."""
+_INTERRUPTED_S = 2.0
+"""How long the command of --exec has to end after Ctrl-C."""
 _FRAME_S = 0.5
 """How often the live view is drawn."""
 
@@ -69,6 +80,7 @@ Examples:
   mooring up --cluster dump.json                        a copy of a cluster (kubectl get -A -o json)
   mooring up --data-dir ./state                         keep all objects when the cluster stops or is killed
   mooring up --plugin mine.py --config mine.yaml        try your own plugin
+  mooring up --nodes 500 --no-dashboard                 serve nothing for browsers
   mooring up --feature-gates GenericWorkload=true,GangScheduling=true   schedule PodGroups: all or nothing
   mooring up -q --exec 'kubectl apply -f app.yaml && kubectl wait --for=condition=Ready pod --all'   in CI
 
@@ -141,6 +153,12 @@ _ADVICE = (
 @recording_options
 @self_check_flags
 @click.option("--no-scheduler", is_flag=True, help="Start no scheduler: pods wait for yours, such as `mooring run`.")
+@click.option("--no-dashboard", is_flag=True, help="Serve no dashboard for browsers.")
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    help=f"The port of the dashboard; 0 takes a free one.  [default: {DASHBOARD_PORT} if it is free]",
+)
 @click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no live view.")
 def up(**given: Any) -> None:
@@ -152,14 +170,16 @@ def up(**given: Any) -> None:
     flags = _Flags(**given)
     template = read_node_template(flags.node_template)
     items = _items(flags.files, flags.validate)
-    cluster = _cluster(flags)
+    source = None if flags.no_dashboard else SchedulerSource("up", WallClock())
+    cluster = _cluster(flags, source)
     classes = default_class(items) if cluster.is_new else []
     for refusal in seed(cluster.api, [*classes, *items]):
         click.echo(one_line(f"left out: {refusal}"), err=True)
     _add_nodes(cluster, flags.nodes, template, has_own=bool(items))
     default_port = 0 if flags.command is not None else DEFAULT_PORT
     port = default_port if flags.port is None else flags.port
-    service = ServiceSettings(port, flags.plain_http, flags.data_dir, flags.kubeconfig)
+    dashboard = _dashboard(flags, cluster, source)
+    service = ServiceSettings(port, flags.plain_http, flags.data_dir, flags.kubeconfig, dashboard)
     relax_collector()
     sys.exit(process.run_event_loop(UpSession(cluster, service, flags.command, flags.quiet).run()))
 
@@ -189,11 +209,13 @@ class _Flags:
     self_check: Duration | None
     self_check_repair: bool
     no_scheduler: bool
+    no_dashboard: bool
+    dashboard_port: int | None
     command: str | None
     quiet: bool
 
 
-def _cluster(flags: _Flags) -> EmbeddedCluster:
+def _cluster(flags: _Flags, source: SchedulerSource | None) -> EmbeddedCluster:
     """The cluster, with its objects from the data directory. Exits for wrong input and for a damaged directory."""
     gates = chosen_gates(flags.feature_gates)
     tell_gates(gates)
@@ -220,6 +242,8 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             tracing=_tracing(flags, chosen),
             self_check=self_check,
         )
+        if source is not None:
+            settings.observer, settings.tell = source.counting(settings.observer), source.telling()
         try:
             return EmbeddedCluster(settings, report=_report)
         except LossError as fault:
@@ -229,11 +253,37 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
             refuse(fault)
 
 
+def _dashboard(flags: _Flags, cluster: EmbeddedCluster, source: SchedulerSource | None) -> DashboardPlan | None:
+    """What the dashboard shows, and where; a script that runs several clusters at once takes any port."""
+    if source is None:
+        return None
+    source.show(cluster.scheduler, cluster.checks)
+    is_free = flags.command is not None and flags.dashboard_port is None
+    return DashboardPlan(source, 0 if is_free else flags.dashboard_port, lambda: _questions(cluster, source))
+
+
+def _questions(cluster: EmbeddedCluster, source: SchedulerSource) -> ChildQuestions:
+    """Questions about the cluster, with the workloads of its store."""
+    settings = cluster.settings
+    asked = AskedScheduler.of(settings.config, settings.gates, settings.registry)
+    return ChildQuestions(source, lambda: asked, objects_in_store(cluster.api), report=_report)
+
+
 def _tracing(flags: _Flags, config: KubeSchedulerConfiguration) -> Tracing:
     """Traces of the scheduler, if there is one."""
     if flags.no_scheduler:
         return Tracing()
     return tracing_of(config, flags.trace_plugins_over, lambda text: _report(text, None))
+
+
+class StopSignal(asyncio.Event):
+    """Set by the first signal that asks the program to stop."""
+
+    number = 0
+
+    def came(self, number: int) -> None:
+        self.number = self.number or number
+        self.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,16 +298,18 @@ class UpSession:
 
     async def run(self) -> int:
         """Serve until Ctrl-C, SIGTERM or the end of the command. Returns the exit status."""
-        stopped = asyncio.Event()
+        stopped = StopSignal()
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+            asyncio.get_running_loop().add_signal_handler(number, stopped.came, number)
         try:
             async with serving(self.cluster, self.settings, _report) as service:
                 if self.command is not None:
+                    if not self.quiet:
+                        _tell_dashboard(service)
                     return await _execute(self.command, service, stopped)
                 self._announce(service)
                 await self._watch(service, stopped)
-        except KubeconfigError as fault:
+        except (KubeconfigError, DashboardPortError) as fault:
             refuse(fault)
         except OSError as fault:
             if fault.errno is None or not self.settings.port:
@@ -271,9 +323,10 @@ class UpSession:
         click.echo(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
         if self.settings.kubeconfig is not None:
             click.echo(f"The current context is {service.context} until this cluster stops.", err=True)
+        _tell_dashboard(service)
         click.echo(f"\nTry, in another terminal, after that line:\n{self.advice}", err=True)
 
-    async def _watch(self, service: EmbeddedService, stopped: asyncio.Event) -> None:
+    async def _watch(self, service: EmbeddedService, stopped: StopSignal) -> None:
         """Show the live view on a terminal; otherwise only wait."""
         screen = console()
         if self.quiet or not screen.is_terminal:
@@ -287,17 +340,26 @@ class UpSession:
                     await asyncio.wait_for(stopped.wait(), _FRAME_S)
 
 
-async def _execute(command: str, service: EmbeddedService, stopped: asyncio.Event) -> int:
-    """The exit status of the command, as a shell counts it. SIGTERM ends the command first.
+def _tell_dashboard(service: EmbeddedService) -> None:
+    """The link has the token: whoever has it can do everything with this cluster."""
+    if service.dashboard:
+        click.echo(f"Dashboard: {service.dashboard}", err=True)
+
+
+async def _execute(command: str, service: EmbeddedService, stopped: StopSignal) -> int:
+    """The exit status of the command, as a shell counts it. SIGTERM ends the command first. A terminal sends Ctrl-C to the
+    command as well, which then has a moment to end by itself.
 
     The command gets a kubeconfig that has only this cluster: in a shared file, the current context may change meanwhile.
     """
-    environment = {**os.environ, "KUBECONFIG": str(service.own_kubeconfig)}
+    environment = {**os.environ, "KUBECONFIG": str(service.own_kubeconfig), LINK_VARIABLE: service.dashboard}
     process = await asyncio.create_subprocess_shell(command, env=environment)
     waiting = asyncio.create_task(process.wait())
     stopping = asyncio.create_task(stopped.wait())
     await first_of(waiting, stopping)
     stopping.cancel()
+    if stopped.number == signal.SIGINT:
+        await settle((waiting,), _INTERRUPTED_S)
     if not waiting.done():
         process.terminate()
     status = await waiting

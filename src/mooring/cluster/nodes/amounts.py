@@ -1,7 +1,7 @@
 """What a node has and what its pods request, by resource: for reports, not for decisions."""
 
 from mooring.cluster.nodes.table import NodeTable
-from mooring.model.quantity import parse
+from mooring.model.quantity import parse_or
 from mooring.model.requests import to_units
 
 
@@ -12,7 +12,7 @@ def amounts_on(nodes: NodeTable, row: int) -> dict[str, tuple[int, int]]:
     """
     node = nodes.nodes[row]
     written = (node.status.allocatable if node is not None else None) or {}
-    room = to_units({name: parse(text) for name, text in written.items()})
+    room = to_units({name: parse_or(text, 0) for name, text in written.items()})
     used: dict[str, int] = {}
     for pod in nodes.pods_on[row]:
         for name, (amount, _) in pod.shape.held.items():

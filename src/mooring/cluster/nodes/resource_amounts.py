@@ -112,6 +112,10 @@ class ResourceAmounts:
         """The resources that nodes have besides cpu, memory and ephemeral storage."""
         return list(self._suppliers)
 
+    def suppliers(self) -> dict[str, int]:
+        """The same, with the number of nodes that have each."""
+        return dict(self._suppliers)
+
     def supply(self, node: Node | None, change: int) -> None:
         """Note which resources a node has (+1), or has no longer (-1); what no node has loses its place."""
         for name in (node.status.allocatable or {}) if node is not None else ():

@@ -6,7 +6,9 @@ descriptors or time from binds and watches.
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 
@@ -49,11 +51,34 @@ class WebLimits:
         return cls(most, max(most // 2, 2))
 
 
+class MountedPages(Protocol):
+    """Pages of another package below a prefix. They answer by themselves, and may stream."""
+
+    prefix: str
+    """It ends in a slash. The path without the slash belongs to them too."""
+
+    def is_open(self, path: str) -> bool:
+        """Whether a path is the same for everyone, and needs no credentials, as the health pages."""
+        ...
+
+    async def handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request that was admitted. It has no time limit here, and must not raise."""
+        ...
+
+
 class WebServer:
     """`start`, then `stop` once. Open requests may finish after `stop`, for `end_s`."""
 
-    def __init__(self, pages: Pages, authorizer: RequestAuthorizer, log: Log, limits: WebLimits | None = None) -> None:
+    def __init__(
+        self,
+        pages: Pages,
+        authorizer: RequestAuthorizer,
+        log: Log,
+        limits: WebLimits | None = None,
+        mounted: MountedPages | None = None,
+    ) -> None:
         self._pages = pages
+        self._mounted = mounted
         self._authorizer = authorizer
         self._log = log
         self._limits = limits or WebLimits()
@@ -71,6 +96,7 @@ class WebServer:
             access_log=None,
             keepalive_timeout=limits.idle_s,
             lingering_time=1.0,
+            handler_cancellation=self._mounted is not None,  # a question whose asker has left need not be answered
             logger=connection_log(self._log.warning),
         )
         room = ConnectionLimits(limits.connections, limits.of_one_remote, limits.handshake_s, limits.first_request_s)
@@ -111,19 +137,37 @@ class WebServer:
         self._open += 1
         self._idle.clear()
         try:
-            answer = await self._answer(incoming)
+            mounted = self._mounted
+            if mounted is not None and f"{incoming.rel_url.raw_path}/".startswith(mounted.prefix):
+                return await self._answer_mounted(incoming, mounted)
+            return _response(await self._answer(incoming))
         finally:
             listener.idle(incoming.protocol)
             self._open -= 1
             if not self._open:
                 self._idle.set()
-        return _response(answer)
+
+    async def _answer_mounted(self, incoming: web.BaseRequest, mounted: MountedPages) -> web.StreamResponse:
+        """Admit a request to mounted pages as one to any page, by its path, and let them answer."""
+        if not mounted.is_open(incoming.rel_url.raw_path):
+            refused = await self._within_limits(incoming, self._admit)
+            if refused is not None:
+                return _response(refused)
+        return await mounted.handle(incoming)
 
     async def _answer(self, incoming: web.BaseRequest) -> PageReply:
         """The reply, or the refusal for whatever goes wrong."""
+        reply = await self._within_limits(incoming, self._admit_and_answer)
+        assert reply is not None, "a page answers"
+        return reply
+
+    async def _within_limits(
+        self, incoming: web.BaseRequest, work: Callable[[web.BaseRequest], Awaitable[PageReply | None]]
+    ) -> PageReply | None:
+        """What the work returns, or the refusal for whatever goes wrong."""
         try:
             async with asyncio.timeout(self._limits.request_s):
-                return await self._admit_and_answer(incoming)
+                return await work(incoming)
         except ApiError as error:
             return refusal(error)
         except ReviewFailed as error:
@@ -134,9 +178,13 @@ class WebServer:
             self._log.error("A page failed", fault, path=incoming.path)
             return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
 
+    async def _admit(self, incoming: web.BaseRequest) -> None:
+        """Raises ApiError or ReviewFailed unless the caller may do this."""
+        await self._authorizer.admit(_caller(incoming), incoming.method, incoming.path)
+
     async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
         """Authorize first: the body of a refused request is never read."""
-        await self._authorizer.admit(_caller(incoming), incoming.method, incoming.path)
+        await self._admit(incoming)
         question = PageRequest(
             incoming.method,
             incoming.path,

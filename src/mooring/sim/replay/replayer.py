@@ -42,6 +42,22 @@ class ReplayHooks:
     """Called with each scheduler that the replay builds: one at the beginning, and one after each gap."""
     decided: Callable[[RecordedStep, MadeDecision], None] | None = None
     """Called with each decision before anything follows from it, and with the step that it belongs to."""
+    restore: Callable[[Scheduler, SavedState], None] = restore
+    """Brings a new scheduler into a recorded state, at once or at the latest before the next step."""
+
+
+def why_not(run: RecordedRun, registry: Registry | None) -> list[str]:
+    """Why a run cannot be replayed: it is not that of a scheduler, or not of one that can be built here."""
+    if not run.segments:
+        return []  # the reader says so
+    header = run.header
+    if header.source != "scheduler":
+        return [f"{run.name}: another scheduler decided here, and Mooring only watched: use `mooring agree`"]
+    return [
+        f"{run.name}: its plugin {name} is not installed; name its file with --plugin FILE. "
+        "Without it no decision of this run can be trusted, so the run is not replayed"
+        for name in missing_plugins(header, registry)
+    ]
 
 
 class Replayer:
@@ -62,6 +78,8 @@ class Replayer:
         self.clock = clock or RecordedClock(0)
         self.scheduler: Scheduler | None = None
         """None before the first step."""
+        self.begun: SegmentHeader | None = None
+        """The header of the segment that the scheduler began with."""
         self.count = 0
         """How many steps were replayed."""
         self.fault_count = 0
@@ -86,27 +104,18 @@ class Replayer:
 
     def steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[ReplayedStep]:
         """All steps until a moment, from the last segment on whose state is older than `from_ns`."""
+        for step in self.recorded_steps(from_ns, until_ns):
+            yield self.repeat(step)
+
+    def recorded_steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[RecordedStep]:
+        """The same steps as they were recorded; the caller passes each to `repeat` before or after it takes the next."""
         if self._can_begin():
-            for step in self._history.steps(from_ns, until_ns):
-                yield self._repeat(step)
+            yield from self._history.steps(from_ns, until_ns)
 
     def _can_begin(self) -> bool:
-        """Whether this is the recording of a scheduler that can be built here."""
-        if not self.run.segments:
-            return True  # the reader says so
-        header = self.run.header
-        if header.source != "scheduler":
-            self.problems.append(
-                f"{self.run.name}: another scheduler decided here, and Mooring only watched: use `mooring agree`"
-            )
-            return False
-        missing = missing_plugins(header, self._registry)
-        for name in missing:
-            self.problems.append(
-                f"{self.run.name}: its plugin {name} is not installed; name its file with --plugin FILE. "
-                "Without it no decision of this run can be trusted, so the run is not replayed"
-            )
-        return not missing
+        problems = why_not(self.run, self._registry)
+        self.problems.extend(problems)
+        return not problems
 
     def _begin(self, header: SegmentHeader, state: SavedState | None) -> None:
         """Build a scheduler, in this state if there is one. Raises RecordingError."""
@@ -118,8 +127,8 @@ class Replayer:
         except ConfigError as fault:
             raise RecordingError(f"its configuration cannot be used: {fault.problems[0]}") from fault
         if state is not None:
-            restore(scheduler, state)
-        self.scheduler = scheduler
+            hooks.restore(scheduler, state)
+        self.scheduler, self.begun = scheduler, header
         if hooks.began is not None:
             hooks.began(scheduler)
 
@@ -127,7 +136,7 @@ class Replayer:
         if self._present is not None and self._hooks.decided is not None:
             self._hooks.decided(self._present, made)
 
-    def _repeat(self, step: RecordedStep) -> ReplayedStep:
+    def repeat(self, step: RecordedStep) -> ReplayedStep:
         """Do one step again. A step that raised when it was recorded raises again: what it had changed by then counts."""
         scheduler = self.scheduler
         assert scheduler is not None

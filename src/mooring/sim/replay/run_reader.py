@@ -14,22 +14,27 @@ from mooring.scheduler.saved_state import SavedState
 Began = Callable[[SegmentHeader, SavedState | None], None]
 """Called where steps begin that do not follow from those before: with an empty scheduler (None), or with its state. May raise
 RecordingError: then the segment is left out."""
+MakeReader = Callable[[int, int | None], StepReader]
+"""Called with the time at which a segment begins, and with the end of what is read."""
 
 
 class RunReader:
     """The steps of one run, in order."""
 
-    def __init__(self, run: RecordedRun, began: Began) -> None:
+    def __init__(self, run: RecordedRun, began: Began, make_reader: MakeReader = StepReader) -> None:
         self.run = run
         self.problems = list(run.problems)
         """What is missing, and where the steps go on."""
-        self.reader = StepReader(0)
+        self._make_reader = make_reader
+        self.reader = make_reader(0, None)
         """It knows the objects as they were after the last step."""
         self.segments_done = 0
         self._began = began
         self._is_known = False
         """Whether steps can be read: all that was before them is known."""
         self._until_ns: int | None = None
+        self._checked: tuple[SegmentReader, SavedState] | None = None
+        """The state of the segment to begin with, which was read to see whether it can be."""
 
     def steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[RecordedStep]:
         """All steps until a moment, from the last segment on whose state is older than `from_ns`."""
@@ -52,7 +57,17 @@ class RunReader:
         if from_ns is None:
             return segments
         starts = [i for i, segment in enumerate(segments) if segment.header.started_ns <= from_ns]
-        return segments[next((i for i in reversed(starts) if _can_begin(segments[i])), 0) :]
+        return segments[next((i for i in reversed(starts) if self._can_begin(segments[i])), 0) :]
+
+    def _can_begin(self, segment: SegmentReader) -> bool:
+        """Whether nothing before the segment is needed."""
+        if segment.header.begins != "state":
+            return segment.header.begins == "empty"
+        try:
+            self._checked = segment, read_state(next(segment.blocks(), b""))
+        except RecordingError:
+            return False
+        return True
 
     def _steps_of(self, segment: SegmentReader, before: SegmentReader | None) -> Iterator[RecordedStep]:
         blocks = segment.blocks()
@@ -81,16 +96,20 @@ class RunReader:
             if block is None:
                 raise RecordingError(segment.damage or "its state was not written")
             if not self._is_known:
-                self._go_on_from(header, read_state(block))
+                self._go_on_from(header, self._state(segment, block))
         elif header.begins == "empty":
-            self.reader = StepReader(header.started_ns, self._until_ns)
+            self.reader = self._make_reader(header.started_ns, self._until_ns)
             self._began(header, None)
             self._is_known = True
         if not self._is_known:
             raise RecordingError("the steps before it are gone, and it has no state to go on from")
 
+    def _state(self, segment: SegmentReader, block: bytes) -> SavedState:
+        checked, self._checked = self._checked, None
+        return checked[1] if checked is not None and checked[0] is segment else read_state(block)
+
     def _go_on_from(self, header: SegmentHeader, state: SavedState) -> None:
-        self.reader = StepReader(header.started_ns, self._until_ns)
+        self.reader = self._make_reader(header.started_ns, self._until_ns)
         try:
             self.reader.know(state)
             self._began(header, state)
@@ -122,13 +141,3 @@ class RunReader:
         goes_on = "nothing follows" if on is None else f"the replay goes on at {in_seconds(on)}"
         self.problems.append(f"{segment.path}: {reason}; {until}, {goes_on}")
         self._is_known = False
-
-
-def _can_begin(segment: SegmentReader) -> bool:
-    """Whether nothing before the segment is needed."""
-    if segment.header.begins != "state":
-        return segment.header.begins == "empty"
-    try:
-        return read_state(next(segment.blocks(), b"")) is not None
-    except RecordingError:
-        return False

@@ -1,0 +1,126 @@
+"""What a process that answers a question gets: the question, how the cluster is scheduled, and its objects, line by line.
+
+The objects of the model are values, so that taking references to them takes one moment (some milliseconds for 100,000 pods).
+They are encoded later, while the scheduler goes on.
+
+    {"question": ..., "settings": ..., ...}      the first line
+    Node {"metadata": ...}                       objects that the scheduler knows, by kind
+    + {"apiVersion": ..., "kind": ...}           objects that it does not watch, as an API server shows them
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mooring.dashboard.interfaces import AskedChanges, ExplainPod, Question, RejectionsOnNode
+from mooring.framework.config.settings import settings_object
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.registry import Registry
+from mooring.live.cache_debugger import waiting_record
+from mooring.model.json_objects import JsonObject
+from mooring.model.kinds import BY_STRUCT
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.queue.queue_record import WaitingPodRecord
+from mooring.scheduler.scheduler import Scheduler
+
+UNWATCHED = b"+"
+"""The mark of a line with an object that the scheduler does not watch."""
+MoreObjects = Callable[[Question], Iterable[JsonObject]]
+"""Objects that the scheduler does not watch and that an answer may need: workloads, classes, events of a pod."""
+_ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class AskedScheduler:
+    """How the scheduler was built; another process builds one like it."""
+
+    config: KubeSchedulerConfiguration
+    gates: Mapping[str, bool] | None = None
+    plugin_files: Sequence[str] = ()
+
+    @staticmethod
+    def of(
+        config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None, registry: Registry | None
+    ) -> "AskedScheduler":
+        """With the plugins that the registry has from files."""
+        files = registry.files.values() if registry is not None else ()
+        return AskedScheduler(config, gates, list(dict.fromkeys(files)))
+
+
+class QuestionHeader(msgspec.Struct):
+    """The first line."""
+
+    settings: dict[str, Any]
+    plugin_files: list[str]
+    explain: ExplainPod | None = None
+    rejections: RejectionsOnNode | None = None
+    changes: AskedChanges | None = None
+    waiting: WaitingPodRecord | None = None
+    """What only the running scheduler knows of the pod that is asked about."""
+
+    @property
+    def question(self) -> Question | None:
+        return self.explain or self.rejections or self.changes
+
+
+@dataclass(slots=True)
+class AskedCluster:
+    """References to all that is sent, taken at one moment."""
+
+    header: QuestionHeader
+    nodes: list[KubeObject]
+    others: list[list[KubeObject]]
+    placed: list[list[Pod]]
+    known: list[Pod]
+    more: Iterable[JsonObject]
+
+    @staticmethod
+    def of(
+        scheduler: Scheduler, asked: AskedScheduler, question: Question, more: MoreObjects = lambda question: ()
+    ) -> "AskedCluster":
+        """The cluster as the next decision would see it: assumed pods are on their nodes."""
+        table = scheduler.cluster.nodes
+        return AskedCluster(
+            _header(scheduler, asked, question),
+            [node for node in table.nodes if node is not None],
+            [list(found.values()) for found in scheduler.cluster.objects.values()],
+            [list(there) for there in table.pods_on if there],
+            list(scheduler.pods.values()),
+            more(question),
+        )
+
+    def lines(self) -> Iterator[bytes]:
+        """Each with its end. Objects that controllers hold may change meanwhile; those of the scheduler do not."""
+        yield _ENCODER.encode(self.header) + b"\n"
+        for item in self.nodes:
+            yield _line(item)
+        for items in self.others:
+            yield from map(_line, items)
+        seen: set[str] = set()
+        for pods in self.placed:
+            for pod in pods:
+                seen.add(pod.id)
+                yield _line(pod)
+        yield from (_line(pod) for pod in self.known if pod.id not in seen)
+        for written in self.more:
+            yield UNWATCHED + b" " + _ENCODER.encode(written) + b"\n"
+
+
+def _line(item: KubeObject) -> bytes:
+    return b"%s %s\n" % (BY_STRUCT[type(item)].kind.encode(), _ENCODER.encode(item))
+
+
+def _header(scheduler: Scheduler, asked: AskedScheduler, question: Question) -> QuestionHeader:
+    header = QuestionHeader(settings_object(asked.config, asked.gates), list(asked.plugin_files))
+    if isinstance(question, ExplainPod):
+        header.explain = question
+        pod = scheduler.pods.get(f"{question.namespace}/{question.name}")
+        header.waiting = waiting_record(scheduler, pod) if pod is not None else None
+    elif isinstance(question, RejectionsOnNode):
+        header.rejections = question
+    else:
+        header.changes = question
+    return header

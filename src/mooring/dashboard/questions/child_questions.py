@@ -1,0 +1,221 @@
+"""Questions of a dashboard, each answered by a process of its own: the scheduler goes on meanwhile.
+
+One process runs at a time, with a low priority and limits of time and memory; a few questions wait behind it. If the client
+of a question goes away, its process is ended.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic, thread_time
+
+import msgspec
+
+from mooring.dashboard.interfaces import DashboardSource, ExplainPod, Question, Refused, RejectionsOnNode
+from mooring.dashboard.questions.answering import END, OK
+from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler, MoreObjects
+from mooring.dashboard.questions.child_process import CHUNK, ChildProcess
+from mooring.dashboard.slices import SHARE, SLICE_S
+from mooring.kit.tasks import settle
+from mooring.sim.simulated_cluster import alike
+
+MODULE = "mooring.dashboard.questions.answering"
+MIB = 1 << 20
+_TOLD = 4096
+"""Bytes of standard error that are reported."""
+_RETRY_S = 5
+Report = Callable[[str, Exception | None], None]
+
+
+def _memory_bytes() -> int:
+    """4 GiB, which is enough for 300,000 pods; on a small machine half of its memory."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(min(4096 * MIB, physical // 2), 512 * MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionLimits:
+    """What questions may take."""
+
+    waiting: int = 4
+    """How many questions wait behind the one that is being answered."""
+    seconds: float = 60
+    """For one question, from its turn on."""
+    processor_s: int = 60
+    memory_bytes: int = 0
+    """Address space of the process; 0: as much as the machine allows."""
+    input_bytes: int = 2048 * MIB
+    answer_bytes: int = 32 * MIB
+    kept_s: float = 3
+    """How long an answer is kept for others who ask the same of the same state."""
+
+
+class ChildQuestions:
+    """Answers questions about the scheduler of a source as it is when their turn comes."""
+
+    def __init__(
+        self,
+        source: DashboardSource,
+        asked: Callable[[], AskedScheduler],
+        more: MoreObjects = lambda question: (),
+        *,
+        version: Callable[[], Hashable] | None = None,
+        limits: QuestionLimits | None = None,
+        report: Report = lambda text, fault: None,
+    ) -> None:
+        """`asked` is called for each question: a time line may come to a run with another configuration.
+
+        `version` changes with the state of the cluster. `report` takes what should not have happened.
+        """
+        self._source, self._asked, self._more = source, asked, more
+        self._limits = limits or QuestionLimits()
+        self._memory_bytes = self._limits.memory_bytes or _memory_bytes()
+        self._version = version or self._scheduler_version
+        self._report = report
+        self._turn = asyncio.Lock()
+        self._present = 0
+        """Questions that are being answered or wait."""
+        self._kept: dict[str, tuple[float, Hashable, bytes]] = {}
+        self._children: set[ChildProcess] = set()
+
+    def _scheduler_version(self) -> Hashable:
+        scheduler = self._source.scheduler
+        return id(scheduler), scheduler.attempts, scheduler.cluster.nodes.touches.end, len(scheduler.pods)
+
+    async def ask(self, question: Question) -> bytes:
+        self._check(question)
+        if self._present > self._limits.waiting:
+            raise Refused(429, f"{self._present - 1} other questions wait for their answers; ask again later", _RETRY_S)
+        self._present += 1
+        try:
+            async with self._turn:
+                return self._known(question) or await self._answer(question)
+        finally:
+            self._present -= 1
+
+    async def close(self) -> None:
+        for child in [*self._children]:
+            await child.end()
+
+    def _check(self, question: Question) -> None:
+        """What is not there needs no process. Raises Refused (404)."""
+        scheduler = self._source.scheduler
+        if isinstance(question, ExplainPod):
+            key = f"{question.namespace}/{question.name}"
+            if key not in scheduler.pods:
+                raise Refused(404, f"there is no pod {key!r}{alike(key, list(scheduler.pods.values()))}")
+        elif isinstance(question, RejectionsOnNode):
+            table = scheduler.cluster.nodes
+            row = table.row_book.get(question.node)
+            if row is None or not table.alive[row]:
+                known = [node for node in table.nodes if node is not None]
+                raise Refused(404, f"there is no node {question.node!r}{alike(question.node, known)}")
+
+    # ---- answers that are kept
+
+    def _known(self, question: Question) -> bytes | None:
+        now_s = monotonic()
+        self._kept = {asked: kept for asked, kept in self._kept.items() if kept[0] > now_s}
+        kept = self._kept.get(repr(question))
+        return kept[2] if kept is not None and kept[1] == self._version() else None
+
+    async def _answer(self, question: Question) -> bytes:
+        version = self._version()
+        cluster = AskedCluster.of(self._source.scheduler, self._asked(), question, self._more)
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                answer = await self._run(cluster)
+        except TimeoutError:
+            raise Refused(503, f"the answer takes longer than {self._limits.seconds:g} seconds; {_ELSEWHERE}") from None
+        self._kept[repr(question)] = (monotonic() + self._limits.kept_s, version, answer)
+        return answer
+
+    # ---- the process
+
+    async def _run(self, cluster: AskedCluster) -> bytes:
+        child = self._start()
+        self._children.add(child)
+        reading = asyncio.gather(_read_answer(child, self._limits.answer_bytes), _read_end(child))
+        try:
+            await self._feed(child, cluster.lines())
+            answer, told = await reading
+            status = await child.wait()
+        finally:
+            reading.cancel()
+            await settle([reading])
+            await asyncio.shield(child.end())
+            self._children.discard(child)
+        return self._result(status, answer, told)
+
+    def _start(self) -> ChildProcess:
+        """The same interpreter with the same modules, and none from the present directory."""
+        arguments = (sys.executable, "-P", "-m", MODULE, str(self._memory_bytes), str(self._limits.processor_s))
+        path = os.pathsep.join(filter(None, sys.path))
+        return ChildProcess(arguments, {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"})
+
+    async def _feed(self, child: ChildProcess, lines: Iterable[bytes]) -> None:
+        """Encode and send in slices. A process that has ended takes no more: its status says why."""
+        sent, held, began_s = 0, bytearray(), thread_time()
+        with suppress(BrokenPipeError):
+            for line in lines:
+                held += line
+                taken_s = thread_time() - began_s
+                if taken_s >= SLICE_S or len(held) >= CHUNK:
+                    sent += len(held)
+                    self._check_size(sent)
+                    await child.write(bytes(held))
+                    held.clear()
+                if taken_s >= SLICE_S:
+                    await asyncio.sleep(taken_s * (1 / SHARE - 1))
+                    began_s = thread_time()
+            await child.write(bytes(held) + END)
+            child.close_input()
+
+    def _check_size(self, sent: int) -> None:
+        if sent > self._limits.input_bytes:
+            raise Refused(503, f"the cluster has more than {self._limits.input_bytes // MIB:,} MiB; {_ELSEWHERE}")
+
+    def _result(self, status: int, answer: bytes, told: str) -> bytes:
+        """The answer, or why there is none. Raises Refused."""
+        code, _, body = answer.partition(b"\n")
+        if status == 0 and code == b"%d" % OK:
+            return body
+        if status == 0 and code.isdigit():
+            if told:
+                self._report(f"a question of the dashboard failed: {told}", None)
+            raise Refused(int(code), _message(body))
+        if status in (-signal.SIGXCPU, -signal.SIGKILL):
+            limit = f"takes more than {self._limits.processor_s} seconds of processor time, or too much memory"
+            raise Refused(503, f"the answer {limit}; {_ELSEWHERE}")
+        self._report(f"a process that answers questions ended with {status}: {told}", None)
+        raise Refused(503, f"the process that answers questions ended with status {status}; the log says why")
+
+
+_ELSEWHERE = "ask a command such as `mooring explain` or `mooring what-if` instead, which has no limits"
+
+
+def _message(body: bytes) -> str:
+    found: dict[str, str] = msgspec.json.decode(body)
+    return found["message"]
+
+
+async def _read_answer(child: ChildProcess, limit: int) -> bytes:
+    """All that the process writes. Raises Refused at the limit."""
+    held = bytearray()
+    while chunk := await child.read_output():
+        held += chunk
+        if len(held) > limit:
+            raise Refused(503, f"the answer has more than {limit // MIB:,} MiB; {_ELSEWHERE}")
+    return bytes(held)
+
+
+async def _read_end(child: ChildProcess) -> str:
+    """The last of what the process says on standard error."""
+    held = b""
+    while chunk := await child.read_errors():
+        held = (held + chunk)[-_TOLD:]
+    return held.decode(errors="replace").strip()

@@ -1,0 +1,1 @@
+"""How the dashboard is served: paths, the stream, tokens, static files, headers."""

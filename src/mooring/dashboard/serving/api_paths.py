@@ -1,0 +1,208 @@
+"""Which path of the dashboard shows what: from a request to a reply, on the loop that owns the scheduler."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from mooring.dashboard.interfaces import (
+    AskedChanges,
+    DashboardSource,
+    Doings,
+    ExplainPod,
+    Question,
+    Questions,
+    Refused,
+    RejectionsOnNode,
+    SeekTarget,
+    TimeLine,
+)
+from mooring.dashboard.serving.api_requests import (
+    ApiReply,
+    ApiRequest,
+    SessionReply,
+    json_reply,
+    refusal_reply,
+)
+from mooring.dashboard.serving.sampler import Sampler
+from mooring.dashboard.slices import in_slices
+from mooring.dashboard.views.node_page import MAX_ENTRIES, node_page
+from mooring.dashboard.views.pod_list import PodQuery, pod_list, pod_page
+from mooring.kit.clock import in_millis
+
+Handler = Callable[[ApiRequest, tuple[str, ...]], Awaitable[ApiReply]]
+"""(request, the parts of the path that a pattern left open) -> reply."""
+T = TypeVar("T")
+_MAX_NAME = 300
+NOT_FOUND = "there is no such path in the dashboard"
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardParts:
+    """What a dashboard is put together from."""
+
+    source: DashboardSource
+    version: str
+    questions: Questions | None = None
+    doings: Doings | None = None
+    timeline: TimeLine | None = None
+
+
+class ApiPaths:
+    """Answers everything below /dashboard/api/ but the stream."""
+
+    def __init__(self, parts: DashboardParts, sampler: Sampler) -> None:
+        self._parts = parts
+        self._sampler = sampler
+        self._handlers: list[tuple[str, tuple[str, ...], Handler]] = []
+        self._add("GET api/session", self._session)
+        self._add("GET api/history", self._history)
+        self._add("GET api/nodes/*", self._node)
+        self._add("GET api/pods", self._pods)
+        self._add("GET api/pods/*/*", self._pod)
+        if parts.questions is not None:
+            self._add("GET api/pods/*/*/explanation", self._explanation)
+            self._add("GET api/nodes/*/rejections", self._rejections)
+            self._add("POST api/what-if", self._what_if)
+        if parts.doings is not None:
+            self._add("POST api/do", self._do)
+        if parts.timeline is not None:
+            self._add("GET api/replay", self._replay)
+            self._add("POST api/replay/seek", self._seek)
+            self._add("GET api/replay/decisions", self._decisions)
+
+    def _add(self, pattern: str, handler: Handler) -> None:
+        """`*` stands for one part of a path."""
+        method, _, path = pattern.partition(" ")
+        self._handlers.append((method, tuple(path.split("/")), handler))
+
+    async def answer(self, request: ApiRequest) -> ApiReply:
+        """The reply; a refusal is one too."""
+        try:
+            handler, names = self._find(request)
+            return await handler(request, names)
+        except Refused as refused:
+            return refusal_reply(refused)
+
+    def _find(self, request: ApiRequest) -> tuple[Handler, tuple[str, ...]]:
+        segments = request.segments
+        is_known = False
+        for method, pattern, handler in self._handlers:
+            names = _matched(pattern, segments)
+            if names is not None and method == request.method:
+                return handler, names
+            is_known = is_known or names is not None
+        raise Refused(405 if is_known else 404, f"{request.method} is not possible here" if is_known else NOT_FOUND)
+
+    # ---- what this dashboard is
+
+    async def _session(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        parts = self._parts
+        facts = parts.source.facts()
+        return json_reply(
+            SessionReply(
+                program=facts.program,
+                version=parts.version,
+                read_only=parts.doings is None,
+                can_ask=parts.questions is not None,
+                can_do=parts.doings is not None,
+                profiles=facts.profiles,
+                replay=parts.timeline is not None,
+                is_leader=facts.is_leader,
+                now=in_millis(parts.source.now_ns()),
+            )
+        )
+
+    # ---- views
+
+    async def _history(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        return json_reply(self._sampler.history.page())
+
+    async def _node(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        found = node_page(self._parts.source.scheduler, names[0])
+        if found is None:
+            raise Refused(404, f"the scheduler knows no node {shown_name(names[0])}")
+        return json_reply(found)
+
+    async def _pods(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        state = request.query.get("state") or "pending"
+        if state not in ("pending", "bound"):
+            raise Refused(400, "the parameter state must be pending or bound")
+        query = PodQuery(
+            "bound" if state == "bound" else "pending",
+            request.query.get("namespace", ""),
+            request.query.get("query", ""),
+            request.number("limit", 100, 1, MAX_ENTRIES),
+        )
+        return json_reply(await in_slices(pod_list(self._parts.source.scheduler, query)))
+
+    async def _pod(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        source = self._parts.source
+        found = await in_slices(pod_page(source.scheduler, source.stories, *names))
+        if found is None:
+            raise Refused(404, f"the scheduler knows no pod {shown_name('/'.join(names))}")
+        return json_reply(found)
+
+    # ---- questions
+
+    async def _explanation(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        return await self._ask(ExplainPod(*names))
+
+    async def _rejections(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        return await self._ask(RejectionsOnNode(*names))
+
+    async def _what_if(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        return await self._ask(_decoded(request.body, AskedChanges))
+
+    async def _ask(self, question: Question) -> ApiReply:
+        assert self._parts.questions is not None
+        return ApiReply(await self._parts.questions.ask(question))
+
+    async def _do(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        assert self._parts.doings is not None
+        return json_reply(await self._parts.doings.do(_decoded(request.body, AskedChanges)))
+
+    # ---- recordings
+
+    async def _replay(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        assert self._parts.timeline is not None
+        return json_reply(self._parts.timeline.state())
+
+    async def _seek(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        assert self._parts.timeline is not None
+        target = _decoded(request.body, SeekTarget)
+        if sum(value is not None for value in (target.time, target.decision, target.step)) != 1:
+            raise Refused(422, "give one of time, decision and step")
+        state = await self._parts.timeline.seek(target)
+        self._sampler.wake()
+        return json_reply(state)
+
+    async def _decisions(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+        assert self._parts.timeline is not None
+        after = request.number("after", 0, 0, 2**53)
+        limit = request.number("limit", 100, 1, MAX_ENTRIES)
+        return json_reply(self._parts.timeline.decisions(after, limit))
+
+
+def shown_name(name: str) -> str:
+    """A name in a message: it may have any length."""
+    return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
+
+
+def _matched(pattern: tuple[str, ...], segments: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The parts of a path that stand for `*`; None if the path is another one."""
+    if len(pattern) != len(segments):
+        return None
+    pairs = list(zip(pattern, segments, strict=True))
+    if any(expected not in ("*", given) for expected, given in pairs):
+        return None
+    return tuple(given for expected, given in pairs if expected == "*")
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    """Raises Refused (400) for what is not JSON of this form."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as fault:
+        raise Refused(400, f"the body cannot be read: {fault}") from None

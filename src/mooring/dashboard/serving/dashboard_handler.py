@@ -1,0 +1,209 @@
+"""One handler of HTTP requests for every program that serves a dashboard. Its callers have authenticated what needs it.
+
+`mooring run` calls it from the server of /metrics, the other programs from a listener of its own (`loopback_server.py`).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+
+from aiohttp import web
+
+from mooring.dashboard.interfaces import Refused
+from mooring.dashboard.serving.api_paths import NOT_FOUND, ApiPaths, DashboardParts
+from mooring.dashboard.serving.api_requests import (
+    JSON,
+    MAX_BODY_BYTES,
+    ApiReply,
+    ApiRequest,
+    query_of,
+    refusal_reply,
+)
+from mooring.dashboard.serving.sampler import Report, Sampler
+from mooring.dashboard.serving.static_files import built_files, static_reply
+from mooring.dashboard.serving.streams import StreamClient, Streams
+from mooring.kit.tasks import settle
+
+PREFIX = "/dashboard/"
+API = f"{PREFIX}api/"
+STREAM = f"{API}stream"
+STREAM_S = 600.0
+"""How long a stream lasts: credentials are checked when it begins, and may be withdrawn. Pages open it again."""
+QUIET_S = 15.0
+"""After so long without events a comment is sent, so that a client that has left is noticed."""
+SLOW_S = 20.0
+"""How long a client may take to read what was sent before it is cut off."""
+_BODY_S = 30.0
+"""How long a body may take to arrive."""
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "mooring",
+}
+"""Of every reply. The policy allows nothing but the files of the dashboard itself: names and labels of the cluster may be
+made to look like script."""
+NO_STORE = ("Cache-Control", "no-store")
+
+
+class DashboardHandler:
+    """Answers everything below /dashboard/."""
+
+    prefix = PREFIX
+
+    def __init__(self, parts: DashboardParts, report: Report, files: Mapping[str, bytes] | None = None) -> None:
+        """`report` takes what should not have happened; `files` replace the built front end, in tests."""
+        self.streams = Streams()
+        self.sampler = Sampler(parts.source, self.streams, report, parts.timeline)
+        self._paths = ApiPaths(parts, self.sampler)
+        self._questions = parts.questions
+        self._report = report
+        self._files = files
+        self._sampling: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to sample, on the loop that runs."""
+        self._sampling = asyncio.create_task(self.sampler.run())
+
+    async def close(self) -> None:
+        """End streams and questions. Call it before the server stops, which waits for open requests."""
+        self.streams.close()
+        if self._sampling is not None:
+            self._sampling.cancel()
+            await settle((self._sampling,))
+        if self._questions is not None:
+            await self._questions.close()
+
+    @staticmethod
+    def is_open(path: str) -> bool:
+        """Whether a path is the same for everyone, and needs no credentials."""
+        return not path.startswith(API)
+
+    async def handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """One request. A fault in it must not end the server."""
+        try:
+            _check_origin(incoming)
+            if incoming.rel_url.raw_path == STREAM and incoming.method == "GET":
+                return await self._stream(incoming)
+            return response(await self._answer(incoming))
+        except Refused as refused:
+            return response(refusal_reply(refused))
+        except Exception as fault:
+            self._report(f"the dashboard failed to answer {incoming.method} {incoming.path!r}", fault)
+            return response(refusal_reply(Refused(500, "the dashboard failed to answer; the log says why")))
+
+    async def _answer(self, incoming: web.BaseRequest) -> ApiReply:
+        path = incoming.rel_url.raw_path
+        if path == PREFIX.rstrip("/"):
+            return redirect(PREFIX)
+        if not path.startswith(PREFIX):
+            raise Refused(404, NOT_FOUND)
+        if path.startswith(API):
+            return await self._paths.answer(await _read(incoming, path.removeprefix(PREFIX)))
+        if incoming.method not in ("GET", "HEAD"):
+            raise Refused(405, f"{incoming.method} is not possible here")
+        found = static_reply(path.removeprefix(PREFIX), built_files() if self._files is None else self._files)
+        if found is None:
+            raise Refused(404, NOT_FOUND)
+        return found
+
+    # ---- the stream
+
+    async def _stream(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """Send events until the client leaves, reads too slowly, or its time is up. Raises Refused (503)."""
+        client = self.streams.join()
+        if len(self.streams) == 1:
+            self.sampler.wake()
+        stream = web.StreamResponse(
+            headers={
+                **HEADERS,
+                "Content-Type": "text/event-stream",
+                NO_STORE[0]: NO_STORE[1],
+                "X-Accel-Buffering": "no",
+            }
+        )
+        try:
+            await stream.prepare(incoming)
+            await self._send(stream, client)
+            await stream.write_eof()
+        except (ConnectionError, TimeoutError):
+            if incoming.transport is not None:
+                incoming.transport.abort()  # it does not read, so it would not see a proper end either
+        finally:
+            self.streams.leave(client)
+        return stream
+
+    async def _send(self, stream: web.StreamResponse, client: StreamClient) -> None:
+        """Raises TimeoutError for a client that does not read."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + STREAM_S
+        while not self.streams.is_closed and loop.time() < ends_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(QUIET_S):
+                    await client.news.wait()
+            async with asyncio.timeout(SLOW_S):
+                await stream.write(client.take() or b":\n\n")
+
+
+def redirect(path: str) -> ApiReply:
+    return ApiReply(b"", 307, "text/plain", (("Location", path), NO_STORE))
+
+
+def response(reply: ApiReply) -> web.Response:
+    """The reply as aiohttp sends it, with the headers of every reply."""
+    headers = {**HEADERS, "Content-Type": reply.content_type, NO_STORE[0]: NO_STORE[1], **dict(reply.headers)}
+    return web.Response(body=reply.body, status=reply.status, headers=headers)
+
+
+def _check_origin(incoming: web.BaseRequest) -> None:
+    """Raises Refused (403) for a request that a page from elsewhere makes. Browsers name the origin of every POST, and of
+    every request from another site."""
+    origin = incoming.headers.get("Origin")
+    if origin is None:
+        return
+    scheme, _, host = origin.partition("://")
+    if scheme not in ("http", "https") or host.lower() != incoming.headers.get("Host", "").lower():
+        raise Refused(403, "the dashboard answers only its own pages")
+
+
+async def _read(incoming: web.BaseRequest, path: str) -> ApiRequest:
+    """The request as paths see it."""
+    body = b""
+    if incoming.method == "POST":
+        kind = incoming.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if kind != JSON:  # a form of another site cannot send this type without asking first
+            raise Refused(415, f"the Content-Type must be {JSON}")
+        body = await _body(incoming)
+    try:
+        query = query_of(incoming.rel_url.raw_query_string)
+    except ValueError:
+        raise Refused(400, "the query has too many parameters") from None
+    return ApiRequest(incoming.method, path, query, body)
+
+
+async def _body(incoming: web.BaseRequest) -> bytes:
+    """The whole body. Raises Refused (413, 400, 408)."""
+    if (incoming.content_length or 0) > MAX_BODY_BYTES:
+        raise _too_large()
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for chunk in incoming.content.iter_any():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise _too_large()
+    except TimeoutError:
+        raise Refused(408, "the body did not arrive in time") from None
+    except web.RequestPayloadError as fault:
+        raise Refused(400, f"the body cannot be read: {fault}") from None
+    return bytes(body)
+
+
+def _too_large() -> Refused:
+    return Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")

@@ -1,0 +1,170 @@
+"""Reads the scheduler for the stream, once a second, and its counters for the history also while nobody looks.
+
+Two tasks share the work. The quick one reads counts and columns, some 0.2 ms on 5,000 nodes. The slow one reads every node or
+every pending pod, in slices, at most every five seconds and only when something changed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+
+import msgspec
+
+from mooring.cluster.nodes.table import NodeTable
+from mooring.dashboard.interfaces import DashboardSource, TimeLine
+from mooring.dashboard.serving.streams import Streams
+from mooring.dashboard.slices import timed_slices
+from mooring.dashboard.views.node_map import MappedNodes, map_nodes, use_of
+from mooring.dashboard.views.pending_groups import pending_groups
+from mooring.dashboard.views.queue_counts import queue_activity, queue_sample
+from mooring.dashboard.views.sample_history import SampleHistory
+from mooring.kit.clock import in_millis
+
+QUICK_S = 1.0
+SLOW_S = 5.0
+NODES_A_SECOND = 10_000
+"""Above so many nodes their use is sent less often, so that its cost stays the same."""
+SLOW_SHARE = 0.01
+"""The share of the processor that slow readings take: with 100,000 pending pods they pause longer."""
+
+FAULT_S = 30.0
+"""The pause after a reading that failed: the same fault comes again as a rule, and each one is logged."""
+
+Report = Callable[[str, Exception | None], None]
+_encode = msgspec.json.encode
+
+
+class Sampler:
+    """`run` until cancelled; `wake` when what is shown has jumped."""
+
+    def __init__(
+        self, source: DashboardSource, streams: Streams, report: Report, timeline: TimeLine | None = None
+    ) -> None:
+        self._source, self._streams, self._timeline = source, streams, timeline
+        self._report = report
+        self.history = SampleHistory()
+        self._mapped: MappedNodes | None = None
+        self._table: NodeTable | None = None
+        """The table that the map was made from."""
+        self._facts_seen: tuple[int, ...] = ()
+        self._use_seen: tuple[object, ...] = ()
+        self._use_due_s = 0.0
+        self._queue_seen: tuple[object, ...] = ()
+        self._moment_seen = -1
+        self._hurry = asyncio.Event()
+        self._slow_hurry = asyncio.Event()
+
+    def wake(self) -> None:
+        """Read everything now."""
+        self._use_due_s = 0.0
+        self._use_seen = self._queue_seen = ()
+        self._hurry.set()
+        self._slow_hurry.set()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._run_quick())
+            group.create_task(self._run_slow())
+
+    async def _run_quick(self) -> None:
+        while True:
+            self._hurry.clear()
+            pause_s = QUICK_S
+            try:
+                self.read_quickly()
+            except Exception as fault:  # one object that cannot be read must not end the dashboard
+                self._report("the dashboard could not read the scheduler", fault)
+                pause_s = FAULT_S
+            await _until(self._hurry, pause_s)
+
+    async def _run_slow(self) -> None:
+        while True:
+            await self._streams.is_watched.wait()
+            self._slow_hurry.clear()
+            pause_s = FAULT_S
+            try:
+                pause_s = max(SLOW_S, await self.read_slowly() / SLOW_SHARE)
+            except Exception as fault:
+                self._report("the dashboard could not read nodes and pending pods", fault)
+            await _until(self._slow_hurry, pause_s)
+
+    # ---- every second
+
+    def read_quickly(self) -> None:
+        """Sample queue and flow; where somebody looks, send them and the use of nodes."""
+        if not self._has_moved():
+            return
+        source = self._source
+        time = in_millis(source.now_ns())
+        flow = source.flow
+        counts, passed = self.history.add(
+            queue_sample(source.scheduler, time), flow.sample(source.self_check()) if flow is not None else None
+        )
+        self._streams.publish("queue", counts)
+        if passed:
+            self._streams.publish("flow", passed)
+        if len(self._streams):
+            self._send_use(time)
+
+    def _has_moved(self) -> bool:
+        """Whether there is something to read: a recording stands still between two moves."""
+        if self._timeline is None:
+            return True
+        version = self._timeline.version
+        is_new = version != self._moment_seen or (len(self._streams) > 0 and "replay" not in self._streams.newest)
+        self._moment_seen = version
+        if is_new:
+            self._streams.publish("replay", _encode(self._timeline.state()))
+        return is_new
+
+    def _send_use(self, time: str) -> None:
+        mapped, table = self._mapped, self._source.scheduler.cluster.nodes
+        if mapped is None or table is not self._table:
+            self._slow_hurry.set()  # another table has other rows
+            return
+        seen = (mapped.map.version, table.touches.end)
+        if seen == self._use_seen or monotonic() < self._use_due_s:
+            return
+        self._use_seen = seen
+        self._use_due_s = monotonic() + QUICK_S * (len(mapped.rows) / NODES_A_SECOND - 0.5)
+        self._streams.publish("use", _encode(use_of(table, mapped, time)))
+
+    # ---- every five seconds
+
+    async def read_slowly(self) -> float:
+        """Send the map of nodes and the groups of pending pods, as far as they changed. Returns the processor time that
+        it took, in seconds."""
+        worked_s = await self._send_map()
+        scheduler = self._source.scheduler
+        activity = (scheduler, *queue_activity(scheduler))
+        if activity != self._queue_seen or "pending" not in self._streams.newest:
+            self._queue_seen = activity
+            groups, taken_s = await timed_slices(pending_groups(scheduler))
+            worked_s += taken_s
+            self._streams.publish("pending", _encode(groups))
+        return worked_s
+
+    async def _send_map(self) -> float:
+        worked_s = 0.0
+        table = self._source.scheduler.cluster.nodes
+        facts = (table.node_touches.end, table.node_set_version, table.amounts.resources_version)
+        is_known = table is self._table and facts == self._facts_seen
+        if is_known and "nodes" in self._streams.newest:
+            return worked_s
+        if not is_known:
+            version = 1 if self._mapped is None else self._mapped.map.version + 1
+            self._mapped, worked_s = await timed_slices(map_nodes(table, version))
+            self._table, self._facts_seen = table, facts
+        assert self._mapped is not None
+        self._streams.publish("nodes", _encode(self._mapped.map))
+        self._use_seen, self._use_due_s = (), 0.0
+        self._send_use(in_millis(self._source.now_ns()))
+        return worked_s
+
+
+async def _until(event: asyncio.Event, pause_s: float) -> None:
+    """Wait for an event, at most so long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(pause_s):
+            await event.wait()

@@ -1,0 +1,1 @@
+"""A recording as a cluster at a moment that moves."""

@@ -1,0 +1,84 @@
+"""A run of a recording that is replayed up to some step, and can go on from there."""
+
+from collections.abc import Iterator
+
+from mooring.dashboard.timeline.recorded_decisions import RunSpan
+from mooring.dashboard.views.pod_stories import PodStories
+from mooring.framework.registry import Registry
+from mooring.recording.reading import RecordedStep
+from mooring.recording.segment_file import RecordingError
+from mooring.scheduler.saved_state import SavedState, restoring
+from mooring.scheduler.scheduler import Scheduler
+from mooring.sim.replay.differences import is_decision
+from mooring.sim.replay.recorded_settings import RecordedClock
+from mooring.sim.replay.replayer import Replayer, ReplayHooks
+
+
+class ReplayCursor:
+    """Stands between two steps of a run. It has read the next step, and not made it."""
+
+    def __init__(self, span: RunSpan, registry: Registry | None, from_ns: int | None = None) -> None:
+        """From the last state before `from_ns` on, or from the beginning. Raises RecordingError if there is nothing."""
+        self.span = span
+        clock = RecordedClock(0)
+        self.stories = PodStories(clock.now_ns)
+        """What happened to pods since the cursor began."""
+        self._restoring: Iterator[None] = iter(())
+        """What is left to do until the scheduler is in the state that it begins with."""
+        hooks = ReplayHooks(tell=self.stories.tell, began=self._began, restore=self._restore)
+        self._replayer = Replayer(span.run, registry, hooks, clock)
+        self.steps = 0
+        """How many steps of the run are made."""
+        self.decisions = span.first_decision
+        """How many decisions of the recording are made."""
+        self.latest_ns = span.start_ns
+        """The latest time of a step that was made."""
+        self._recorded = self._replayer.recorded_steps(from_ns)
+        self._next: RecordedStep | None = next(self._recorded, None)
+        if self._replayer.scheduler is None:
+            raise RecordingError("\n".join(self._replayer.problems) or f"{span.run.name}: there is nothing to replay")
+        self.latest_ns = clock.now_ns()
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """As it was recorded after the last step that was made."""
+        scheduler = self._replayer.scheduler
+        assert scheduler is not None
+        return scheduler
+
+    def _restore(self, scheduler: Scheduler, state: SavedState) -> None:
+        self._restoring = restoring(scheduler, state)
+
+    def prepare(self) -> Iterator[None]:
+        """Bring the scheduler into the state that it begins with, in parts. Raises RecordingError."""
+        try:
+            yield from self._restoring
+        except Exception as fault:  # a state that was written by hand may contradict itself in any way
+            raise RecordingError(
+                f"{self.span.run.name}: a state cannot be used: {type(fault).__name__}: {fault}"
+            ) from fault
+
+    def _began(self, scheduler: Scheduler) -> None:
+        """A replay begins, or goes on after a gap: the segment says how much lies before it."""
+        header = self._replayer.begun
+        assert header is not None
+        start = self.span.segments.get(header.number)
+        if start is not None:
+            self.steps, self.decisions = start.steps, start.decisions
+
+    def next_ns(self) -> int | None:
+        """The time of the next step; None at the end, and at the end of what was there when the recording was read."""
+        return self._next.now_ns if self._next is not None and self.steps < self.span.steps else None
+
+    def make(self) -> RecordedStep:
+        """Make the next step, and return it."""
+        step = self._next
+        assert step is not None
+        for _ in self.prepare():  # after a gap; before the first step nothing is left to do
+            pass
+        self._replayer.repeat(step)
+        self.steps += 1
+        self.decisions += bool(step.outcomes) and is_decision(step.outcomes)
+        self.latest_ns = max(self.latest_ns, step.now_ns)
+        self._next = next(self._recorded, None)
+        return step

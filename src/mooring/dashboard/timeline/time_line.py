@@ -1,0 +1,256 @@
+"""A recording as a cluster at a moment that moves: the source of a dashboard, and the time line that moves it.
+
+Forward, a move makes the steps in between. Backward, it begins at the nearest state that the recording has, and what is shown
+stays until the new moment is reached. A move works in slices between turns of the event loop; a newer one replaces it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from mooring.dashboard.interfaces import Refused, SeekTarget, TimeLineState
+from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan
+from mooring.dashboard.timeline.replay_cursor import ReplayCursor
+from mooring.dashboard.views.scheduling_flow import FlowCounters
+from mooring.framework.registry import Registry
+from mooring.kit.clock import in_millis
+from mooring.recording.segment_file import RecordingError
+from mooring.recording.steps import Outcome
+from mooring.sim.replay.differences import BIND, EVICT, FAIL, NOMINATE
+from mooring.sim.replay.recorded_span import UnusableSpan, moment_of
+
+SLICE_S = 0.005
+"""How long a move works before others get their turn; there is no live scheduler in this process."""
+_COUNTED = {BIND: "scheduled", FAIL: "unschedulable"}
+_MILLISECOND_NS = 1_000_000
+MAX_STEPS = 2**53
+"""Of `step`: what JSON numbers hold exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPlace:
+    """A place in a recording: right after a step, or after all steps up to a moment."""
+
+    span: int
+    """The number of the run."""
+    step: int | None
+    """How many steps of the run are made; None: those until `when_ns`."""
+    when_ns: int
+    """What the clock shows there."""
+    position: int
+    """How many decisions are made there."""
+
+    def is_behind(self, cursor: ReplayCursor) -> bool:
+        """Whether the cursor has gone too far to reach the place."""
+        return cursor.latest_ns > self.when_ns if self.step is None else cursor.steps > self.step
+
+    def is_reached(self, cursor: ReplayCursor) -> bool:
+        next_ns = cursor.next_ns()
+        if next_ns is None:
+            return True
+        return next_ns > self.when_ns if self.step is None else cursor.steps >= self.step
+
+
+class RecordedTimeLine:
+    """Moves through a recording. `cursor` is what the dashboard shows."""
+
+    def __init__(
+        self,
+        decisions: RecordedDecisions,
+        registry: Registry | None = None,
+        is_due: Callable[[float], bool] | None = None,
+    ) -> None:
+        """`is_due` says whether a slice that began at this time is over. Raises RecordingError if nothing can be replayed."""
+        self._decisions, self._registry = decisions, registry
+        self._is_due = is_due or (lambda began_s: perf_counter() - began_s >= SLICE_S)
+        if not decisions.spans:
+            raise RecordingError("\n".join(decisions.problems) or "the recording has no run that can be read")
+        self._density = decisions.density()
+        self.cursor, self._shown_span = self._first()
+        self.version = 0
+        self._now_ns = self.cursor.latest_ns
+        self.flow = FlowCounters(self, [*self.cursor.scheduler.core.runners])
+        """Counts what moves forward pass by."""
+        self._target: RecordedPlace | None = None
+        self._moving: asyncio.Task[None] | None = None
+        self._replaced: asyncio.Future[None] | None = None
+        """Ends when a newer move takes the place of the present one, or when that is over."""
+
+    def _first(self) -> tuple[ReplayCursor, int]:
+        """The beginning of the first run that can be replayed."""
+        problems: list[str] = []
+        for index, span in enumerate(self._decisions.spans):
+            try:
+                cursor = ReplayCursor(span, self._registry)
+                for _ in cursor.prepare():
+                    pass
+                return cursor, index
+            except RecordingError as fault:
+                problems.append(str(fault))
+        raise RecordingError("\n".join(problems))
+
+    # ---- where it is
+
+    def now_ns(self) -> int:
+        """The moment that is shown."""
+        return self._now_ns
+
+    def state(self) -> TimeLineState:
+        decisions = self._decisions
+        return TimeLineState(
+            start=in_millis(decisions.start_ns),
+            end=in_millis(decisions.end_ns),
+            now=in_millis(self._now_ns),
+            decisions=len(decisions),
+            position=self.cursor.decisions,
+            density=self._density,
+            seeking=self._target is not None,
+        )
+
+    def decisions(self, after: int, limit: int) -> Mapping[str, Any]:
+        found = [line.content() for line in self._decisions.lines(after, limit)]
+        return {"decisions": found, "total": len(self._decisions)}
+
+    # ---- moving
+
+    async def seek(self, target: SeekTarget) -> TimeLineState:
+        """Move. Returns at the new moment, or earlier if another call has taken over. Raises Refused."""
+        await self._go(self._place(target))
+        return self.state()
+
+    async def go_to(self, when_ns: int | None) -> None:
+        """Move to a moment; None: to the end."""
+        await self._go(self._at(self._decisions.end_ns if when_ns is None else when_ns))
+
+    def _place(self, target: SeekTarget) -> RecordedPlace:
+        if target.decision is not None:
+            return self._after(target.decision)
+        if target.step is not None:
+            present = self.cursor.decisions if self._target is None else self._target.position
+            return self._after(present + min(max(target.step, -MAX_STEPS), MAX_STEPS))
+        try:
+            when_ns = moment_of(target.time or "", self._decisions.start_ns, "time")
+        except UnusableSpan as fault:
+            raise Refused(422, str(fault)) from None
+        # The dashboard writes whole milliseconds: a time that it wrote means all of the last one.
+        return self._at(when_ns - when_ns % _MILLISECOND_NS + _MILLISECOND_NS - 1)
+
+    def _after(self, number: int) -> RecordedPlace:
+        """The place right after a decision; a number that there is not means the nearest one."""
+        decisions = self._decisions
+        position = min(max(number, 0), len(decisions))
+        if not position:
+            return RecordedPlace(0, 0, decisions.spans[0].start_ns, 0)
+        span = decisions.span_of(position)
+        return RecordedPlace(span, decisions.step_of(position), decisions.time_ns(position), position)
+
+    def _at(self, when_ns: int) -> RecordedPlace:
+        """The place after all steps up to a moment."""
+        decisions = self._decisions
+        held_ns = min(max(when_ns, decisions.start_ns), decisions.end_ns)
+        span = decisions.span_at(held_ns)
+        return RecordedPlace(span, None, held_ns, decisions.made_until(span, held_ns))
+
+    async def _go(self, place: RecordedPlace) -> None:
+        if self._replaced is not None and not self._replaced.done():
+            self._replaced.set_result(None)
+        replaced = self._replaced = asyncio.get_running_loop().create_future()
+        self._target = place
+        if self._moving is None or self._moving.done():
+            self._moving = asyncio.create_task(self._move())
+        await replaced
+
+    async def _move(self) -> None:
+        """Reach the target, whichever it is by then."""
+        fault: Exception | None = None
+        try:
+            while (place := self._target) is not None:
+                if await self._reach(place) and self._target is place:
+                    break
+        except RecordingError as error:
+            fault = Refused(503, str(error))
+        except Exception as error:  # whoever asked for the move gets it
+            fault = error
+        finally:
+            self._end(fault)
+
+    def _end(self, fault: Exception | None) -> None:
+        self._target = None
+        self.version += 1
+        waiting = self._replaced
+        if waiting is None or waiting.done():
+            return
+        if fault is None:
+            waiting.set_result(None)
+        else:
+            waiting.set_exception(fault)
+
+    async def _reach(self, place: RecordedPlace) -> bool:
+        """Bring a cursor to the place and show it. Returns False if another place is wanted meanwhile."""
+        cursor = self.cursor
+        if place.span != self._shown_span or place.is_behind(cursor):
+            cursor = self._restarted(place)
+        began_s = perf_counter()
+        for _ in self._way(cursor, place):
+            if self._is_due(began_s):
+                self._show_progress(cursor)
+                await asyncio.sleep(0)
+                if self._target is not place:
+                    return False
+                began_s = perf_counter()
+        self.cursor, self._shown_span, self._now_ns = cursor, place.span, place.when_ns
+        return True
+
+    def _way(self, cursor: ReplayCursor, place: RecordedPlace) -> Iterator[None]:
+        """Bring the cursor to the place, step by step."""
+        yield from cursor.prepare()
+        while not place.is_reached(cursor):
+            made = cursor.make()
+            if cursor is self.cursor and made.outcomes:
+                self._count(made.outcomes)
+            yield
+
+    def _count(self, outcomes: Iterable[Outcome]) -> None:
+        """The recording does not say how long attempts took."""
+        for kind, pod, *_ in outcomes:
+            if kind in _COUNTED:
+                seen = self.cursor.scheduler.pods.get(pod)
+                profile = seen.spec.scheduler_name if seen is not None else ""
+                self.flow.attempts[profile, _COUNTED[kind]] += 1
+            elif kind == EVICT:
+                self.flow.victims += 1
+                self.flow.evictions += 1
+            elif kind == NOMINATE:
+                self.flow.preemptions += 1
+
+    def _show_progress(self, cursor: ReplayCursor) -> None:
+        if cursor is self.cursor:
+            self._now_ns = cursor.latest_ns
+
+    def _restarted(self, place: RecordedPlace) -> ReplayCursor:
+        span = self._decisions.spans[place.span]
+        return ReplayCursor(span, self._registry, _start_before(span, place))
+
+    async def close(self) -> None:
+        """End the move that is under way."""
+        if self._moving is not None:
+            self._moving.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._moving
+
+
+def _start_before(span: RunSpan, place: RecordedPlace) -> int | None:
+    """The time of the last segment before a place that a replay can begin with; None: the beginning.
+
+    Readers begin at the last segment of a time. Where the clock was set back, or segments begin at the same time, that may be
+    one behind the place: then an earlier one is named.
+    """
+    starts = [start for start in span.segments.values() if start.is_start]
+    if place.step is None:
+        return max((start.started_ns for start in starts if start.started_ns <= place.when_ns), default=None)
+    behind_ns = min((start.started_ns for start in starts if start.steps > place.step), default=None)
+    before = [start.started_ns for start in starts if start.steps <= place.step]
+    return max((when for when in before if behind_ns is None or when < behind_ns), default=None)

@@ -1,0 +1,1 @@
+"""What the pages show, read from a scheduler on its own thread."""

@@ -1,0 +1,183 @@
+"""The map of nodes: which there are, and how full each is, as columns that fit in a few bytes a node."""
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import islice
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.labels import LabelColumns
+from mooring.cluster.nodes.table import NodeTable
+from mooring.dashboard.slices import Sliced
+from mooring.dashboard.views.node_facts import is_ready
+from mooring.model.node import HARD_EFFECTS, Node
+from mooring.model.well_known_labels import HOSTNAME, ZONE
+
+FIRST_LABELS = (
+    ZONE,
+    "node.kubernetes.io/instance-type",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "karpenter.sh/nodepool",
+    "pool",
+)
+"""Labels that people group nodes by; they come before others."""
+MAX_LABELS, FEWEST_LABELS = 12, 3
+MAX_LABEL_CELLS = 240_000
+"""Nodes times labels: on 100,000 nodes only the first labels are shown, because the whole map is encoded at once."""
+MAX_VALUES = 64
+"""A label with more values makes no groups that one can look at."""
+_TRIED_LABELS, _SAMPLED_NODES, _SAMPLED_LABELS = 48, 50, 200
+"""How many labels are looked at for those with few values, and where: each node may have thousands of its own."""
+_STEP = 500
+"""Nodes that are read in one step of a slice: some 0.1 ms."""
+
+FIRST_RESOURCES = ("cpu", "memory", "pods")
+MAX_EXTENDED = 5
+"""Extended resources that are shown, those that most nodes have."""
+NONE_HERE = 255
+"""In a column of use: the node has none of the resource."""
+FULL = 200
+
+Bytes = NDArray[np.uint8]
+
+
+class LabelGroups(msgspec.Struct, frozen=True):
+    """The values of a label, and for each node the position of its own. Nodes without the label have the empty value."""
+
+    values: Sequence[str]
+    of: Sequence[int]
+
+
+class NodeMap(msgspec.Struct, frozen=True, rename="camel"):
+    """The event `nodes`: what changes seldom."""
+
+    version: int
+    names: Sequence[str]
+    resources: Sequence[str]
+    labels: Mapping[str, LabelGroups]
+    unschedulable: Sequence[int]
+    not_ready: Sequence[int]
+    tainted: Sequence[int]
+
+
+class NodeUseSample(msgspec.Struct, frozen=True):
+    """The event `use`: how full each node is, in the order of `names`."""
+
+    version: int
+    time: str
+    use: Mapping[str, str]
+    """By resource, base64 of one byte a node: 0 to 200 in half percents, 255 where the node has none."""
+    pods: str
+    """base64 of 16-bit integers, little endian: the pods on each node."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedNodes:
+    """A map, and the rows of the node table that it was made from."""
+
+    map: NodeMap
+    rows: NDArray[np.intp]
+
+
+def map_nodes(table: NodeTable, version: int) -> Sliced[MappedNodes]:
+    """The map of the nodes that there are now; nodes that come or go meanwhile are in the next one."""
+    rows = np.flatnonzero(table.alive[: table.height])
+    held = list(table.nodes)
+    resources = [*FIRST_RESOURCES, *_extended(table)]
+    nodes: list[Node] = []
+    names: list[str] = []
+    unschedulable: list[int] = []
+    not_ready: list[int] = []
+    tainted: list[int] = []
+    for i, row in enumerate(rows.tolist()):
+        node = held[row]
+        assert node is not None, "a row that is alive has a node"
+        nodes.append(node)
+        names.append(node.name)
+        if node.spec.unschedulable:
+            unschedulable.append(i)
+        if not is_ready(node):
+            not_ready.append(i)
+        if any(taint.effect in HARD_EFFECTS for taint in node.taints):
+            tainted.append(i)
+        if i % _STEP == 0:
+            yield
+    labels = yield from _label_groups(nodes, _candidates(nodes, table.labels))
+    return MappedNodes(NodeMap(version, names, resources, labels, unschedulable, not_ready, tainted), rows)
+
+
+def _extended(table: NodeTable) -> list[str]:
+    """The extended resources of most nodes. Asking for their places has the table count them from now on."""
+    suppliers = table.amounts.suppliers()
+    return nsmallest(MAX_EXTENDED, suppliers, lambda name: (-suppliers[name], name))
+
+
+def _candidates(nodes: Sequence[Node], labels: LabelColumns) -> Iterator[str]:
+    """Labels that may group the nodes: the well-known ones, then those that most nodes of a sample have."""
+    yield from (key for key in FIRST_LABELS if labels.has(key))
+    counts: Counter[str] = Counter()
+    for node in nodes[:: max(len(nodes) // _SAMPLED_NODES, 1)]:
+        counts.update(islice(node.labels, _SAMPLED_LABELS))
+    for key in (HOSTNAME, *FIRST_LABELS):
+        del counts[key]
+    yield from nsmallest(_TRIED_LABELS, counts, lambda key: (-counts[key], key))
+
+
+def _label_groups(nodes: Sequence[Node], keys: Iterator[str]) -> Sliced[dict[str, LabelGroups]]:
+    found: dict[str, LabelGroups] = {}
+    most = max(min(MAX_LABELS, MAX_LABEL_CELLS // max(len(nodes), 1)), FEWEST_LABELS)
+    for key in keys:
+        groups = yield from _groups_by(nodes, key)
+        if groups is not None:
+            found[key] = groups
+        if len(found) == most:
+            break
+    return found
+
+
+def _groups_by(nodes: Sequence[Node], key: str) -> Sliced[LabelGroups | None]:
+    """The nodes by the value of a label; None if it has too many values."""
+    codes: dict[str, int] = {}
+    of: list[int] = []
+    for start in range(0, len(nodes), _STEP):
+        of += [codes.setdefault(node.labels.get(key, ""), len(codes)) for node in nodes[start : start + _STEP]]
+        if len(codes) > MAX_VALUES:
+            return None
+        yield
+    return LabelGroups(list(codes), of)
+
+
+# ---- how full nodes are
+
+
+def use_of(table: NodeTable, mapped: MappedNodes, time: str) -> NodeUseSample:
+    """How full the nodes of a map are now."""
+    resources, rows = mapped.map.resources, mapped.rows
+    columns = {name: b64encode(_use_column(table, name, rows).tobytes()).decode() for name in resources}
+    pods = np.minimum(table.pod_count[rows], 0xFFFF).astype("<u2")
+    return NodeUseSample(mapped.map.version, time, columns, b64encode(pods.tobytes()).decode())
+
+
+def _use_column(table: NodeTable, resource: str, rows: NDArray[np.intp]) -> Bytes:
+    if resource == "pods":
+        return shares(table.pod_count[rows], table.allowed_pods[rows])
+    place = table.amounts.resource(resource)
+    return shares(table.amounts.requested[place, rows], table.amounts.allocatable[place, rows])
+
+
+def shares(requested: NDArray[np.int64], allocatable: NDArray[np.int64]) -> Bytes:
+    """Half percents of what is allocatable, rounded down; more than all of it counts as all.
+
+    | requested   | 0 | 1   | 3   | 9   | 0   |
+    | allocatable | 4 | 400 | 4   | 4   | 0   |
+    | share       | 0 | 0   | 150 | 200 | 255 |
+    """
+    parts = np.minimum(requested / np.maximum(allocatable, 1), 1.0) * FULL
+    return np.where(allocatable > 0, parts.astype(np.uint8), np.uint8(NONE_HERE)).astype(np.uint8)

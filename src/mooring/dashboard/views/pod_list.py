@@ -1,0 +1,173 @@
+"""Pods as lists and as pages: those that wait, with what for; those that have a node; and what happened to one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import islice
+from typing import Literal, TypeVar
+
+import msgspec
+
+from mooring.dashboard.slices import Sliced
+from mooring.dashboard.views.moments import written_moment_ns
+from mooring.dashboard.views.node_page import MAX_ENTRIES, shown_requests
+from mooring.dashboard.views.pending_groups import waits_since_ns
+from mooring.dashboard.views.pending_pods import (
+    QueuedOrBinding,
+    Whereabouts,
+    message_of,
+    pending_pod,
+    pending_pods,
+    waits_for,
+)
+from mooring.dashboard.views.pod_stories import PodStories
+from mooring.dashboard.views.story_kinds import ShownLine, shown_line
+from mooring.kit.clock import in_millis
+from mooring.model.pod import Pod
+from mooring.scheduler.scheduler import Scheduler
+
+T = TypeVar("T")
+_STEP = 500
+"""Pods between two yields."""
+
+
+class ShownPod(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod in a list."""
+
+    namespace: str
+    name: str
+    queue: Whereabouts
+    since: str
+    """When it was created, or came into the queue."""
+    attempts: int = 0
+    message: str = ""
+    plugins: Sequence[str] = ()
+    waits_for: Sequence[str] = ()
+    backoff_until: str | None = None
+    gates: Sequence[str] = ()
+    nominated_node: str = ""
+    node: str = ""
+    priority: int = 0
+
+
+class PodPage(ShownPod, frozen=True, rename="camel"):
+    """`GET api/pods/NAMESPACE/NAME`."""
+
+    profile: str = ""
+    labels: Mapping[str, str] = {}
+    requests: Mapping[str, str] = {}
+    phase: str = ""
+    timeline: Sequence[ShownLine] = ()
+
+
+class PodList(msgspec.Struct, frozen=True):
+    """`GET api/pods`."""
+
+    pods: Sequence[ShownPod]
+    total: int
+    """How many pods match."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodQuery:
+    state: Literal["pending", "bound"] = "pending"
+    namespace: str = ""
+    text: str = ""
+    """Part of `namespace/name`."""
+    limit: int = 100
+
+    def matches(self, pod: Pod) -> bool:
+        return (not self.namespace or pod.namespace == self.namespace) and self.text in pod.key
+
+
+def pod_list(scheduler: Scheduler, query: PodQuery) -> Sliced[PodList]:
+    """The pods that a query asks for, oldest first."""
+    if query.state == "bound":
+        return (yield from _bound_pods(scheduler, query))
+    return (yield from _pending_pods(scheduler, query))
+
+
+def _pending_pods(scheduler: Scheduler, query: PodQuery) -> Sliced[PodList]:
+    oldest: list[tuple[int, str, QueuedOrBinding]] = []
+    total = 0
+    for batch in _batches(pending_pods(scheduler)):
+        found = [(waits_since_ns(each), each.entry.key, each) for each in batch if query.matches(each.pod)]
+        total += len(found)
+        oldest = nsmallest(query.limit, [*oldest, *found], lambda item: item[:2])
+        yield
+    return PodList([_pending(scheduler, each, since_ns) for since_ns, _, each in oldest], total)
+
+
+def _bound_pods(scheduler: Scheduler, query: PodQuery) -> Sliced[PodList]:
+    table = scheduler.cluster.nodes
+    oldest: list[tuple[int, str, Pod]] = []
+    total = 0
+    for batch in _batches(pod for pods in list(table.pods_on) for pod in pods):
+        found = [(_created_ns(pod), pod.key, pod) for pod in batch if query.matches(pod)]
+        total += len(found)
+        oldest = nsmallest(query.limit, [*oldest, *found], lambda item: item[:2])
+        yield
+    return PodList([_bound(pod) for _, _, pod in oldest], total)
+
+
+def _batches(items: Iterator[T]) -> Iterator[list[T]]:
+    while batch := list(islice(items, _STEP)):
+        yield batch
+
+
+def _created_ns(pod: Pod) -> int:
+    """0 for a pod without a time: it is older than all others, as far as anyone knows."""
+    return written_moment_ns(pod.metadata.creation_timestamp) or 0
+
+
+# ---- one pod
+
+
+def pod_page(scheduler: Scheduler, stories: PodStories | None, namespace: str, name: str) -> Sliced[PodPage | None]:
+    """A pod that the scheduler knows, or that it knew and whose story is kept; None: neither."""
+    key = f"{namespace}/{name}"
+    lines = (yield from stories.of(key)) if stories is not None else []
+    timeline = [shown_line(*line) for line in lines]
+    pod = scheduler.pods.get(key)
+    if pod is None:
+        return PodPage(namespace, name, "gone", timeline[0].time, timeline=timeline) if timeline else None
+    pod = scheduler.placed(pod.id) or pod
+    pending = pending_pod(scheduler, pod)
+    shown = _bound(pod) if pending is None else _pending(scheduler, pending, waits_since_ns(pending))
+    return PodPage(
+        **msgspec.structs.asdict(shown),
+        profile=pod.spec.scheduler_name,
+        labels=dict(islice(pod.labels.items(), MAX_ENTRIES)),
+        requests=shown_requests(pod),
+        phase=pod.status.phase,
+        timeline=timeline,
+    )
+
+
+def _pending(scheduler: Scheduler, pending: QueuedOrBinding, since_ns: int) -> ShownPod:
+    pod, entry, core = pending.pod, pending.entry, scheduler.core
+    binding = core.bindings.get(entry.uid)
+    until = in_millis(scheduler.backoff_ends_ns(entry)) if pending.queue == "backoff" else None
+    return ShownPod(
+        pod.namespace,
+        pod.name,
+        pending.queue,
+        in_millis(since_ns),
+        entry.attempts,
+        message_of(pending),
+        list(entry.rejectors[:MAX_ENTRIES]),
+        waits_for(scheduler, pending)[:MAX_ENTRIES],
+        until,
+        [gate.name for gate in islice(pod.spec.scheduling_gates or (), MAX_ENTRIES)],
+        core.queue.nominations.node_of(entry.uid) or "",
+        "" if binding is None else binding.node_name,
+        pod.priority,
+    )
+
+
+def _bound(pod: Pod) -> ShownPod:
+    """A pod on a node, or one for which another scheduler is responsible."""
+    since_ns = written_moment_ns(pod.metadata.creation_timestamp)
+    since = "" if since_ns is None else in_millis(since_ns)
+    place: Whereabouts = "bound" if pod.spec.node_name else "other"
+    return ShownPod(pod.namespace, pod.name, place, since, node=pod.spec.node_name, priority=pod.priority)

@@ -1,0 +1,140 @@
+"""How many pods pass through a scheduler, by profile and result, and how long their attempts take.
+
+The scheduler's observer counts; once a second a sample takes the difference. Latencies are of single attempts, because the
+buckets of the metrics begin at a millisecond, which is longer than most attempts take.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mooring.framework.points import Nomination
+from mooring.kit.clock import NS_PER_S, Clock, in_millis
+from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod
+from mooring.scheduler.observer import ForwardingObserver, Observer
+
+RESULTS = ("scheduled", "unschedulable", "error")
+_MAX_DURATIONS = 10_000
+"""Attempts of a profile whose durations are kept between two samples, the newest: more than a second has."""
+
+
+class LatencyFigures(msgspec.Struct, frozen=True):
+    """Seconds from the beginning of an attempt to the answer of its bind, or to its failure."""
+
+    p50: float
+    p99: float
+
+
+class SelfCheckFigures(msgspec.Struct, frozen=True):
+    """How often the scheduler has checked itself, and what it found."""
+
+    runs: int
+    differences: int
+    last: str
+    """When the last check ended; empty before the first."""
+
+
+class FlowSample(msgspec.Struct, frozen=True, rename="camel"):
+    """The event `flow`: what happened in some seconds."""
+
+    time: str
+    seconds: float
+    bound: int
+    attempts: Mapping[str, Mapping[str, int]]
+    latency: Mapping[str, LatencyFigures]
+    preemptions: int
+    victims: int
+    evictions: int
+    self_check: SelfCheckFigures | None
+
+
+class FlowCounters:
+    """Counts attempts, preemptions and evictions since the last sample."""
+
+    def __init__(self, clock: Clock, profiles: Sequence[str] = ()) -> None:
+        self.now_ns = clock.now_ns
+        self.attempts: Counter[tuple[str, str]] = Counter()
+        """(profile, result) -> attempts."""
+        self.durations_ns: dict[str, deque[int]] = {}
+        self.preemptions = self.victims = self.evictions = 0
+        self.profiles = profiles
+        """Shown also while they have no attempts."""
+        self._sampled_ns = clock.now_ns()
+
+    def around(self, inner: Observer) -> Observer:
+        """An observer that counts here and passes everything on."""
+        return FlowObserver(inner, self)
+
+    def ended(self, profile: str, result: str, taken_ns: int) -> None:
+        """Hot: once an attempt; 0.4 µs."""
+        self.attempts[profile, result] += 1
+        durations = self.durations_ns.get(profile)
+        if durations is None:
+            durations = self.durations_ns[profile] = deque(maxlen=_MAX_DURATIONS)
+        durations.append(taken_ns)
+
+    def sample(self, self_check: SelfCheckFigures | None = None) -> FlowSample:
+        """What happened since the last sample; from now on it is counted anew."""
+        now_ns = self.now_ns()
+        profiles = list(dict.fromkeys((*self.profiles, *(profile for profile, _ in self.attempts))))
+        attempts = {name: {result: self.attempts[name, result] for result in RESULTS} for name in profiles}
+        sampled = FlowSample(
+            in_millis(now_ns),
+            round(max(now_ns - self._sampled_ns, 0) / NS_PER_S, 3),
+            sum(each["scheduled"] for each in attempts.values()),
+            attempts,
+            {name: _latency(durations) for name, durations in self.durations_ns.items() if durations},
+            self.preemptions,
+            self.victims,
+            self.evictions,
+            self_check,
+        )
+        self._sampled_ns = now_ns
+        self.attempts.clear()
+        self.durations_ns.clear()
+        self.preemptions = self.victims = self.evictions = 0
+        return sampled
+
+
+def _latency(durations_ns: Sequence[int]) -> LatencyFigures:
+    """Percentiles by rank: the smallest value that so many are not above."""
+    ordered = sorted(durations_ns)
+    last = len(ordered) - 1
+    return LatencyFigures(_seconds(ordered[last * 50 // 100]), _seconds(ordered[last * 99 // 100]))
+
+
+def _seconds(taken_ns: int) -> float:
+    return round(max(taken_ns, 0) / NS_PER_S, 7)
+
+
+class FlowObserver(ForwardingObserver):
+    """Stands around another observer, such as metrics."""
+
+    def __init__(self, inner: Observer, counters: FlowCounters) -> None:
+        super().__init__(inner)
+        self._counters = counters
+        self._now_ns = counters.now_ns
+
+    def attempt_began(self, entry: QueuedPod) -> None:
+        entry.began_ns = self._now_ns()
+        self._inner.attempt_began(entry)
+
+    def attempt_failed(self, entry: QueuedPod, is_error: bool, message: str) -> None:
+        self._inner.attempt_failed(entry, is_error, message)
+        result = "error" if is_error else "unschedulable"
+        self._counters.ended(entry.profile, result, self._now_ns() - entry.began_ns)
+
+    def pod_bound(self, entry: QueuedPod) -> None:
+        self._inner.pod_bound(entry)
+        self._counters.ended(entry.profile, "scheduled", self._now_ns() - entry.began_ns)
+
+    def preempts(self, preemptor: Pod, nomination: Nomination) -> None:
+        self._inner.preempts(preemptor, nomination)
+        self._counters.preemptions += 1
+        self._counters.victims += len(nomination.victims)
+
+    def victim_evicted(self, victim: Pod) -> None:
+        self._inner.victim_evicted(victim)
+        self._counters.evictions += 1

@@ -1,0 +1,92 @@
+"""What passes through a scheduler in a second."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from build import a_node, a_pod
+from dashboard_stage import StagedSource
+from mooring.dashboard.views.scheduling_flow import FlowCounters, FlowSample, SelfCheckFigures
+from mooring.framework.config import default
+from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.kit.metrics import MetricRegistry
+from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.sim.driver import Driver
+
+
+def sampled(source: StagedSource) -> FlowSample:
+    assert source.flow is not None
+    return source.flow.sample(source.self_check())
+
+
+def test_a_sample_is_what_happened_since_the_last_one() -> None:
+    source = StagedSource(a_node("n", cpu="4"), a_pod("a", cpu="1"), a_pod("b", cpu="1"), a_pod("big", cpu="9"))
+    source.driver.settle()
+    source.clock.advance_ns(NS_PER_S)
+    first = msgspec.to_builtins(sampled(source))
+    assert (first["bound"], first["seconds"]) == (2, 1.003)
+    assert first["attempts"] == {"default-scheduler": {"scheduled": 2, "unschedulable": 1, "error": 0}}
+    assert first["selfCheck"] is None
+    second = sampled(source)
+    assert (second.bound, second.attempts, second.latency, second.seconds) == (0, {}, {}, 0.0)
+
+
+def test_preemptions_victims_and_evictions_are_counted() -> None:
+    source = StagedSource(a_node("n", cpu="4"), a_pod("v1", cpu="2"), a_pod("v2", cpu="2"))
+    source.driver.settle()
+    source.add(a_pod("high", cpu="4", priority=10))
+    source.driver.settle()
+    found = sampled(source)
+    assert (found.preemptions, found.victims, found.evictions) == (1, 2, 2)
+
+
+def test_profiles_without_attempts_are_shown_where_they_are_known() -> None:
+    counters = FlowCounters(VirtualClock(), ["a", "b"])
+    counters.ended("b", "error", 5)
+    assert counters.sample().attempts == {
+        "a": {"scheduled": 0, "unschedulable": 0, "error": 0},
+        "b": {"scheduled": 0, "unschedulable": 0, "error": 1},
+    }
+
+
+def test_the_self_check_is_passed_on() -> None:
+    figures = SelfCheckFigures(2, 1, "2026-02-01T00:00:00.000Z")
+    sample = msgspec.to_builtins(FlowCounters(VirtualClock()).sample(figures))
+    assert sample["selfCheck"] == {"runs": 2, "differences": 1, "last": "2026-02-01T00:00:00.000Z"}
+
+
+@given(st.lists(st.integers(-5, 10**10), min_size=1, max_size=300))
+def test_latencies_agree_with_a_plain_count(durations: list[int]) -> None:
+    """So many attempts took no longer than the percentile, and fewer than so many took less."""
+    counters = FlowCounters(VirtualClock())
+    for each in durations:
+        counters.ended("p", "scheduled", each)
+    found = counters.sample().latency["p"]
+    taken = sorted(round(max(each, 0) / NS_PER_S, 7) for each in durations)
+    for share, value in ((0.5, found.p50), (0.99, found.p99)):
+        assert sum(each <= value for each in taken) >= share * (len(taken) - 1)
+        assert sum(each < value for each in taken) <= share * len(taken)
+
+
+def test_the_observer_inside_sees_everything() -> None:
+    """Metrics are the same with and without the flow around them."""
+    texts = []
+    for is_watched in (False, True):
+        clock = VirtualClock()
+        metrics = SchedulerMetrics(clock)
+        observer = FlowCounters(clock).around(metrics) if is_watched else metrics
+        driver = Driver(clock, build_scheduler(default(), clock, observer=observer))
+        for item in (a_node("n", cpu="2"), a_pod("a", cpu="2"), a_pod("b", cpu="2", priority=3), a_pod("c", cpu="9")):
+            if hasattr(item.spec, "scheduler_name"):
+                item.spec.scheduler_name = "default-scheduler"
+            driver.create(item)
+        driver.settle()
+        texts.append(_counts(metrics.registry))
+    assert texts[0] == texts[1]
+    assert "scheduler_schedule_attempts_total" in texts[0]
+
+
+def _counts(registry: MetricRegistry) -> str:
+    """Without durations of plugins, which the processor's clock measures."""
+    return "".join(line for line in registry.text().splitlines(True) if "_seconds" not in line or "_count" in line)

@@ -1,0 +1,68 @@
+"""Small recordings with several states, and what a scheduler knows at a moment of its replay."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from build import a_node
+from mooring.cluster.nodes.amounts import amounts_on
+from mooring.framework import config as configuration
+from mooring.live.cache_debugger import snapshot
+from mooring.recording.reading import RecordedRun
+from mooring.recording.run_files import RecordingLimits
+from mooring.scheduler.scheduler import Scheduler
+from mooring.sim.reading.arrivals import arrivals_of
+from mooring.sim.replay.differences import is_decision
+from mooring.sim.replay.replayer import Replayer
+from recorded_days import only_run, record_day
+
+INTERVAL = RecordingLimits(interval_s=20, drops=False)
+"""A state every 20 seconds."""
+
+
+def record_a_minute(directory: Path) -> RecordedRun:
+    """A minute on three nodes: pods that come and go, one that fits nowhere, and one that preempts."""
+    nodes = [a_node(f"n{i}", cpu="2") for i in range(3)]
+    entries = [
+        {"at": "0s", "every": "3s", "until": "50s", "name": "p", "cpu": "500m", "run": "25s"},
+        {"at": "12s", "name": "giant", "cpu": 64},
+        {"at": "30s", "name": "urgent", "cpu": 2, "priority": 100},
+    ]
+    record_day(directory, nodes, arrivals_of(entries, nodes), limits=INTERVAL, seed=None, until_s=60)
+    return only_run(directory)
+
+
+def knowledge(scheduler: Scheduler) -> dict[str, Any]:
+    """All that the scheduler would say about itself, and what it decides by."""
+    table = scheduler.cluster.nodes
+    return {
+        "snapshot": msgspec.to_builtins(snapshot(scheduler, configuration.default())),
+        "attempts": scheduler.attempts,
+        "rows": list(table.names),
+        "on": [[pod.key for pod in there] for there in table.pods_on],
+        "used": [amounts_on(table, row) for row in range(table.height)],
+        "queue": sorted(
+            (e.key, scheduler.place_in_queue(e.key), e.attempts, e.timestamp_ns) for e in scheduler.queued_pods()
+        ),
+    }
+
+
+def fresh_after_decision(run: RecordedRun, number: int) -> Scheduler:
+    """The scheduler of a replay from the very beginning that stops right after a decision."""
+    replayer, made = Replayer(run), 0
+    for replayed in replayer.steps():
+        made += is_decision(replayed.step.outcomes)
+        if made == number:
+            break
+    assert replayer.scheduler is not None
+    return replayer.scheduler
+
+
+def fresh_at(run: RecordedRun, when_ns: int) -> Scheduler:
+    """The scheduler of a replay of all steps up to a moment."""
+    replayer = Replayer(run)
+    for _ in replayer.steps(None, when_ns):
+        pass
+    assert replayer.scheduler is not None
+    return replayer.scheduler

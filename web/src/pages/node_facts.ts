@@ -1,0 +1,66 @@
+// What the map, its table and the summary say of nodes, from the columns of the stream.
+
+import type { LabelColumn } from "../api/types.ts";
+import { NOT_READY, TAINTED, UNSCHEDULABLE, type NodeFacts, type NodeUse } from "../live/live_state.ts";
+import { HAS_NONE } from "../map/colours.ts";
+import { percent } from "../text/amounts.ts";
+import { cut, plural, visible } from "../text/visible.ts";
+
+const WORDS: readonly [number, string][] = [[NOT_READY, "not ready"], [UNSCHEDULABLE, "unschedulable"], [TAINTED, "tainted"]];
+
+export function states(flags: number): string[] {
+  return WORDS.filter(([bit]) => flags & bit).map(([, word]) => word);
+}
+
+/** 54 % of a half-percent step, or "none" for a node without the resource. */
+export function stepText(step: number | undefined): string {
+  return step === undefined ? "–" : step === HAS_NONE ? "none" : percent(step / 200);
+}
+
+export function labelOf(column: LabelColumn | undefined, row: number): string {
+  return column?.values[column.of[row]] ?? "";
+}
+
+/** One line about a node: its name, what is used of each resource, pods, state and group. */
+export function describeNode(nodes: NodeFacts, use: NodeUse | null, row: number, groupBy: string): string {
+  const used = nodes.resources.filter((resource) => (use?.use.get(resource)?.[row] ?? HAS_NONE) !== HAS_NONE)
+    .map((resource) => `${resource} ${stepText(use?.use.get(resource)?.[row])}`);
+  const group = labelOf(nodes.labels[groupBy], row);
+  const parts = [...used, plural(use?.pods[row] ?? 0, "pod"), ...states(nodes.flags[row]), ...(group ? [cut(visible(group), 40)] : [])];
+  return `${cut(visible(nodes.names[row]), 60)}: ${parts.join(", ")}`;
+}
+
+function count(flags: Uint8Array, bit: number): number {
+  let found = 0;
+  for (const flag of flags) if (flag & bit) found += 1;
+  return found;
+}
+
+/** The mean share over nodes that have the resource, or NaN. */
+export function meanShare(steps: Uint8Array | undefined): number {
+  let [sum, nodes] = [0, 0];
+  for (const step of steps ?? []) {
+    if (step === HAS_NONE) continue;
+    sum += step / 200;
+    nodes += 1;
+  }
+  return sum / nodes;
+}
+
+export function totalPods(use: NodeUse | null): number {
+  return use ? use.pods.reduce((sum, pods) => sum + pods, 0) : 0;
+}
+
+export function summarise(nodes: NodeFacts, use: NodeUse | null, resource: string): string {
+  const parts = [plural(nodes.names.length, "node"), plural(totalPods(use), "pod")];
+  const mean = meanShare(use?.use.get(resource));
+  if (!Number.isNaN(mean)) parts.push(`${resource} requested ${percent(mean)} on average`);
+  for (const [bit, word] of WORDS) if (count(nodes.flags, bit) > 0) parts.push(`${count(nodes.flags, bit).toLocaleString("en")} ${word}`);
+  return parts.join(", ");
+}
+
+/** 1 for each row whose name has the text; null where nothing is searched. */
+export function search(names: readonly string[], text: string): Uint8Array | null {
+  const wanted = text.trim().toLowerCase();
+  return wanted === "" ? null : Uint8Array.from(names, (name) => (name.toLowerCase().includes(wanted) ? 1 : 0));
+}
