@@ -5,12 +5,12 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from mooring.answers.compare.version import mooring_version
 from mooring.dashboard.interfaces import DashboardSource, Doings, Questions, TimeLine
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
 from mooring.dashboard.serving.sampler import Report
+from mooring.kit.version import VERSION
 
 DEFAULT_PORT = 6480
 """So that a page that is open finds the cluster again after a restart; another one where it is taken."""
@@ -35,7 +35,7 @@ class DashboardPlan:
 def make_handler(plan: DashboardPlan, doings: Doings | None, report: Report) -> DashboardHandler:
     """The handler of a dashboard. Call it on the event loop that owns the scheduler."""
     questions = None if plan.make_questions is None else plan.make_questions()
-    return DashboardHandler(DashboardParts(plan.source, mooring_version(), questions, doings, plan.timeline), report)
+    return DashboardHandler(DashboardParts(plan.source, VERSION, questions, doings, plan.timeline), report)
 
 
 async def serve_dashboard(
