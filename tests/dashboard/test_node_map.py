@@ -3,6 +3,7 @@
 import base64
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,14 @@ def test_labels_with_many_values_and_many_labels_are_left_out() -> None:
     ]
     found = map_of(*nodes)
     assert list(found.labels) == [f"label-{k:02}" for k in range(MAX_LABELS)]
+
+
+def test_a_large_cluster_is_shown_by_fewer_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [a_node(f"n{i}", labels={f"label-{k}": "x" for k in range(9)}) for i in range(10)]
+    monkeypatch.setattr("mooring.dashboard.views.node_map.MAX_LABEL_CELLS", 50)
+    assert len(map_of(*nodes).labels) == 5
+    monkeypatch.setattr("mooring.dashboard.views.node_map.MAX_LABEL_CELLS", 5)
+    assert len(map_of(*nodes).labels) == 3
 
 
 def test_a_node_may_have_ten_thousand_labels() -> None:

@@ -7,14 +7,14 @@ every pending pod, in slices, at most every five seconds and only when something
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from time import monotonic, thread_time
+from time import monotonic
 
 import msgspec
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.interfaces import DashboardSource, TimeLine
 from mooring.dashboard.serving.streams import Streams
-from mooring.dashboard.slices import in_slices
+from mooring.dashboard.slices import timed_slices
 from mooring.dashboard.views.node_map import MappedNodes, map_nodes, use_of
 from mooring.dashboard.views.pending_groups import pending_groups
 from mooring.dashboard.views.queue_counts import queue_activity, queue_sample
@@ -82,13 +82,12 @@ class Sampler:
         while True:
             await self._streams.is_watched.wait()
             self._slow_hurry.clear()
-            began_s = thread_time()
+            pause_s = FAULT_S
             try:
-                await self.read_slowly()
+                pause_s = max(SLOW_S, await self.read_slowly() / SLOW_SHARE)
             except Exception as fault:
                 self._report("the dashboard could not read nodes and pending pods", fault)
-                began_s -= FAULT_S * SLOW_SHARE
-            await _until(self._slow_hurry, max(SLOW_S, (thread_time() - began_s) / SLOW_SHARE))
+            await _until(self._slow_hurry, pause_s)
 
     # ---- every second
 
@@ -133,29 +132,35 @@ class Sampler:
 
     # ---- every five seconds
 
-    async def read_slowly(self) -> None:
-        """Send the map of nodes and the groups of pending pods, as far as they changed."""
-        await self._send_map()
+    async def read_slowly(self) -> float:
+        """Send the map of nodes and the groups of pending pods, as far as they changed. Returns the processor time that
+        it took, in seconds."""
+        worked_s = await self._send_map()
         scheduler = self._source.scheduler
         activity = (scheduler, *queue_activity(scheduler))
         if activity != self._queue_seen or "pending" not in self._streams.newest:
             self._queue_seen = activity
-            self._streams.publish("pending", _encode(await in_slices(pending_groups(scheduler))))
+            groups, taken_s = await timed_slices(pending_groups(scheduler))
+            worked_s += taken_s
+            self._streams.publish("pending", _encode(groups))
+        return worked_s
 
-    async def _send_map(self) -> None:
+    async def _send_map(self) -> float:
+        worked_s = 0.0
         table = self._source.scheduler.cluster.nodes
         facts = (table.node_touches.end, table.node_set_version, table.amounts.resources_version)
         is_known = table is self._table and facts == self._facts_seen
         if is_known and "nodes" in self._streams.newest:
-            return
+            return worked_s
         if not is_known:
             version = 1 if self._mapped is None else self._mapped.map.version + 1
-            self._mapped = await in_slices(map_nodes(table, version))
+            self._mapped, worked_s = await timed_slices(map_nodes(table, version))
             self._table, self._facts_seen = table, facts
         assert self._mapped is not None
         self._streams.publish("nodes", _encode(self._mapped.map))
         self._use_seen, self._use_due_s = (), 0.0
         self._send_use(in_millis(self._source.now_ns()))
+        return worked_s
 
 
 async def _until(event: asyncio.Event, pause_s: float) -> None:

@@ -28,7 +28,9 @@ FIRST_LABELS = (
     "pool",
 )
 """Labels that people group nodes by; they come before others."""
-MAX_LABELS = 12
+MAX_LABELS, FEWEST_LABELS = 12, 3
+MAX_LABEL_CELLS = 240_000
+"""Nodes times labels: on 100,000 nodes only the first labels are shown, because the whole map is encoded at once."""
 MAX_VALUES = 64
 """A label with more values makes no groups that one can look at."""
 _TRIED_LABELS, _SAMPLED_NODES, _SAMPLED_LABELS = 48, 50, 200
@@ -87,14 +89,18 @@ class MappedNodes:
 def map_nodes(table: NodeTable, version: int) -> Sliced[MappedNodes]:
     """The map of the nodes that there are now; nodes that come or go meanwhile are in the next one."""
     rows = np.flatnonzero(table.alive[: table.height])
-    nodes = [node for row in rows.tolist() if (node := table.nodes[row]) is not None]
-    assert len(nodes) == len(rows), "a row that is alive has a node"
+    held = list(table.nodes)
     resources = [*FIRST_RESOURCES, *_extended(table)]
-    yield
+    nodes: list[Node] = []
+    names: list[str] = []
     unschedulable: list[int] = []
     not_ready: list[int] = []
     tainted: list[int] = []
-    for i, node in enumerate(nodes):
+    for i, row in enumerate(rows.tolist()):
+        node = held[row]
+        assert node is not None, "a row that is alive has a node"
+        nodes.append(node)
+        names.append(node.name)
         if node.spec.unschedulable:
             unschedulable.append(i)
         if not is_ready(node):
@@ -104,7 +110,6 @@ def map_nodes(table: NodeTable, version: int) -> Sliced[MappedNodes]:
         if i % _STEP == 0:
             yield
     labels = yield from _label_groups(nodes, _candidates(nodes, table.labels))
-    names = [node.name for node in nodes]
     return MappedNodes(NodeMap(version, names, resources, labels, unschedulable, not_ready, tainted), rows)
 
 
@@ -127,11 +132,12 @@ def _candidates(nodes: Sequence[Node], labels: LabelColumns) -> Iterator[str]:
 
 def _label_groups(nodes: Sequence[Node], keys: Iterator[str]) -> Sliced[dict[str, LabelGroups]]:
     found: dict[str, LabelGroups] = {}
+    most = max(min(MAX_LABELS, MAX_LABEL_CELLS // max(len(nodes), 1)), FEWEST_LABELS)
     for key in keys:
         groups = yield from _groups_by(nodes, key)
         if groups is not None:
             found[key] = groups
-        if len(found) == MAX_LABELS:
+        if len(found) == most:
             break
     return found
 
