@@ -195,6 +195,7 @@ def test_hostile_names_are_only_names() -> None:
             for where in (f"pods/{path}/x/explanation", f"pods/default/{path}/explanation", f"nodes/{path}/rejections"):
                 status, answer, _ = await client.ask("GET", f"/dashboard/api/{where}")
                 assert (status, set(answer)) == (404, {"message"}), where
+                assert len(answer["message"]) < 1100
 
     with_dashboard(DashboardParts(source, "0", questions_about(source)), ask)
 

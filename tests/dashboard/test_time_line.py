@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.dashboard.interfaces import Refused, SeekTarget
+from mooring.dashboard.slices import at_once
 from mooring.dashboard.timeline.passed_marks import PassedMarks
 from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, read_decisions
 from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
 from mooring.dashboard.timeline.time_line import RecordedTimeLine
+from mooring.dashboard.views.pod_stories import StoryLine
 from mooring.kit.clock import NS_PER_S, in_millis
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.segment_file import RecordingError
@@ -155,6 +157,26 @@ def test_far_ahead_a_move_begins_at_a_state(decisions: RecordedDecisions) -> Non
         assert line.cursor is first
         await line.seek(SeekTarget(decision=len(decisions)))
         assert line.cursor is not first
+
+    asyncio.run(moves())
+
+
+def test_stories_stay_when_the_time_line_goes_back(decisions: RecordedDecisions) -> None:
+    def told(line: RecordedTimeLine) -> list[StoryLine]:
+        return at_once(line.cursor.stories.of("default/p-1"))
+
+    async def moves() -> None:
+        line = RecordedTimeLine(decisions, mark_steps=20)
+        await line.seek(SeekTarget(decision=4))
+        there = told(line)
+        assert any("bound" in text for _, text in there)
+        await line.seek(SeekTarget(decision=12))
+        shown = line.cursor
+        await line.seek(SeekTarget(decision=10))
+        assert line.cursor is not shown
+        assert told(line)[: len(there)] == there
+        await line.seek(SeekTarget(decision=1))
+        assert not told(line)
 
     asyncio.run(moves())
 

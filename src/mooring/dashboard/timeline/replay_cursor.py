@@ -44,7 +44,7 @@ class ReplayCursor:
         self.span = span
         clock = RecordedClock(0)
         self.stories = PodStories(clock.now_ns)
-        """What happened to pods since the cursor began."""
+        """What happened to pods, as far as it was replayed."""
         self._restoring: Iterator[None] = iter(())
         """What is left to do until the scheduler is in the state that it begins with."""
         hooks = ReplayHooks(tell=self.stories.tell, began=self._began, restore=self._restore)

@@ -245,8 +245,11 @@ class RecordedTimeLine:
         if place.span == self._shown_span and not place.is_behind(shown) and reached - shown.steps <= self._far:
             return shown
         if mark is not None and mark.steps == reached:
-            return ReplayCursor(span, self._registry, mark=mark)
-        return ReplayCursor(span, self._registry, None if start is None else start.started_ns)
+            cursor = ReplayCursor(span, self._registry, mark=mark)
+        else:
+            cursor = ReplayCursor(span, self._registry, None if start is None else start.started_ns)
+        cursor.stories.take_over(shown.stories, cursor.latest_ns)
+        return cursor
 
     async def close(self) -> None:
         """End the move that is under way."""
