@@ -23,6 +23,8 @@ from mooring.kit.clock import in_millis
 
 QUICK_S = 1.0
 SLOW_S = 5.0
+LEAST_S = 0.05
+"""Between two readings, also if clients come and go or a recording moves all the time."""
 NODES_A_SECOND = 10_000
 """Above so many nodes their use is sent less often, so that its cost stays the same."""
 SLOW_SHARE = 0.01
@@ -70,13 +72,14 @@ class Sampler:
     async def _run_quick(self) -> None:
         while True:
             self._hurry.clear()
-            pause_s = QUICK_S
+            pause_s = QUICK_S - LEAST_S
             try:
                 self.read_quickly()
             except Exception as fault:  # one object that cannot be read must not end the dashboard
                 self._report("the dashboard could not read the scheduler", fault)
                 pause_s = FAULT_S
             await _until(self._hurry, pause_s)
+            await asyncio.sleep(LEAST_S)
 
     async def _run_slow(self) -> None:
         while True:
@@ -88,6 +91,7 @@ class Sampler:
             except Exception as fault:
                 self._report("the dashboard could not read nodes and pending pods", fault)
             await _until(self._slow_hurry, pause_s)
+            await asyncio.sleep(LEAST_S)
 
     # ---- every second
 
