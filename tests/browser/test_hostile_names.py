@@ -10,7 +10,10 @@ from playwright.sync_api import expect
 
 from build import a_node, a_pod
 from dashboard_stage import StagedSource
+from mooring.dashboard.questions.asked_cluster import AskedScheduler
+from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.serving.api_paths import DashboardParts
+from mooring.framework.config import default
 from shown_cluster import ShownDashboard, shown
 from watched_page import Opener, WatchedPage
 
@@ -111,3 +114,33 @@ def test_the_queue_and_a_pod_show_them_as_text(dashboard: ShownDashboard, open_p
         watched.go(link.removeprefix("#/"))
         expect(page.locator(".facts")).to_be_visible()
         check_untouched(watched, "Pod")
+
+
+def asked_parts() -> DashboardParts:
+    """The same objects, with answers from processes that read them."""
+    source = hostile_parts().source
+    return DashboardParts(source, "0.0.0", ChildQuestions(source, lambda: AskedScheduler(default())))
+
+
+@pytest.fixture
+def asked() -> Iterator[ShownDashboard]:
+    with shown(asked_parts) as dashboard:
+        yield dashboard
+        assert dashboard.faults == []
+
+
+def test_answers_show_them_as_text(asked: ShownDashboard, open_page: Opener) -> None:
+    watched = open_page(asked)
+    watched.expected.append("422")  # the name reads as a selector
+    page = watched.page
+    watched.go("queue")
+    page.locator("tbody th a").filter(has_text="<img").first.click()
+    cures = page.get_by_role("table", name="Changes that would place the pod")
+    expect(cures).to_contain_text("remove the scheduling gate <img", timeout=60_000)
+    check_untouched(watched, "Pod")
+    watched.go("what-if")
+    page.locator(".add-change input").fill(HOSTILE[0])
+    page.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_role("button", name="Show the difference").click()
+    expect(page.get_by_role("alert")).to_contain_text("onerror", timeout=60_000)
+    check_untouched(watched, "What-if")

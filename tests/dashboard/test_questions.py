@@ -196,6 +196,7 @@ def test_hostile_names_are_only_names() -> None:
             for where in (f"pods/{path}/x/explanation", f"pods/default/{path}/explanation", f"nodes/{path}/rejections"):
                 status, answer, _ = await client.ask("GET", f"/dashboard/api/{where}")
                 assert (status, set(answer)) == (404, {"message"}), where
+                assert len(answer["message"]) < 1100
 
     with_dashboard(DashboardParts(source, "0", questions_about(source)), ask)
 
@@ -295,6 +296,20 @@ def test_a_question_whose_client_goes_away_ends_its_process(monkeypatch: pytest.
         assert not questions._children
 
     asyncio.run(ask())
+
+
+def test_a_browser_that_leaves_ends_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = misbehaving(monkeypatch, "sleep")
+
+    async def ask(client: StagedClient) -> None:
+        asked = asyncio.create_task(client.get("nodes/n1/rejections"))
+        while not questions._children:
+            await asyncio.sleep(0.01)
+        asked.cancel()
+        while questions._children:
+            await asyncio.sleep(0.01)
+
+    with_dashboard(DashboardParts(a_source(), "0", questions), ask)
 
 
 def test_few_questions_wait_and_others_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:

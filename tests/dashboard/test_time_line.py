@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.dashboard.interfaces import Refused, SeekTarget
+from mooring.dashboard.slices import at_once
+from mooring.dashboard.timeline.passed_marks import PassedMarks
 from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, read_decisions
+from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
 from mooring.dashboard.timeline.time_line import RecordedTimeLine
+from mooring.dashboard.views.pod_stories import StoryLine
 from mooring.kit.clock import NS_PER_S, in_millis
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.segment_file import RecordingError
@@ -75,13 +80,15 @@ TARGETS = st.lists(
 )
 
 
-@given(targets=TARGETS)
+@given(targets=TARGETS, mark_steps=st.sampled_from([1, 7, 500]))
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_way_leads_to_the_state_of_a_fresh_replay(
-    run: RecordedRun, decisions: RecordedDecisions, targets: Sequence[SeekTarget]
+    run: RecordedRun, decisions: RecordedDecisions, targets: Sequence[SeekTarget], mark_steps: int
 ) -> None:
+    """Also from places that it has passed."""
+
     async def walk() -> None:
-        line, position = RecordedTimeLine(decisions), 0
+        line, position = RecordedTimeLine(decisions, mark_steps=mark_steps), 0
         for target in targets:
             state = await line.seek(target)
             assert not state.seeking
@@ -97,6 +104,81 @@ def test_any_way_leads_to_the_state_of_a_fresh_replay(
             assert state.position == position
 
     asyncio.run(walk())
+
+
+def test_the_rest_of_a_day_is_the_same_from_every_place_that_was_passed(
+    run: RecordedRun, decisions: RecordedDecisions
+) -> None:
+    """A cursor that begins at a mark makes all later steps as the first one did."""
+    span = decisions.spans[0]
+    first, marks = prepared(ReplayCursor(span)), PassedMarks(min_steps=1, max_marks=1000)
+    while first.next_ns() is not None:
+        first.make()
+        marks.pass_by(first)
+    assert len(marks) > span.steps // 2
+    for wanted in range(0, span.steps, 9):
+        mark = marks.before(partial(_is_after, wanted))
+        if mark is None:
+            continue
+        again = prepared(ReplayCursor(span, mark=mark))
+        while again.next_ns() is not None:
+            again.make()
+        assert (again.steps, again.decisions, again.latest_ns) == (first.steps, first.decisions, first.latest_ns)
+        assert knowledge(again.scheduler) == knowledge(first.scheduler)
+
+
+def prepared(cursor: ReplayCursor) -> ReplayCursor:
+    for _ in cursor.prepare():
+        pass
+    return cursor
+
+
+def _is_after(steps: int, mark: CursorMark) -> bool:
+    return mark.steps > steps
+
+
+def test_few_marks_are_kept_and_the_newest_are_close(decisions: RecordedDecisions) -> None:
+    cursor, marks = prepared(ReplayCursor(decisions.spans[0])), PassedMarks(min_steps=1, max_marks=10)
+    while cursor.next_ns() is not None:
+        cursor.make()
+        marks.pass_by(cursor)
+    assert len(marks) == 10
+    found = [mark.steps for mark in marks._marks]
+    assert found == sorted(found)
+    assert found[0] < cursor.steps // 4
+    assert found[-1] - found[-5] <= 12
+
+
+def test_far_ahead_a_move_begins_at_a_state(decisions: RecordedDecisions) -> None:
+    async def moves() -> None:
+        line = RecordedTimeLine(decisions, mark_steps=1)
+        first = line.cursor
+        await line.seek(SeekTarget(decision=2))
+        assert line.cursor is first
+        await line.seek(SeekTarget(decision=len(decisions)))
+        assert line.cursor is not first
+
+    asyncio.run(moves())
+
+
+def test_stories_stay_when_the_time_line_goes_back(decisions: RecordedDecisions) -> None:
+    def told(line: RecordedTimeLine) -> list[StoryLine]:
+        return at_once(line.cursor.stories.of("default/p-1"))
+
+    async def moves() -> None:
+        line = RecordedTimeLine(decisions, mark_steps=20)
+        await line.seek(SeekTarget(decision=4))
+        there = told(line)
+        assert any("bound" in text for _, text in there)
+        await line.seek(SeekTarget(decision=12))
+        shown = line.cursor
+        await line.seek(SeekTarget(decision=10))
+        assert line.cursor is not shown
+        assert told(line)[: len(there)] == there
+        await line.seek(SeekTarget(decision=1))
+        assert not told(line)
+
+    asyncio.run(moves())
 
 
 def test_a_newer_move_replaces_one_under_way(run: RecordedRun, decisions: RecordedDecisions) -> None:
@@ -207,6 +289,24 @@ def test_a_damaged_segment_is_passed_over(tmp_path: Path) -> None:
         assert (await line.seek(SeekTarget(step=-1))).position == len(decisions) - 1
         assert (await line.seek(SeekTarget(decision=2))).position == 2
         assert knowledge(line.cursor.scheduler) == knowledge(fresh_after_decision(run, 2))
+        await line.seek(SeekTarget(decision=len(decisions)))
+        assert knowledge(line.cursor.scheduler) == knowledge(fresh_after_decision(damaged[0], len(decisions)))
+
+    asyncio.run(moves())
+
+
+def test_the_last_moment_before_a_gap_is_shown_as_the_one_behind_it(tmp_path: Path) -> None:
+    """Between the two nobody knows what happened, and no moment is shown half restored."""
+    run = record_a_minute(tmp_path)
+    path = run.segments[1].path
+    path.write_bytes(path.read_bytes()[:-40])
+    decisions = read_decisions(runs_in(tmp_path))
+
+    async def moves() -> None:
+        line = RecordedTimeLine(decisions, mark_steps=1)
+        for number in range(1, len(decisions) + 1):
+            await line.seek(SeekTarget(decision=number))
+            assert len(line.cursor.scheduler.cluster.nodes.row_book) == 3
 
     asyncio.run(moves())
 

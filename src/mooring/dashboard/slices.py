@@ -35,6 +35,31 @@ async def timed_slices(work: Sliced[T]) -> tuple[T, float]:
             began_s = thread_time()
 
 
+class TooBusy(Exception):
+    """Too much work waits already."""
+
+
+class OneAtATime:
+    """Runs work of several requests one after another: together they take no more of the processor than one."""
+
+    MAX_WAITING = 16
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def run(self, work: Sliced[T]) -> T:
+        """Raises TooBusy."""
+        if self._waiting >= self.MAX_WAITING:
+            raise TooBusy
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await in_slices(work)
+        finally:
+            self._waiting -= 1
+
+
 def at_once(work: Sliced[T]) -> T:
     """Run work without pauses, where nothing else waits."""
     while True:

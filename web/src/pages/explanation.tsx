@@ -28,6 +28,7 @@ function verdict(answer: Explanation): string {
   const take = `${answer.feasibleNodes.toLocaleString("en")} of ${nodes} take it.`;
   if (answer.placed && answer.node === answer.wouldGoTo) return `It would go to its node again: ${take}`;
   if (answer.placed) return answer.wouldGoTo ? `Decided now, it would go to another node: ${take}` : "Decided now, no node would take it.";
+  if (!answer.node && answer.reasons.length === 0) return "The scheduler does not try nodes for it yet.";
   return answer.node ? `It would get a node now: ${take}` : `None of ${nodes} takes it.`;
 }
 

@@ -26,7 +26,7 @@ from mooring.dashboard.serving.api_requests import (
     refusal_reply,
 )
 from mooring.dashboard.serving.sampler import Sampler
-from mooring.dashboard.slices import in_slices
+from mooring.dashboard.slices import OneAtATime, Sliced, TooBusy
 from mooring.dashboard.views.node_page import MAX_ENTRIES, node_page
 from mooring.dashboard.views.pod_list import PodQuery, pod_list, pod_page
 from mooring.kit.clock import in_millis
@@ -55,6 +55,7 @@ class ApiPaths:
     def __init__(self, parts: DashboardParts, sampler: Sampler) -> None:
         self._parts = parts
         self._sampler = sampler
+        self._searches = OneAtATime()
         self._handlers: list[tuple[str, tuple[str, ...], Handler]] = []
         self._add("GET api/session", self._session)
         self._add("GET api/history", self._history)
@@ -135,14 +136,21 @@ class ApiPaths:
             request.query.get("query", ""),
             request.number("limit", 100, 1, MAX_ENTRIES),
         )
-        return json_reply(await in_slices(pod_list(self._parts.source.scheduler, query)))
+        return json_reply(await self._search(pod_list(self._parts.source.scheduler, query)))
 
     async def _pod(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
         source = self._parts.source
-        found = await in_slices(pod_page(source.scheduler, source.stories, *names))
+        found = await self._search(pod_page(source.scheduler, source.stories, *names))
         if found is None:
             raise Refused(404, f"the scheduler knows no pod {shown_name('/'.join(names))}")
         return json_reply(found)
+
+    async def _search(self, work: Sliced[T]) -> T:
+        """Work that looks at many pods. Raises Refused (429)."""
+        try:
+            return await self._searches.run(work)
+        except TooBusy:
+            raise Refused(429, "too many requests wait for the scheduler already", 1) from None
 
     # ---- questions
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
-import msgspec
-
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.interfaces import DashboardSource, TimeLine
+from mooring.dashboard.json_text import json_bytes
 from mooring.dashboard.serving.streams import Streams
 from mooring.dashboard.slices import timed_slices
 from mooring.dashboard.views.node_map import MappedNodes, map_nodes, use_of
@@ -23,6 +22,8 @@ from mooring.kit.clock import in_millis
 
 QUICK_S = 1.0
 SLOW_S = 5.0
+LEAST_S = 0.05
+"""Between two readings, also if clients come and go or a recording moves all the time."""
 NODES_A_SECOND = 10_000
 """Above so many nodes their use is sent less often, so that its cost stays the same."""
 SLOW_SHARE = 0.01
@@ -32,7 +33,6 @@ FAULT_S = 30.0
 """The pause after a reading that failed: the same fault comes again as a rule, and each one is logged."""
 
 Report = Callable[[str, Exception | None], None]
-_encode = msgspec.json.encode
 
 
 class Sampler:
@@ -70,13 +70,14 @@ class Sampler:
     async def _run_quick(self) -> None:
         while True:
             self._hurry.clear()
-            pause_s = QUICK_S
+            pause_s = QUICK_S - LEAST_S
             try:
                 self.read_quickly()
             except Exception as fault:  # one object that cannot be read must not end the dashboard
                 self._report("the dashboard could not read the scheduler", fault)
                 pause_s = FAULT_S
             await _until(self._hurry, pause_s)
+            await asyncio.sleep(LEAST_S)
 
     async def _run_slow(self) -> None:
         while True:
@@ -88,6 +89,7 @@ class Sampler:
             except Exception as fault:
                 self._report("the dashboard could not read nodes and pending pods", fault)
             await _until(self._slow_hurry, pause_s)
+            await asyncio.sleep(LEAST_S)
 
     # ---- every second
 
@@ -115,7 +117,7 @@ class Sampler:
         is_new = version != self._moment_seen or (len(self._streams) > 0 and "replay" not in self._streams.newest)
         self._moment_seen = version
         if is_new:
-            self._streams.publish("replay", _encode(self._timeline.state()))
+            self._streams.publish("replay", json_bytes(self._timeline.state()))
         return is_new
 
     def _send_use(self, time: str) -> None:
@@ -128,7 +130,7 @@ class Sampler:
             return
         self._use_seen = seen
         self._use_due_s = monotonic() + QUICK_S * (len(mapped.rows) / NODES_A_SECOND - 0.5)
-        self._streams.publish("use", _encode(use_of(table, mapped, time)))
+        self._streams.publish("use", json_bytes(use_of(table, mapped, time)))
 
     # ---- every five seconds
 
@@ -142,7 +144,7 @@ class Sampler:
             self._queue_seen = activity
             groups, taken_s = await timed_slices(pending_groups(scheduler))
             worked_s += taken_s
-            self._streams.publish("pending", _encode(groups))
+            self._streams.publish("pending", json_bytes(groups))
         return worked_s
 
     async def _send_map(self) -> float:
@@ -157,7 +159,7 @@ class Sampler:
             self._mapped, worked_s = await timed_slices(map_nodes(table, version))
             self._table, self._facts_seen = table, facts
         assert self._mapped is not None
-        self._streams.publish("nodes", _encode(self._mapped.map))
+        self._streams.publish("nodes", json_bytes(self._mapped.map))
         self._use_seen, self._use_due_s = (), 0.0
         self._send_use(in_millis(self._source.now_ns()))
         return worked_s

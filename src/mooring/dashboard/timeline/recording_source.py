@@ -8,7 +8,7 @@ from mooring.scheduler.scheduler import Scheduler
 
 
 class RecordingSource:
-    """Shows where the time line is. Stories begin with the state that the last way back began with."""
+    """Shows where the time line is. Stories have what was replayed: a move far ahead passes over some of it."""
 
     def __init__(self, program: Program, line: RecordedTimeLine) -> None:
         self._program: Program = program

@@ -1,6 +1,7 @@
 """A run of a recording that is replayed up to some step, and can go on from there."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mooring.dashboard.timeline.recorded_decisions import RunSpan
 from mooring.dashboard.views.pod_stories import PodStories
@@ -11,18 +12,39 @@ from mooring.scheduler.saved_state import SavedState, restoring
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.replay.differences import is_decision
 from mooring.sim.replay.recorded_settings import RecordedClock
-from mooring.sim.replay.replayer import Replayer, ReplayHooks
+from mooring.sim.replay.replayer import Replayer, ReplayHooks, ReplayMark
+
+
+@dataclass(frozen=True, slots=True)
+class CursorMark:
+    """A place that a cursor has passed."""
+
+    steps: int
+    decisions: int
+    latest_ns: int
+    next: RecordedStep
+    """The step that follows: it is read, and not made."""
+    replay: ReplayMark
 
 
 class ReplayCursor:
     """Stands between two steps of a run. It has read the next step, and not made it."""
 
-    def __init__(self, span: RunSpan, registry: Registry | None, from_ns: int | None = None) -> None:
-        """From the last state before `from_ns` on, or from the beginning. Raises RecordingError if there is nothing."""
+    def __init__(
+        self,
+        span: RunSpan,
+        registry: Registry | None = None,
+        from_ns: int | None = None,
+        mark: "CursorMark | None" = None,
+    ) -> None:
+        """From the mark on, or from the last state before `from_ns`, or from the beginning; `prepare` comes next.
+
+        Raises RecordingError if there is nothing to replay.
+        """
         self.span = span
         clock = RecordedClock(0)
         self.stories = PodStories(clock.now_ns)
-        """What happened to pods since the cursor began."""
+        """What happened to pods, as far as it was replayed."""
         self._restoring: Iterator[None] = iter(())
         """What is left to do until the scheduler is in the state that it begins with."""
         hooks = ReplayHooks(tell=self.stories.tell, began=self._began, restore=self._restore)
@@ -33,11 +55,30 @@ class ReplayCursor:
         """How many decisions of the recording are made."""
         self.latest_ns = span.start_ns
         """The latest time of a step that was made."""
-        self._recorded = self._replayer.recorded_steps(from_ns)
+        if mark is None:
+            self._begin(from_ns)
+        else:
+            self._resume(mark)
+
+    def _begin(self, from_ns: int | None) -> None:
+        replayer = self._replayer
+        self._recorded = replayer.recorded_steps(from_ns)
         self._next: RecordedStep | None = next(self._recorded, None)
-        if self._replayer.scheduler is None:
-            raise RecordingError("\n".join(self._replayer.problems) or f"{span.run.name}: there is nothing to replay")
-        self.latest_ns = clock.now_ns()
+        if replayer.scheduler is None:
+            raise RecordingError("\n".join(replayer.problems) or f"{self.span.run.name}: there is nothing to replay")
+        self.latest_ns = replayer.clock.now_ns()
+
+    def _resume(self, mark: "CursorMark") -> None:
+        self._recorded = self._replayer.resume(mark.replay)
+        self._next = mark.next
+        self.steps, self.decisions, self.latest_ns = mark.steps, mark.decisions, mark.latest_ns
+
+    def mark(self) -> "CursorMark | None":
+        """This place, for a cursor that begins here; None at the end, and while a plugin is in the middle of its work."""
+        replay = self._replayer.mark() if self._next is not None else None
+        if replay is None or self._next is None:
+            return None
+        return CursorMark(self.steps, self.decisions, self.latest_ns, self._next, replay)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -74,11 +115,11 @@ class ReplayCursor:
         """Make the next step, and return it."""
         step = self._next
         assert step is not None
-        for _ in self.prepare():  # after a gap; before the first step nothing is left to do
-            pass
         self._replayer.repeat(step)
         self.steps += 1
         self.decisions += bool(step.outcomes) and is_decision(step.outcomes)
         self.latest_ns = max(self.latest_ns, step.now_ns)
         self._next = next(self._recorded, None)
+        for _ in self.prepare():  # a gap lies before the next step: another scheduler goes on behind it
+            pass
         return step

@@ -1,7 +1,8 @@
 """A recording as a cluster at a moment that moves: the source of a dashboard, and the time line that moves it.
 
-Forward, a move makes the steps in between. Backward, it begins at the nearest state that the recording has, and what is shown
-stays until the new moment is reached. A move works in slices between turns of the event loop; a newer one replaces it.
+Forward, a move makes the steps in between. Backward, and far ahead, it begins at the nearest state, one that the recording
+has or one that a move has passed; what is shown stays until the new moment is reached. A move works in slices between turns
+of the event loop; a newer one replaces it.
 """
 
 import asyncio
@@ -12,8 +13,9 @@ from time import perf_counter
 from typing import Any
 
 from mooring.dashboard.interfaces import Refused, SeekTarget, TimeLineState
-from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan
-from mooring.dashboard.timeline.replay_cursor import ReplayCursor
+from mooring.dashboard.timeline.passed_marks import STEPS, PassedMarks
+from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan, SegmentStart
+from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
 from mooring.dashboard.views.scheduling_flow import FlowCounters
 from mooring.framework.registry import Registry
 from mooring.kit.clock import in_millis
@@ -25,6 +27,8 @@ from mooring.sim.replay.recorded_span import UnusableSpan, moment_of
 SLICE_S = 0.005
 """How long a move works before others get their turn; there is no live scheduler in this process."""
 _COUNTED = {BIND: "scheduled", FAIL: "unschedulable"}
+FAR = 10
+"""Times the steps between two marks: from there on it is quicker to begin at a state than to make the steps up to it."""
 _MILLISECOND_NS = 1_000_000
 MAX_STEPS = 2**53
 """Of `step`: what JSON numbers hold exactly."""
@@ -43,8 +47,8 @@ class RecordedPlace:
     position: int
     """How many decisions are made there."""
 
-    def is_behind(self, cursor: ReplayCursor) -> bool:
-        """Whether the cursor has gone too far to reach the place."""
+    def is_behind(self, cursor: ReplayCursor | CursorMark) -> bool:
+        """Whether the cursor, or what passed here before, has gone too far to reach the place."""
         return cursor.latest_ns > self.when_ns if self.step is None else cursor.steps > self.step
 
     def is_reached(self, cursor: ReplayCursor) -> bool:
@@ -62,6 +66,7 @@ class RecordedTimeLine:
         decisions: RecordedDecisions,
         registry: Registry | None = None,
         is_due: Callable[[float], bool] | None = None,
+        mark_steps: int = STEPS,
     ) -> None:
         """`is_due` says whether a slice that began at this time is over. Raises RecordingError if nothing can be replayed."""
         self._decisions, self._registry = decisions, registry
@@ -69,6 +74,8 @@ class RecordedTimeLine:
         if not decisions.spans:
             raise RecordingError("\n".join(decisions.problems) or "the recording has no run that can be read")
         self._density = decisions.density()
+        self._marks = [PassedMarks(mark_steps) for _ in decisions.spans]
+        self._far = FAR * mark_steps
         self.cursor, self._shown_span = self._first()
         self.version = 0
         self._now_ns = self.cursor.latest_ns
@@ -190,9 +197,7 @@ class RecordedTimeLine:
 
     async def _reach(self, place: RecordedPlace) -> bool:
         """Bring a cursor to the place and show it. Returns False if another place is wanted meanwhile."""
-        cursor = self.cursor
-        if place.span != self._shown_span or place.is_behind(cursor):
-            cursor = self._restarted(place)
+        cursor = self._nearest(place)
         began_s = perf_counter()
         for _ in self._way(cursor, place):
             if self._is_due(began_s):
@@ -211,6 +216,7 @@ class RecordedTimeLine:
             made = cursor.make()
             if cursor is self.cursor and made.outcomes:
                 self._count(made.outcomes)
+            self._marks[place.span].pass_by(cursor)
             yield
 
     def _count(self, outcomes: Iterable[Outcome]) -> None:
@@ -230,9 +236,20 @@ class RecordedTimeLine:
         if cursor is self.cursor:
             self._now_ns = cursor.latest_ns
 
-    def _restarted(self, place: RecordedPlace) -> ReplayCursor:
-        span = self._decisions.spans[place.span]
-        return ReplayCursor(span, self._registry, _start_before(span, place))
+    def _nearest(self, place: RecordedPlace) -> ReplayCursor:
+        """The cursor that is shown, if the place is not far ahead of it; else a new one, from the nearest state before."""
+        span, shown = self._decisions.spans[place.span], self.cursor
+        start = _start_before(span, place)
+        mark = self._marks[place.span].before(place.is_behind)
+        reached = max(start.steps if start is not None else 0, mark.steps if mark is not None else 0)
+        if place.span == self._shown_span and not place.is_behind(shown) and reached - shown.steps <= self._far:
+            return shown
+        if mark is not None and mark.steps == reached:
+            cursor = ReplayCursor(span, self._registry, mark=mark)
+        else:
+            cursor = ReplayCursor(span, self._registry, None if start is None else start.started_ns)
+        cursor.stories.take_over(shown.stories, cursor.latest_ns)
+        return cursor
 
     async def close(self) -> None:
         """End the move that is under way."""
@@ -242,15 +259,18 @@ class RecordedTimeLine:
                 await self._moving
 
 
-def _start_before(span: RunSpan, place: RecordedPlace) -> int | None:
-    """The time of the last segment before a place that a replay can begin with; None: the beginning.
+def _start_before(span: RunSpan, place: RecordedPlace) -> SegmentStart | None:
+    """The last segment before a place that a replay can begin with; None: the beginning.
 
     Readers begin at the last segment of a time. Where the clock was set back, or segments begin at the same time, that may be
     one behind the place: then an earlier one is named.
     """
     starts = [start for start in span.segments.values() if start.is_start]
     if place.step is None:
-        return max((start.started_ns for start in starts if start.started_ns <= place.when_ns), default=None)
-    behind_ns = min((start.started_ns for start in starts if start.steps > place.step), default=None)
-    before = [start.started_ns for start in starts if start.steps <= place.step]
-    return max((when for when in before if behind_ns is None or when < behind_ns), default=None)
+        before = [start for start in starts if start.started_ns <= place.when_ns]
+    else:
+        step = place.step
+        behind_ns = min((start.started_ns for start in starts if start.steps > step), default=None)
+        before = [start for start in starts if start.steps <= step]
+        before = [start for start in before if behind_ns is None or start.started_ns < behind_ns]
+    return max(before, key=lambda start: start.started_ns, default=None)

@@ -70,6 +70,12 @@ class PodStories:
         self._long_texts = {text: text for _, _, text in self._lines if len(text) > LONG}
         self._long = sum(map(len, self._long_texts))
 
+    def take_over(self, earlier: "PodStories", before_ns: int) -> None:
+        """Begin with the lines of another journal that are older than a moment: a time line has gone back to it."""
+        for key, time_ns, text in earlier._lines:
+            if time_ns < before_ns:
+                self._note((key, time_ns, self._long_text(text) if len(text) > LONG else text))
+
     def of(self, key: str) -> Sliced[list[StoryLine]]:
         """The newest lines of a pod, oldest first; empty if nothing is known of it."""
         lines, found = list(self._lines), list[StoryLine]()

@@ -1,19 +1,23 @@
 """Runs a recording again and compares each step: a scheduler that is told the same at the same times decides the same."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from mooring.framework.config import ConfigError
 from mooring.framework.registry import Registry
+from mooring.model.meta import KubeObject
 from mooring.recording.reading import RecordedRun, RecordedStep, StepReader
 from mooring.recording.segment_file import RecordingError, SegmentHeader
 from mooring.recording.steps import ATTEMPT, RELEASE, Outcome, outcomes_of
 from mooring.scheduler.core import Tell
-from mooring.scheduler.saved_state import SavedState, restore
+from mooring.scheduler.saved_state import SavedState, is_quiet, other_objects, restore, state_of
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.replay.recorded_settings import MadeDecision, RecordedClock, missing_plugins, scheduler_of
-from mooring.sim.replay.run_reader import RunReader
+from mooring.sim.replay.run_reader import ReadingMark, RunReader
 
+_ENCODER = msgspec.json.Encoder()
 FAULTS = 5
 """How many faults of steps are listed one by one."""
 
@@ -44,6 +48,21 @@ class ReplayHooks:
     """Called with each decision before anything follows from it, and with the step that it belongs to."""
     restore: Callable[[Scheduler, SavedState], None] = restore
     """Brings a new scheduler into a recorded state, at once or at the latest before the next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayMark:
+    """A place between two steps of a replay."""
+
+    header: SegmentHeader
+    state: SavedState
+    others: Mapping[str, Sequence[KubeObject]]
+    """The objects of the state that are neither nodes nor pods."""
+    reading: ReadingMark
+
+    def whole_state(self) -> SavedState:
+        written = {kind: [msgspec.Raw(_ENCODER.encode(item)) for item in items] for kind, items in self.others.items()}
+        return msgspec.structs.replace(self.state, objects=written)
 
 
 def why_not(run: RecordedRun, registry: Registry | None) -> list[str]:
@@ -111,6 +130,18 @@ class Replayer:
         """The same steps as they were recorded; the caller passes each to `repeat` before or after it takes the next."""
         if self._can_begin():
             yield from self._history.steps(from_ns, until_ns)
+
+    def mark(self) -> "ReplayMark | None":
+        """Where the replay is, for one that goes on from there; None while a plugin is in the middle of its work."""
+        scheduler, header = self.scheduler, self.begun
+        if scheduler is None or header is None or not is_quiet(scheduler):
+            return None
+        return ReplayMark(header, state_of(scheduler), other_objects(scheduler), self._history.mark())
+
+    def resume(self, mark: "ReplayMark") -> Iterator[RecordedStep]:
+        """Begin with the state of a mark. Returns the steps after those that were read before the mark."""
+        self._begin(mark.header, mark.whole_state())
+        return self._history.resume(mark.reading)
 
     def _can_begin(self) -> bool:
         problems = why_not(self.run, self._registry)

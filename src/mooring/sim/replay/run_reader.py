@@ -4,9 +4,11 @@ After a gap the steps go on where the next state was recorded: what lies between
 scheduler knew there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from mooring.kit.clock import in_seconds
+from mooring.model.meta import KubeObject
 from mooring.recording.reading import RecordedRun, RecordedStep, StepReader, read_state
 from mooring.recording.segment_file import RecordingError, SegmentHeader, SegmentReader
 from mooring.scheduler.saved_state import SavedState
@@ -16,6 +18,18 @@ Began = Callable[[SegmentHeader, SavedState | None], None]
 RecordingError: then the segment is left out."""
 MakeReader = Callable[[int, int | None], StepReader]
 """Called with the time at which a segment begins, and with the end of what is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingMark:
+    """Right after a step of a run, for a reader that goes on from there."""
+
+    segment: int
+    """Its position in the run."""
+    steps: int
+    """How many steps of the segment were read."""
+    now_ns: int
+    objects: Mapping[tuple[str, str], KubeObject]
 
 
 class RunReader:
@@ -35,17 +49,36 @@ class RunReader:
         self._until_ns: int | None = None
         self._checked: tuple[SegmentReader, SavedState] | None = None
         """The state of the segment to begin with, which was read to see whether it can be."""
+        self._segment = self._read = 0
+        """The segment that is being read, and how many of its steps were."""
 
     def steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[RecordedStep]:
         """All steps until a moment, from the last segment on whose state is older than `from_ns`."""
         if not self.run.segments:
             self.problems.append(f"{self.run.name}: the run has no segment that can be read")
         self._until_ns = until_ns
+        yield from self._over(self._segments(from_ns))
+
+    def mark(self) -> ReadingMark:
+        """Where the reader is, after a step."""
+        return ReadingMark(self._segment, self._read, self.reader.now_ns, dict(self.reader.objects))
+
+    def resume(self, mark: ReadingMark) -> Iterator[RecordedStep]:
+        """The steps after a mark that a reader of this run has made."""
+        self.reader = self._make_reader(mark.now_ns, None)
+        self.reader.objects = dict(mark.objects)
+        self._is_known = True
+        yield from self._over(self.run.segments[mark.segment :], mark.steps)
+
+    def _over(self, segments: Sequence[SegmentReader], skipped: int = 0) -> Iterator[RecordedStep]:
+        """The steps of the segments, without the first ones if they were read before."""
         before: SegmentReader | None = None
-        for segment in self._segments(from_ns):
-            if until_ns is not None and segment.header.started_ns > until_ns:
+        for segment in segments:
+            if self._until_ns is not None and segment.header.started_ns > self._until_ns:
                 return
-            yield from self._steps_of(segment, before)
+            self._segment, self._read = self.run.segments.index(segment), skipped
+            yield from self._steps_of(segment, before, skipped)
+            skipped = 0
             if self.reader.is_over:
                 return
             before = segment
@@ -69,12 +102,17 @@ class RunReader:
             return False
         return True
 
-    def _steps_of(self, segment: SegmentReader, before: SegmentReader | None) -> Iterator[RecordedStep]:
+    def _steps_of(self, segment: SegmentReader, before: SegmentReader | None, skipped: int) -> Iterator[RecordedStep]:
         blocks = segment.blocks()
         try:
-            self._begin(segment, before, blocks)
+            if skipped:
+                blocks = _after(blocks, skipped, has_state=segment.header.begins == "state")
+            else:
+                self._begin(segment, before, blocks)
             for block in blocks:
-                yield from self.reader.steps(block)
+                for step in self.reader.steps(block):
+                    self._read += 1
+                    yield step
                 if self.reader.is_over:
                     return
             if segment.damage is not None:
@@ -141,3 +179,14 @@ class RunReader:
         goes_on = "nothing follows" if on is None else f"the replay goes on at {in_seconds(on)}"
         self.problems.append(f"{segment.path}: {reason}; {until}, {goes_on}")
         self._is_known = False
+
+
+def _after(blocks: Iterator[bytes], skipped: int, has_state: bool) -> Iterator[bytes]:
+    """The blocks without the state and the first lines."""
+    if has_state:
+        next(blocks, None)
+    for block in blocks:
+        lines = block.count(b"\n") + 1
+        if skipped < lines:
+            yield block.split(b"\n", skipped)[-1] if skipped else block
+        skipped = max(skipped - lines, 0)
