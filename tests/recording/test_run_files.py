@@ -132,7 +132,7 @@ def test_a_disk_that_is_too_slow_loses_steps_and_memory_stays_bounded(
     monkeypatch.setattr(run_files, "MAX_WAITING", 0)
     recorded = Recorded(tmp_path, RecordingLimits(interval_s=20))
     recorded.run(5)
-    monkeypatch.setattr(run_files, "MAX_WAITING", 512)
+    monkeypatch.setattr(run_files, "MAX_WAITING", 1024)
     for _ in range(20):
         recorded.wait_until_written()
         recorded.run(1)

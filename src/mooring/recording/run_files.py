@@ -22,7 +22,7 @@ from mooring.recording.segment_file import SUFFIX, SegmentHeader, SegmentWriter
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 512
+MAX_WAITING = 1024
 """Blocks that wait for a disk that is too slow, 64 MiB of steps. Beyond that steps are dropped until it has caught up: a
 recording must not fill the memory."""
 SYNC_S = 5.0

@@ -30,6 +30,8 @@ class RunReader:
         self._is_known = False
         """Whether steps can be read: all that was before them is known."""
         self._until_ns: int | None = None
+        self._first_state: tuple[SegmentReader, SavedState] | None = None
+        """The state of the segment that the steps begin with, once it was found to be good."""
 
     def steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[RecordedStep]:
         """All steps until a moment, from the last segment on whose state is older than `from_ns`."""
@@ -52,7 +54,17 @@ class RunReader:
         if from_ns is None:
             return segments
         starts = [i for i, segment in enumerate(segments) if segment.header.started_ns <= from_ns]
-        return segments[next((i for i in reversed(starts) if _can_begin(segments[i])), 0) :]
+        return segments[next((i for i in reversed(starts) if self._can_begin(segments[i])), 0) :]
+
+    def _can_begin(self, segment: SegmentReader) -> bool:
+        """Whether nothing before the segment is needed."""
+        if segment.header.begins != "state":
+            return segment.header.begins == "empty"
+        try:
+            self._first_state = segment, read_state(next(segment.blocks(), b""))
+        except RecordingError:
+            return False
+        return True
 
     def _steps_of(self, segment: SegmentReader, before: SegmentReader | None) -> Iterator[RecordedStep]:
         blocks = segment.blocks()
@@ -81,13 +93,18 @@ class RunReader:
             if block is None:
                 raise RecordingError(segment.damage or "its state was not written")
             if not self._is_known:
-                self._go_on_from(header, read_state(block))
+                self._go_on_from(header, self._state(segment, block))
         elif header.begins == "empty":
             self.reader = StepReader(header.started_ns, self._until_ns)
             self._began(header, None)
             self._is_known = True
         if not self._is_known:
             raise RecordingError("the steps before it are gone, and it has no state to go on from")
+
+    def _state(self, segment: SegmentReader, block: bytes) -> SavedState:
+        """The state of a segment, which is decoded once. Raises RecordingError."""
+        found, self._first_state = self._first_state, None
+        return found[1] if found is not None and found[0] is segment else read_state(block)
 
     def _go_on_from(self, header: SegmentHeader, state: SavedState) -> None:
         self.reader = StepReader(header.started_ns, self._until_ns)
@@ -122,13 +139,3 @@ class RunReader:
         goes_on = "nothing follows" if on is None else f"the replay goes on at {in_seconds(on)}"
         self.problems.append(f"{segment.path}: {reason}; {until}, {goes_on}")
         self._is_known = False
-
-
-def _can_begin(segment: SegmentReader) -> bool:
-    """Whether nothing before the segment is needed."""
-    if segment.header.begins != "state":
-        return segment.header.begins == "empty"
-    try:
-        return read_state(next(segment.blocks(), b"")) is not None
-    except RecordingError:
-        return False
