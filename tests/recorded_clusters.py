@@ -27,7 +27,7 @@ class WatchedSteps:
     def __init__(self, observer: ChangeListener) -> None:
         self._observer = observer
 
-    def took_in(self, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
+    def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
         match input:
             case ObjectAdded():
                 self._observer.added(input.item)
@@ -36,13 +36,10 @@ class WatchedSteps:
             case ObjectRemoved():
                 self._observer.removed(input.item)
 
-    def attempted(self, now_ns: int, intents: Sequence[Intent]) -> None:
+    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
         pass
 
-    def released(self, now_ns: int, intents: Sequence[Intent]) -> None:
-        pass
-
-    def step_ended(self, scheduler: Scheduler) -> None:
+    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
         pass
 
     def interrupted(self) -> None:

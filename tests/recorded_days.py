@@ -1,9 +1,7 @@
 """Records simulated days, as `--record` does, so that tests can replay them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -11,31 +9,17 @@ from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.recording.reading import RecordedRun, runs_in
-from mooring.recording.recorder import RunRecorder, record_run, scheduler_header
+from mooring.recording.recorder import RecordingSettings
 from mooring.recording.run_files import RecordingLimits
 from mooring.sim.arrival_stream import ArrivalStream
 from mooring.sim.day import Day, DayReport
 from mooring.sim.reading.arrivals import Arrival
+from mooring.sim.simulation_recording import SimulationRecording
 
 
-class DayRecording:
-    """Hands recorders to days, and closes them."""
-
-    def __init__(
-        self, directory: Path, limits: RecordingLimits | None = None, gates: Mapping[str, bool] | None = None
-    ) -> None:
-        self._directory, self._limits, self._gates = directory, limits, gates
-        self.recorder: RunRecorder | None = None
-
-    def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> RunRecorder:
-        header = scheduler_header(config, self._gates, started_ns, "test")
-        header = msgspec.structs.replace(header, tie_break="lowest name" if seed is None else "seed", seed=seed or 0)
-        self.recorder = record_run(self._directory, header, self._limits)
-        return self.recorder
-
-    def close(self) -> None:
-        assert self.recorder is not None
-        self.recorder.close()
+def day_recording(directory: Path, limits: RecordingLimits) -> SimulationRecording:
+    """Hands a recorder to a day. To be closed when the day is over."""
+    return SimulationRecording(RecordingSettings(directory, limits, "test"), None)
 
 
 def record_day(
@@ -50,7 +34,7 @@ def record_day(
     until_s: float | None = None,
 ) -> DayReport:
     """Run a day and record it into a folder of its own in the directory."""
-    recording = DayRecording(directory, limits or RecordingLimits(drops=False))
+    recording = day_recording(directory, limits or RecordingLimits(drops=False))
     day = Day(objects, arrivals, config or configuration.default(), registry, seed=seed, record_to=recording)
     try:
         return day.run(None if until_s is None else round(until_s * NS_PER_S))

@@ -4,14 +4,15 @@ MOORING_SOAK=1 runs it with 10,000 pods.
 """
 
 import asyncio
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ pytestmark = pytest.mark.slow
 
 IS_SOAK = bool(os.environ.get("MOORING_SOAK"))
 PODS = 10_000 if IS_SOAK else 800
+NODES = PODS // 30
+"""A node takes 110 pods, and a third of the nodes takes a tenth of the pods besides."""
 PATIENCE_S = 600.0 if IS_SOAK else 180.0
 POD_PATH = "/api/v1/namespaces/default/pods"
 FAULTS = Faults(
@@ -62,13 +65,6 @@ def a_scheduler(server: str, recordings: Path, log: Path) -> "Iterator[subproces
             process.wait(PATIENCE_S)
 
 
-async def until(holds: Callable[[], Any], what: str) -> None:
-    ends = time.monotonic() + PATIENCE_S
-    while not await holds():
-        assert time.monotonic() < ends, f"waited in vain: {what}"
-        await asyncio.sleep(0.2)
-
-
 async def create(client: ApiClient, first: int, count: int) -> None:
     """Pods of several sizes; some are replaced, some come with a high priority."""
     turns = asyncio.Semaphore(16)
@@ -93,51 +89,89 @@ async def label_nodes(client: ApiClient) -> None:
         await client.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"labels": {"late": "yes"}}})
 
 
-async def bound(client: ApiClient) -> int:
-    pods = await client.list("/api/v1/pods")
-    return sum(bool(pod["spec"].get("nodeName")) for pod in pods["items"])
+class BoundPods:
+    """Counts the pods that have a node. It watches them: a list of thousands takes the server as long as many binds."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self.created = 0
+        self._names: set[str] = set()
+        self._news = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        return len(self._names)
+
+    async def watch(self) -> None:
+        async for lines in self._client.watch(POD_PATH, {"fieldSelector": "spec.nodeName!=", "timeoutSeconds": "3600"}):
+            for line in lines:
+                event = json.loads(line)
+                assert event["type"] in ("ADDED", "MODIFIED"), event
+                self._names.add(event["object"]["metadata"]["name"])
+            self._news.set()
+
+    async def reach(self, count: int) -> None:
+        """Until so many have one. Raises TimeoutError."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self.count < count:
+                self._news.clear()
+                await self._news.wait()
+
+
+@asynccontextmanager
+async def bound_pods(client: ApiClient) -> AsyncIterator[BoundPods]:
+    bound = BoundPods(client)
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(bound.watch())
+        yield bound
+        watching.cancel()
+
+
+async def another_leader(client: ApiClient, than: str = "") -> str:
+    """Wait until another one holds the lease."""
+    ends = time.monotonic() + PATIENCE_S
+    while True:
+        leases = await client.list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")
+        holders = [lease["spec"].get("holderIdentity") or "" for lease in leases["items"]]
+        if holders and holders[0] not in ("", than):
+            return str(holders[0])
+        assert time.monotonic() < ends, "nobody leads"
+        await asyncio.sleep(0.2)
 
 
 async def disturb(server: str, recordings: Path, log: Path) -> None:
-    """Two candidates; the leader is killed twice, in the middle of its work, and started again."""
+    """Two candidates; the leader is killed twice, in the middle of its work, and started again once the other one leads."""
     choice = random.Random(5)
     async with (
         ApiClient(ConnectionSettings(server), "test/1", -1) as client,
         FaultProxy(server, FAULTS, 11) as proxy,
+        bound_pods(client) as bound,
     ):
-        with a_scheduler(proxy.url, recordings, log) as first, a_scheduler(proxy.url, recordings, log) as second:
-            await create(client, 0, PODS // 2)
-            await until(lambda: _more_than(client, PODS // 8), "some pods are bound")
-            killed = first if await _leads(client, first) else second
-            await asyncio.sleep(choice.random())
-            os.kill(killed.pid, signal.SIGKILL)
-            with a_scheduler(proxy.url, recordings, log) as third:
-                await create(client, PODS // 2, PODS // 4)
-                await label_nodes(client)
-                await until(lambda: _more_than(client, PODS // 2), "the other one goes on")
-                leader = second if killed is first else first
-                os.kill(leader.pid, signal.SIGKILL)
-                await create(client, 3 * (PODS // 4), PODS - 3 * (PODS // 4))
-                await until(lambda: _more_than(client, PODS - 1), "all pods are bound")
-                assert third.poll() is None
-
-
-async def _more_than(client: ApiClient, count: int) -> bool:
-    return await bound(client) > count
-
-
-async def _leads(client: ApiClient, process: "subprocess.Popen[bytes]") -> bool:
-    """Whoever was started first leads, as a rule; it does not matter if it does not."""
-    leases = await client.list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")
-    return bool(leases["items"]) and process.poll() is None
+        with ExitStack() as running:
+            first = running.enter_context(a_scheduler(proxy.url, recordings, log))
+            leader = await another_leader(client)
+            second = running.enter_context(a_scheduler(proxy.url, recordings, log))
+            for killed, part in ((first, 2), (second, 4)):
+                count = bound.count
+                load = asyncio.create_task(create(client, bound.created, PODS // part))
+                bound.created += PODS // part
+                await bound.reach(count + PODS // 8)
+                await asyncio.sleep(choice.random())
+                killed.kill()
+                await load
+                leader = await another_leader(client, leader)
+                running.enter_context(a_scheduler(proxy.url, recordings, log))
+            await label_nodes(client)
+            await create(client, bound.created, PODS - bound.created)
+            await bound.reach(PODS)
 
 
 def test_all_decisions_of_disturbed_schedulers_come_out_again(tmp_path: Path) -> None:
     recordings, log = tmp_path / "recordings", tmp_path / "log"
-    with a_process("--nodes", "30", "--no-scheduler", "--plain-http") as cluster:
+    with a_process("--nodes", str(NODES), "--no-scheduler", "--plain-http") as cluster:
         asyncio.run(disturb(cluster.server, recordings, log))
     runs = runs_in(recordings)
-    assert len(runs) == 3
+    assert len(runs) == 4
     binds = attempts = 0
     for run in runs:
         replayer = Replayer(run)
@@ -158,11 +192,14 @@ def test_a_recording_that_is_cut_by_a_kill_opens_and_replays(tmp_path: Path, see
     with a_process("--nodes", "10", "--no-scheduler", "--plain-http") as cluster:
 
         async def record_and_kill() -> None:
-            async with ApiClient(ConnectionSettings(cluster.server), "test/1", -1) as client:
+            async with (
+                ApiClient(ConnectionSettings(cluster.server), "test/1", -1) as client,
+                bound_pods(client) as bound,
+            ):
                 with a_scheduler(cluster.server, recordings, log) as process:
-                    await until(lambda: _exists(recordings), "the recording begins")
+                    await another_leader(client)
                     load = asyncio.create_task(create(client, 0, 300))
-                    await until(lambda: _more_than(client, 0), "the first pods are bound")
+                    await bound.reach(1)
                     await asyncio.sleep(choice.uniform(0.0, 2.5))
                     os.kill(process.pid, signal.SIGKILL)
                     process.wait()
@@ -175,7 +212,3 @@ def test_a_recording_that_is_cut_by_a_kill_opens_and_replays(tmp_path: Path, see
     assert all(step.is_equal for step in steps)
     assert len(steps) > 10
     assert run.problems == []
-
-
-async def _exists(path: Path) -> bool:
-    return path.exists() and any(path.iterdir())

@@ -13,6 +13,8 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.recording.concealed import Concealer
 from mooring.recording.object_changes import changes_between, with_changes
+from mooring.recording.steps import LINES, block_of
+from mooring.scheduler.inputs import ObjectUpdated
 
 LABELS = st.none() | st.dictionaries(st.sampled_from("abc"), st.text(max_size=3), max_size=2)
 PODS = st.builds(
@@ -56,6 +58,21 @@ def test_a_heartbeat_is_its_conditions() -> None:
     assert list(changes_between(old, new)) == ["status"]
     assert list(changes_between(old, new)["status"]) == ["conditions"]
     assert over_the_file(old, new) == new
+
+
+ANNOTATIONS = st.none() | st.dictionaries(st.sampled_from(("note", "key")), st.sampled_from(("hush-1", "hush-2")))
+
+
+@given(old=PODS, new=PODS, before=ANNOTATIONS, after=ANNOTATIONS)
+def test_an_update_has_no_text_of_annotations(
+    old: Pod, new: Pod, before: dict[str, str] | None, after: dict[str, str] | None
+) -> None:
+    old.metadata.annotations, new.metadata.annotations = before, after
+    conceal = Concealer()
+    written = block_of([LINES[ObjectUpdated](5, (), ObjectUpdated(old, new), conceal)])
+    assert b"hush" not in written
+    *_, changes = msgspec.json.decode(written, type=list[msgspec.Raw])
+    assert with_changes(conceal(old), msgspec.json.decode(changes, type=dict[str, msgspec.Raw])) == conceal(new)
 
 
 @pytest.mark.parametrize("text", ["secret", "", "ß" * 300])

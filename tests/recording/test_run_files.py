@@ -132,7 +132,7 @@ def test_a_disk_that_is_too_slow_loses_steps_and_memory_stays_bounded(
     monkeypatch.setattr(run_files, "MAX_WAITING", 0)
     recorded = Recorded(tmp_path, RecordingLimits(interval_s=20))
     recorded.run(5)
-    monkeypatch.setattr(run_files, "MAX_WAITING", 4096)
+    monkeypatch.setattr(run_files, "MAX_WAITING", 1024)
     for _ in range(20):
         recorded.wait_until_written()
         recorded.run(1)
@@ -232,3 +232,23 @@ def test_a_fault_of_the_recorder_does_not_stop_the_scheduler(tmp_path: Path, mon
     count, problems = replayed(run)
     assert count == recorded.recorder.figures.steps
     assert all("steps before it were not recorded" in problem for problem in problems)
+
+
+def test_a_step_that_cannot_be_encoded_costs_no_step_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=1000, drops=False))
+    recorded.driver.create(a_pod("unwritable", cpu="100m", labels={"app": "\ud800"}))
+    noted = recorded.recorder.figures.steps
+    for _ in range(12):
+        recorded.run(1)
+        recorded.wait_until_written()
+    recorded.driver.delete("Pod", "default/unwritable")
+    for _ in range(12):
+        recorded.run(1)
+        recorded.wait_until_written()
+    recorded.recorder.close()
+    assert noted == 3, "the nodes"
+    assert recorded.recorder.figures.faults > 0
+    (run,) = runs_in(tmp_path)
+    count, problems = replayed(run)
+    assert count == recorded.recorder.figures.steps > noted
+    assert problems

@@ -7,6 +7,7 @@ decoded at all.
 
 import hashlib
 import secrets
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -32,11 +33,21 @@ OWN_ANNOTATIONS = "mooring.dev/"
 T = TypeVar("T", bound=KubeObject)
 
 
+LONGEST_KEPT = 512
+DIGESTS_KEPT = 2048
+"""Texts up to this length have their digests kept, and so many of them: a mebibyte at most."""
+
+
 class Concealer:
     """Replaces all annotations that nothing reads."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(16)
+        self._kept_digest = lru_cache(DIGESTS_KEPT)(self._digest)
+        """Hot: pods of one template share most annotations. A digest takes 1.6 µs, to look it up 0.15 µs."""
+
+    def _digest(self, text: str) -> str:
+        return hashlib.blake2s(text.encode("utf-8", "replace"), key=self._key, digest_size=6).hexdigest()
 
     def __call__(self, item: T) -> T:
         annotations = item.metadata.annotations
@@ -45,7 +56,7 @@ class Concealer:
         shown = {
             name: text
             if name in KEPT_ANNOTATIONS or name.startswith(OWN_ANNOTATIONS)
-            else hashlib.blake2s(text.encode("utf-8", "replace"), key=self._key, digest_size=6).hexdigest()
+            else (self._kept_digest if len(text) <= LONGEST_KEPT else self._digest)(text)
             for name, text in annotations.items()
         }
         metadata = msgspec.structs.replace(item.metadata, annotations=shown)

@@ -13,10 +13,10 @@ from mooring.kit.clock import Clock
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.recording.recorder import FLUSH_NS, FLUSH_STEPS, RunRecorder
+from mooring.recording.recorder import RunRecorder
 from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.recording.segment_file import SegmentHeader
-from mooring.recording.steps import ADDED, block_of, line_of
+from mooring.recording.steps import LINES, block_of
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 
 KnownObjects = Callable[[], Iterable[KubeObject]]
@@ -79,16 +79,14 @@ class ObserverRecorder(RunRecorder):
 
     def _note(self, change: Input) -> None:
         now_ns = self._clock.now_ns()
-        self.took_in(now_ns, change, [])
-        if len(self._steps) >= FLUSH_STEPS or abs(now_ns - self._flushed_ns) >= FLUSH_NS:
+        if self._append(LINES[type(change)](now_ns - self._last_ns, (), change, self._conceal), now_ns):
             self._flush(now_ns)
 
     def write_out(self) -> None:
         """Hand over what was noted, and begin a new segment when it is time. Call it a few times a second, between changes:
         the known objects must be those after the last change."""
         now_ns = self._clock.now_ns()
-        if self._steps:
-            self._flush(now_ns)
+        self._flush(now_ns)
         if self._wants_segment(now_ns):
             self._last_ns = self._renewed_ns = now_ns
             self._begin("objects")
@@ -107,7 +105,7 @@ class ObserverRecorder(RunRecorder):
         conceal = self._conceal
 
         def encode() -> bytes:
-            return block_of(line_of(ADDED, 0, ObjectAdded(item), (), conceal) for item in objects)
+            return block_of(LINES[ObjectAdded](0, (), ObjectAdded(item), conceal) for item in objects)
 
         self._files.write(encode)
 

@@ -1,8 +1,7 @@
-"""Records the steps of a scheduler. Steps are noted and encoded between decisions, and compressed and written by a thread
-(`run_files.py`)."""
+"""Records the steps of a scheduler. Each is encoded when it is over; a thread compresses and writes them (`run_files.py`)."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from mooring.plugins.builtin import in_tree
 from mooring.recording.concealed import Concealer
 from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.recording.segment_file import SegmentHeader
-from mooring.recording.steps import ATTEMPT, RELEASE, Line, block_of, code_of, line_of, outcomes_of
+from mooring.recording.steps import ATTEMPT, LINES, RELEASE, Line, append_line, outcomes_of
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.saved_state import is_quiet, other_objects, state_of
 from mooring.scheduler.scheduler import Scheduler
@@ -30,10 +29,9 @@ RETRY_NS = 10 * NS_PER_S
 LARGEST = 2
 """A scheduler that is never quiet gets segments without a state when they are so many times as large as they should be:
 otherwise old ones could not be removed."""
-FLUSH_STEPS = 128
-"""So many steps are written together, if they come within that time: half a millisecond of encoding."""
-
-_Step = tuple[int, int, Input | None, Sequence[Intent]]
+FLUSH_BYTES = 64 << 10
+"""So many bytes of lines are written together, if they come within that time: some 100 steps. Blocks of 16 KiB make files a
+tenth larger; larger ones than this save nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +84,12 @@ class RunRecorder:
         self._files, self._limits, self.figures = files, limits, figures
         self._header = header
         self._conceal = Concealer()
-        self._steps: list[_Step] = []
+        self._lines = bytearray()
+        """Of the steps that were not handed over, each with its end."""
+        self._steps = 0
+        """How many they are."""
         self._last_ns = header.started_ns
-        """The time of the step that was handed over last."""
+        """The time of the last step."""
         self._flushed_ns = header.started_ns
         self._renewed_ns = header.started_ns
         self._number = 0
@@ -98,29 +99,42 @@ class RunRecorder:
 
     # ---- the steps
 
-    def took_in(self, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
-        self._steps.append((code_of(input), now_ns, input, intents))
-
-    def attempted(self, now_ns: int, intents: Sequence[Intent]) -> None:
-        self._steps.append((ATTEMPT, now_ns, None, intents))
-
-    def released(self, now_ns: int, intents: Sequence[Intent]) -> None:
-        self._steps.append((RELEASE, now_ns, None, intents))
-
-    def step_ended(self, scheduler: Scheduler) -> None:
-        """Hand steps over now and then, and begin a new segment when it is time and the scheduler is quiet."""
-        steps = self._steps
-        now_ns = steps[-1][1]
-        if len(steps) < FLUSH_STEPS and abs(now_ns - self._flushed_ns) < FLUSH_NS:
-            return
+    def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
         try:
-            self._hand_over(scheduler, now_ns)
-        except Exception as fault:  # a recording must never stop a scheduler
-            log.error("steps of the scheduler could not be recorded", exc_info=fault)
-            self.figures.faults += 1
-            self._lost += 1
+            outcomes = outcomes_of(intents) if intents else ()
+            line = LINES[type(input)](now_ns - self._last_ns, outcomes, input, self._conceal)
+            if self._append(line, now_ns):
+                self._hand_over(scheduler, now_ns)
+        except Exception as fault:
+            self._fail(fault)
+
+    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+        self._stepped(ATTEMPT, scheduler, now_ns, intents)
+
+    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+        self._stepped(RELEASE, scheduler, now_ns, intents)
+
+    def _stepped(self, code: int, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+        try:
+            if self._append((code, now_ns - self._last_ns, outcomes_of(intents)), now_ns):
+                self._hand_over(scheduler, now_ns)
+        except Exception as fault:
+            self._fail(fault)
+
+    def _append(self, line: Line, now_ns: int) -> bool:
+        """Note a step. Returns whether it is time to hand steps over.
+
+        Hot: it is encoded at once, while its objects are in the caches of the processor; nothing of it is kept but the line.
+        """
+        lines = self._lines
+        append_line(line, lines, -1)
+        lines += b"\n"
+        self._last_ns = now_ns
+        self._steps += 1
+        return len(lines) >= FLUSH_BYTES or not 0 <= now_ns - self._flushed_ns < FLUSH_NS
 
     def _hand_over(self, scheduler: Scheduler, now_ns: int) -> None:
+        """Hand steps over, and begin a new segment when it is time and the scheduler is quiet."""
         self._flush(now_ns)
         if not self._wants_segment(now_ns):
             return
@@ -129,32 +143,36 @@ class RunRecorder:
         elif self._files.segment_size >= LARGEST * self._limits.segment_bytes and not self._lost:
             self._begin("steps")
 
+    def _fail(self, fault: Exception) -> None:
+        """A recording must never stop a scheduler. The steps before this one are good; what follows needs a new state."""
+        if not self._lost:
+            log.error("steps of the scheduler could not be recorded", exc_info=fault)
+        self.figures.faults += 1
+        del self._lines[self._lines.rfind(b"\n") + 1 :]
+        self.interrupted()
+
     def interrupted(self) -> None:
         """Something else than a step changed the scheduler: what follows needs a new state."""
-        if self._steps:
-            self._flush(self._steps[-1][1])
+        self._flush(self._last_ns)
         self._lost += 1
 
     def close(self) -> None:
         """Write what is noted, and end the run."""
-        if self._steps:
-            self._flush(self._steps[-1][1])
+        self._flush(self._last_ns)
         self._files.close()
 
     # ---- writing
 
     def _flush(self, now_ns: int) -> None:
-        steps, self._steps, self._flushed_ns = self._steps, [], now_ns
+        lines, self._lines = self._lines, bytearray()
+        steps, self._steps, self._flushed_ns = self._steps, 0, now_ns
         if self._lost or self._files.is_failed or not self._files.has_room():
-            self._lost += len(steps)
-            self.figures.lost_steps += len(steps)
-            return
-        self.figures.steps += len(steps)
-        began_ns, self._last_ns = self._last_ns, steps[-1][1]
-        # Hot: encoded here, while the objects are in the caches of the processor. In the thread it took twice as long,
-        # because two threads that run Python wait for each other.
-        block = block_of(_lines_of(steps, began_ns, self._conceal))
-        self._files.write(lambda: block)
+            self._lost += steps
+            self.figures.lost_steps += steps
+        elif steps:
+            self.figures.steps += steps
+            del lines[-1:]  # a block has no end after its last line
+            self._files.write(lambda: lines)
 
     def _wants_segment(self, now_ns: int) -> bool:
         if self._lost:
@@ -193,9 +211,3 @@ class RunRecorder:
             started_ns=self._last_ns,
         )
         self._files.begin(header)
-
-
-def _lines_of(steps: Sequence[_Step], began_ns: int, conceal: Concealer) -> Iterator[Line]:
-    for code, now_ns, input, intents in steps:
-        yield line_of(code, now_ns - began_ns, input, outcomes_of(intents), conceal)
-        began_ns = now_ns

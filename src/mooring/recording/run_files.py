@@ -22,9 +22,9 @@ from mooring.recording.segment_file import SUFFIX, SegmentHeader, SegmentWriter
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 4096
-"""Blocks that wait for a disk that is too slow. Beyond that steps are dropped until it has caught up: a recording must
-not fill the memory."""
+MAX_WAITING = 1024
+"""Blocks that wait for a disk that is too slow, 64 MiB of steps. Beyond that steps are dropped until it has caught up: a
+recording must not fill the memory."""
 SYNC_S = 5.0
 """How often what was written is brought to the disk: so much is lost at most if the machine itself stops."""
 
@@ -53,7 +53,7 @@ class RecordingFigures:
     faults: int = 0
 
 
-Encode = Callable[[], bytes]
+Encode = Callable[[], bytes | bytearray]
 """Makes a block; called by the writing thread."""
 
 

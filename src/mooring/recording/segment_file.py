@@ -83,11 +83,11 @@ class SegmentWriter:
         self._count = 0
         self._put(MAGIC + b"%d\n" % FORMAT + msgspec.json.encode(header) + b"\n")
 
-    def write(self, block: bytes) -> None:
+    def write(self, block: bytes | bytearray) -> None:
         """Append a block of lines."""
         self._count += 1
-        frame = _FRAME.pack(len(block), _checksum(FORMAT, self._count, block)) + block
-        self._put(self._stream.compress(frame) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+        stream, frame = self._stream, _FRAME.pack(len(block), _checksum(FORMAT, self._count, block))
+        self._put(stream.compress(frame) + stream.compress(block) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
 
     def sync(self) -> None:
         """Bring what was written to the disk."""
@@ -174,7 +174,7 @@ class SegmentReader:
                 self.is_ended = True
 
 
-def _checksum(format: int, number: int, block: bytes) -> int:
+def _checksum(format: int, number: int, block: bytes | bytearray) -> int:
     if format == 1:
         return zlib.crc32(block)
     return zlib.crc32(block, zlib.crc32(number.to_bytes(8, "little")))

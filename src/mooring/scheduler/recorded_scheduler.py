@@ -15,38 +15,31 @@ from mooring.scheduler.scheduler import Scheduler
 
 
 class StepClock:
-    """Shows the time at which the present step began. `turn` sets it; between steps it stands still."""
+    """Shows the time at which the present step began. Between steps it stands still."""
 
     def __init__(self, source: Clock) -> None:
-        self._source = source
-        self._now_ns = source.now_ns()
+        self.read_source = source.now_ns
+        self.step_ns = self.read_source()
 
     def now_ns(self) -> int:
-        return self._now_ns
-
-    def turn(self) -> int:
-        """A step begins: show the time of the source from now on."""
-        self._now_ns = self._source.now_ns()
-        return self._now_ns
+        return self.step_ns
 
 
 class Recorder(Protocol):
-    """Takes the steps of a scheduler, in order. It must be quick and must not raise: it is called between decisions."""
+    """Takes the steps of a scheduler, in order, when each is over: its state may be read then. It must be quick and must
+    not raise: it is called between decisions."""
 
-    def took_in(self, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
+    def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
         """The scheduler was told of `input`, and asked for `intents` in answer."""
 
-    def attempted(self, now_ns: int, intents: Sequence[Intent]) -> None:
+    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
         """An attempt was made for the next pod."""
 
-    def released(self, now_ns: int, intents: Sequence[Intent]) -> None:
+    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
         """Bindings went on whose wait on Permit was over."""
 
     def interrupted(self) -> None:
         """Something else than a step changed the scheduler: it cannot be repeated."""
-
-    def step_ended(self, scheduler: Scheduler) -> None:
-        """The scheduler is between two steps: its state may be read."""
 
 
 class RecordedScheduler(Scheduler):
@@ -59,13 +52,14 @@ class RecordedScheduler(Scheduler):
         self._recorder = recorder
 
     def handle(self, input: Input) -> None:
-        now_ns, intents = self._clock.turn(), self.core.outbox.intents
+        """Hot: as `_step`, without a call for it. Most steps are inputs."""
+        clock, intents = self._clock, self.core.outbox.intents
+        clock.step_ns = now_ns = clock.read_source()
         before = len(intents)
         try:
-            super().handle(input)
+            self._take_in(input)
         finally:  # an input that could not be taken in has changed something all the same, and will again
-            self._recorder.took_in(now_ns, input, intents[before:] if len(intents) > before else ())
-            self._recorder.step_ended(self)
+            self._recorder.took_in(self, now_ns, input, intents[before:] if len(intents) > before else ())
 
     def attempt(self) -> Pod | None:
         pod: Pod | None = self._step(self._recorder.attempted, super().attempt)
@@ -78,11 +72,12 @@ class RecordedScheduler(Scheduler):
     def interrupted(self) -> None:
         self._recorder.interrupted()
 
-    def _step(self, record: Callable[[int, Sequence[Intent]], None], act: Callable[[], Any]) -> Any:
-        now_ns, intents = self._clock.turn(), self.core.outbox.intents
+    def _step(self, record: Callable[[Scheduler, int, Sequence[Intent]], None], act: Callable[[], Any]) -> Any:
+        """Begin a step: the clock shows its time from now on, and what it asks for is what is new in the outbox."""
+        clock, intents = self._clock, self.core.outbox.intents
+        clock.step_ns = now_ns = clock.read_source()
         before = len(intents)
         try:
             return act()
         finally:
-            record(now_ns, intents[before:] if len(intents) > before else ())
-            self._recorder.step_ended(self)
+            record(self, now_ns, intents[before:] if len(intents) > before else ())

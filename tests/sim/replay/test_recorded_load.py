@@ -23,7 +23,7 @@ from mooring.sim.reading.arrivals import Arrival, arrivals_of
 from mooring.sim.replay.recorded_load import RecordedLoad, recorded_load
 from mooring.sim.replay.recorded_span import RecordedSpan
 from mooring.sim.simulated_cluster import SimulatedCluster
-from recorded_days import DayRecording, record_day
+from recorded_days import day_recording, record_day
 
 OURS = frozenset(["default-scheduler"])
 
@@ -58,7 +58,7 @@ class Scene:
     """A recorded cluster that tests change by hand."""
 
     def __init__(self, directory: Path, *objects: KubeObject) -> None:
-        self._recording = DayRecording(directory, SHORT)
+        self._recording = day_recording(directory, SHORT)
         self._cluster = SimulatedCluster(objects, configuration.default(), record_to=self._recording)
         self.driver = self._cluster.driver
         self.driver.settle()
