@@ -286,3 +286,24 @@ class ResourceSliceSpec(Wire):
 
 class ResourceSlice(KubeObject):
     spec: ResourceSliceSpec = field(default_factory=ResourceSliceSpec)
+
+
+class DeviceTaintSelector(Wire):
+    """The devices of a rule, by names. A name that is missing stands for any."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Wire):
+    """Parity: without a selector the taint is for all devices, though the API's documentation says for none."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: Taint = field(default_factory=Taint)
+
+
+class DeviceTaintRule(KubeObject):
+    """A taint that an administrator puts on devices, in addition to those that their driver publishes."""
+
+    spec: DeviceTaintRuleSpec = field(default_factory=DeviceTaintRuleSpec)

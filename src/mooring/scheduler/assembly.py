@@ -75,7 +75,7 @@ def build_scheduler(
     if recorder is not None:
         clock = step_clock = StepClock(clock)
         build = partial(RecordedScheduler, recorder=recorder, step_clock=step_clock)
-    outbox, cluster = Outbox(), Cluster(schedules_groups=with_defaults(gates)["GenericWorkload"])
+    outbox, cluster = Outbox(), Cluster(with_defaults(gates))
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
     # The options of a driver say nothing about extenders: these come from the configuration alone.
     options = replace(options or DecideOptions(), extenders=in_asking_order(config.extenders))

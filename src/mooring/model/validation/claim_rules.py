@@ -14,6 +14,7 @@ from mooring.model.devices import (
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
+    DeviceTaintRule,
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -196,3 +197,15 @@ def _device(path: str, device: Device) -> Problems:
         for name, counter in (consumed.counters or {}).items():
             place = at_key(f"{path}.consumesCounters[{i}].counters", name)
             yield from rules.quantity(f"{place}.value", counter.value)
+
+
+def check_device_taint_rule(rule: DeviceTaintRule) -> Problems:
+    """A selector may leave names out, but none may be empty."""
+    selector = rule.spec.device_selector
+    if selector is not None and selector.driver is not None:
+        yield from rules.object_name("spec.deviceSelector.driver", selector.driver)
+    if selector is not None and selector.pool is not None:
+        yield from rules.required("spec.deviceSelector.pool", selector.pool, "the name of a pool")
+    if selector is not None and selector.device is not None:
+        yield from rules.short_name("spec.deviceSelector.device", selector.device)
+    yield from rules.taint("spec.taint", rule.spec.taint, DEVICE_EFFECTS)

@@ -70,7 +70,7 @@ class NodeGroups:
         """Read slices and nodes again if any of them changed. Touches by pods do not count."""
         nodes = cluster.nodes
         stamp = (
-            cluster.versions[ResourceSlice],
+            cluster.tainted_slices.version,
             nodes.node_touches.end,
             nodes.node_set_version,
             nodes.height,
@@ -80,17 +80,16 @@ class NodeGroups:
             return
         self._stamp = stamp
         self.version += 1
-        self._read(cluster.objects[ResourceSlice].values())
+        self._read(cluster.tainted_slices.all())
         try:
             self.fault = None
             self._arrange(nodes)
         except BadSelector as fault:
             self.fault = f"gather pool information: {fault}"
 
-    def _read(self, slices: Iterable[object]) -> None:
+    def _read(self, slices: Iterable[ResourceSlice]) -> None:
         before, self._views = self._views, {}
         for slice in slices:
-            assert isinstance(slice, ResourceSlice)
             view = before.get(slice.name)
             self._views[slice.name] = view if view is not None and view.slice is slice else view_of(slice)
 
