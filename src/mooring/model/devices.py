@@ -198,12 +198,16 @@ class DeviceClass(KubeObject):
 
 
 class DeviceAttribute(Wire):
-    """A value of one of four types; attributes of different types are never equal."""
+    """A value of one of four types, or a list of them; attributes of different types are never equal."""
 
     int_value: int | None = field(default=None, name="int")
     bool_value: bool | None = field(default=None, name="bool")
     string_value: str | None = field(default=None, name="string")
     version_value: str | None = field(default=None, name="version")
+    int_values: list[int] | None = field(default=None, name="ints")
+    bool_values: list[bool] | None = field(default=None, name="bools")
+    string_values: list[str] | None = field(default=None, name="strings")
+    version_values: list[str] | None = field(default=None, name="versions")
 
 
 class CapacityRange(Wire):

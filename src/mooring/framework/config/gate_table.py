@@ -230,8 +230,9 @@ STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 EFFECTIVE = _names(
     """
     DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
-    DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling
-    GenericWorkload NodeDeclaredFeatures StorageCapacityScoring VolumeLimitScaling
+    DRAListTypeAttributes DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
+    DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures StorageCapacityScoring
+    VolumeLimitScaling
     """
 )
 """Gates that change what Mooring does."""
@@ -240,7 +241,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     """
     AtomicFIFO ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowCBOR
     ClientsAllowTLSCacheGC ClientsPreferCBOR ComponentFlagz ComponentStatusz ContextualLogging
-    CoordinatedLeaderElection DRAAdminAccess DRAListTypeAttributes
+    CoordinatedLeaderElection DRAAdminAccess
     DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions

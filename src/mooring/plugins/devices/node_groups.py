@@ -91,7 +91,8 @@ class NodeGroups:
         before, self._views = self._views, {}
         for slice in slices:
             view = before.get(slice.name)
-            self._views[slice.name] = view if view is not None and view.slice is slice else view_of(slice)
+            is_known = view is not None and view.slice is slice
+            self._views[slice.name] = view if view is not None and is_known else view_of(slice, self._features.dialect)
 
     def _arrange(self, nodes: NodeTable) -> None:
         """Sort the rows into groups: by the shared slices that they see, and by name where a node has slices of its
