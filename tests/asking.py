@@ -103,6 +103,7 @@ _CONTENTS: dict[str, dict[str, Any]] = {
     "resourceclaims": {"spec": _CLAIM},
     "resourceclaimtemplates": {"spec": {"spec": _CLAIM}},
     "deviceclasses": {"spec": {}},
+    "devicetaintrules": {"spec": {"taint": {"key": "broken", "effect": "NoSchedule"}}},
     "resourceslices": {
         "spec": {
             "driver": "example.com",

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.model.devices import DeviceClass, ResourceClaim, ResourceSlice
+from mooring.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
 from mooring.plugins.devices import search as device_search
 
@@ -50,6 +50,12 @@ def a_slice(
         **spec,
     }
     return msgspec.convert({"metadata": {"name": name}, "spec": written}, ResourceSlice)
+
+
+def a_rule(name: str = "rule", effect: str = "NoSchedule", key: str = "broken", **selector: str) -> DeviceTaintRule:
+    """A rule that taints devices; `driver`, `pool` and `device` are those of its selector."""
+    spec = {"taint": {"key": key, "effect": effect}, **({"deviceSelector": selector} if selector else {})}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, DeviceTaintRule)
 
 
 def a_class(name: str = "gpu", *selectors: str, **spec: Any) -> DeviceClass:

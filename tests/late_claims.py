@@ -39,11 +39,14 @@ class Answer:
 class LateClaims:
     """The server's objects are in `store`; the scheduler knows of them what was shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, **gates: bool) -> None:
         self.clock = VirtualClock(START_NS)
         self.faults: list[str] = []
         self.scheduler = build_scheduler(
-            config.default(), self.clock, report=lambda text, fault: self.faults.append(f"{text}: {fault}")
+            config.default(feature_gates=gates),
+            self.clock,
+            report=lambda text, fault: self.faults.append(f"{text}: {fault}"),
+            gates=gates,
         )
         self.store: dict[Name, KubeObject] = {}
         self.unseen: list[tuple[KubeObject | None, KubeObject | None]] = []

@@ -67,6 +67,7 @@ KEPT = {
     "resourceclaims": set(METADATA),
     "volumeattachments": set(METADATA),
     "podgroups": set(METADATA),
+    "devicetaintrules": set(METADATA),
 }
 
 

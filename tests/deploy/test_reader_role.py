@@ -4,7 +4,8 @@ from typing import Any
 
 from deploying import DEPLOY, items_of
 from mooring.answers.live_kinds import EVENTS, LISTED
-from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
+from mooring.apiclient.reflectors.watched import watched_with
+from mooring.framework.config.gate_table import GATES
 
 
 def role(name: str) -> dict[str, Any]:
@@ -29,4 +30,4 @@ def test_the_role_allows_the_lists_that_a_live_source_makes_and_nothing_else() -
 def test_the_role_of_an_observer_allows_to_list_and_watch_what_a_scheduler_watches_and_nothing_else() -> None:
     observer = role("mooring-observer")
     assert verbs(observer) == {"list", "watch"}
-    assert granted(observer) == {(each.group, each.plural) for each in (*WATCHED, *WATCHED_FOR_GROUPS)}
+    assert granted(observer) == {(each.group, each.plural) for each in watched_with(dict.fromkeys(GATES, True))}

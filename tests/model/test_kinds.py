@@ -56,4 +56,5 @@ def test_the_scheduler_watches_what_upstream_watches() -> None:
         *("storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment"),
         *("resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceSlice", "resource.k8s.io/DeviceClass"),
     }
-    assert [spec.kind for spec, watch in WATCHED.items() if watch.needs_groups] == ["PodGroup"]
+    gates = {spec.kind: watch.needs_gate for spec, watch in WATCHED.items() if watch.needs_gate}
+    assert gates == {"PodGroup": "GenericWorkload", "DeviceTaintRule": "DRADeviceTaintRules"}

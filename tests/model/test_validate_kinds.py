@@ -150,7 +150,7 @@ OTHER_KINDS: list[Any] = [
         {"spec": {**SLICE, "devices": [{"name": "d", "attributes": {"a": {}}, "capacity": {"m": {"value": "x"}}}]}},
         [
             "spec.devices[0].attributes.a: Invalid value: 0 of them: exactly one of int, bool, string and "
-            "version must be set",
+            "version, or a list of one, must be set",
             f'spec.devices[0].capacity.m.value: Invalid value: "x": must be {QUANTITY}',
         ],
         id="a device",
@@ -291,6 +291,22 @@ OTHER_KINDS: list[Any] = [
             "spec.selector.matchExpressions[0].operator: Required value: In, NotIn, Exists, DoesNotExist",
         ],
         id="an empty requirement",
+    ),
+    pytest.param(
+        "DeviceTaintRule",
+        {
+            "spec": {
+                "deviceSelector": {"driver": "", "pool": "", "device": "a"},
+                "taint": {"key": "", "effect": "Never"},
+            }
+        },
+        [
+            "spec.deviceSelector.driver: Required value: a name",
+            "spec.deviceSelector.pool: Required value: the name of a pool",
+            "spec.taint.key: Required value: a label key",
+            'spec.taint.effect: Unsupported value: "Never": supported values: None, NoSchedule, NoExecute',
+        ],
+        id="a rule that taints devices",
     ),
     pytest.param(
         "RuntimeClass",

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from device_building import a_claim, a_class, a_device, a_slice, an_ask, claiming
+from device_building import DRIVER, a_claim, a_class, a_device, a_rule, a_slice, an_ask, claiming
 from how_many import examples
 from late_claims import LateClaims, allocated
-from mooring.model.devices import ResourceClaim, ResourceSlice
+from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
 from mooring.model.quantity import parse
 
@@ -21,8 +21,9 @@ PODS, CLAIMS, EXTENDED = range(6), range(4), "example.com/gpu"
 SHARED = a_device(
     "shared", {"memory": {"value": "3Gi", "requestPolicy": {"default": "1Gi"}}}, allowMultipleAllocations=True
 )
+LINKS = {"links": {"ints": [0, 1]}}
 SLICES = (
-    a_slice("a", a_device("0"), a_device("1"), node="a"),
+    a_slice("a", a_device("0", attributes=LINKS), a_device("1", attributes={"links": {"ints": [1]}}), node="a"),
     a_slice("b", a_device("0"), SHARED, node="b"),
     a_slice("net", a_device("0"), pool="net", allNodes=True),
 )
@@ -32,19 +33,25 @@ ASKS: tuple[Any, ...] = (
     (an_ask(), an_ask()),
     ([an_ask(2), an_ask()],),
     (an_ask(mode="All"),),
+    (an_ask(2, f'device.attributes["{DRIVER}"].?links.hasValue()'),),
 )
+RULES = (a_rule("all"), a_rule("b", pool="b"), a_rule("0", "NoExecute", device="0"))
+OFF_BY_DEFAULT = ("DRADeviceTaintRules", "DRAListTypeAttributes")
+ON_BY_DEFAULT = ("DRADeviceBindingConditions", "DRAExtendedResource", "DRAPartitionableDevices", "DRAPrioritizedList")
+"""DRAConsumableCapacity is not among them: claims that have shares of a device keep them when the gate is switched off."""
 
 
 class Walk:
     """Users, the server, the watch and the scheduler, each taking steps at random."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, **gates: bool) -> None:
         self.random = random
-        self.late = LateClaims()
+        self.late = LateClaims(**gates)
         self.made = 0
         self.most_given = 0
         for item in (a_node("a"), a_node("b"), *SLICES, a_class("gpu", extendedResourceName=EXTENDED)):
             self.late.put(item)
+        self.constraints = [{"matchAttribute": f"{DRIVER}/links"}] if gates.get("DRAListTypeAttributes") else []
         for name in CLAIMS:
             self.create_claim(name)
         for pod in PODS:
@@ -61,6 +68,7 @@ class Walk:
             lambda: late.delete(Pod, f"default/p{choose(PODS)}"),
             lambda: late.delete(ResourceClaim, f"default/c{choose(CLAIMS)}"),
             lambda: self.change_slice(choose(SLICES)),
+            lambda: self.change_rule(choose(RULES)),
             late.tidy,
             late.second,
             self.refuse,
@@ -90,7 +98,9 @@ class Walk:
     def create_claim(self, name: int) -> None:
         if (ResourceClaim, f"default/c{name}") not in self.late.store:
             self.made += 1
-            self.late.put(a_claim(f"c{name}", *self.random.choice(ASKS), metadata={"uid": f"claim-{self.made}"}))
+            constraints = self.constraints * (self.random.random() < 0.5)
+            asks, uid = self.random.choice(ASKS), f"claim-{self.made}"
+            self.late.put(a_claim(f"c{name}", *asks, constraints=constraints, metadata={"uid": uid}))
 
     def change_slice(self, slice: ResourceSlice) -> None:
         """It goes, or comes back."""
@@ -98,6 +108,13 @@ class Walk:
             self.late.delete(ResourceSlice, slice.key)
         else:
             self.late.put(slice)
+
+    def change_rule(self, rule: DeviceTaintRule) -> None:
+        """It goes, or comes back."""
+        if (DeviceTaintRule, rule.key) in self.late.store:
+            self.late.delete(DeviceTaintRule, rule.key)
+        else:
+            self.late.put(rule)
 
     # ---- what goes on
 
@@ -153,9 +170,11 @@ class Walk:
 
 
 @settings(max_examples=examples(120), deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_no_device_is_given_twice(seed: int) -> None:
-    Walk(Random(seed)).run(25)
+@given(
+    seed=st.integers(0, 2**32), on=st.sets(st.sampled_from(OFF_BY_DEFAULT)), off=st.sets(st.sampled_from(ON_BY_DEFAULT))
+)
+def test_no_device_is_given_twice_whatever_the_gates(seed: int, on: set[str], off: set[str]) -> None:
+    Walk(Random(seed), **dict.fromkeys(on, True), **dict.fromkeys(off, False)).run(25)
 
 
 def test_the_walk_gives_devices_at_all() -> None:

@@ -39,7 +39,7 @@ _LOSSES = (
         "answers about pods with volumes may be wrong",
     ),
     _Loss(
-        ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"),
+        ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
         "answers about pods with resource claims may be wrong",
     ),
     _Loss(("PodDisruptionBudget",), "no budget protects pods"),
@@ -65,6 +65,6 @@ def resource_name(spec: KindSpec) -> str:
     return f"{spec.plural}.{spec.group}" if spec.group else spec.plural
 
 
-def is_alpha(spec: KindSpec) -> bool:
-    """Whether hardly any server serves it: an API that is off by default."""
-    return "alpha" in spec.version
+def is_gated(spec: KindSpec) -> bool:
+    """Whether hardly any server serves it: an API behind a feature gate that is off by default."""
+    return spec.watch is not None and bool(spec.watch.needs_gate)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.answers.live_kinds import EVENTS, LISTED, NODES, PODS, REQUIRED, is_alpha, loss_without, resource_name
+from mooring.answers.live_kinds import EVENTS, LISTED, NODES, PODS, REQUIRED, is_gated, loss_without, resource_name
 from mooring.apiclient.client import PAGE_SIZE
 from mooring.apiclient.request_errors import Unreadable
 from mooring.model.api_errors import ApiError
@@ -60,7 +60,7 @@ class LiveLists:
         notes = [f"you may not list {resource_name(spec)}: {loss_without(spec)}" for spec in self.refused]
         if self.refused:
             notes.append("deploy/reader.yaml has a ClusterRole that allows all lists")
-        if unserved := [resource_name(spec) for spec in self.unserved if not is_alpha(spec)]:
+        if unserved := [resource_name(spec) for spec in self.unserved if not is_gated(spec)]:
             notes.append(f"the server does not serve {', '.join(unserved)}: answers assume that there are none")
         if self.moved:
             names = ", ".join(resource_name(spec) for spec in self.moved)

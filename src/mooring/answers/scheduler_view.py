@@ -39,7 +39,7 @@ class SchedulerView:
         want: Callable[[Intent], None] = lambda intent: None,
     ) -> None:
         """`objects` are taken instead of those of the loaded cluster."""
-        self.cluster = Cluster(schedules_groups=with_defaults(loaded.gates)["GenericWorkload"])
+        self.cluster = Cluster(with_defaults(loaded.gates))
         offline = msgspec.structs.replace(loaded.config, extenders=[])
         services = SchedulerServices(self.cluster, want=want)
         self._runners = build_runners(offline, loaded.registry, services, loaded.gates)

@@ -10,7 +10,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
+from mooring.apiclient.reflectors.watched import watched_with
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import WallClock
@@ -55,10 +55,10 @@ class Observing:
         """`tell` gets what goes wrong with the watches, once for each trouble."""
         self._settings, self._tell = settings, tell
         self._client = ApiClient(settings.access, USER_AGENT)
-        groups = WATCHED_FOR_GROUPS if with_defaults(settings.gates)["GenericWorkload"] else ()
+        watched = watched_with(with_defaults(settings.gates))
         self._listener = _LateListener()
         options = ReflectorOptions(report=self._trouble)
-        self.reflectors = Reflectors(self._client, self._listener, (*WATCHED, *groups), options)
+        self.reflectors = Reflectors(self._client, self._listener, watched, options)
         self._last_trouble = ""
         self._stopping = asyncio.Event()
 

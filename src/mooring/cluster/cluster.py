@@ -6,6 +6,7 @@ from typing import cast
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.claims.serving_classes import ServingClasses
 from mooring.cluster.claims.storage_view import StorageView
+from mooring.cluster.claims.tainted_slices import TaintedSlices
 from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
 from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
@@ -25,14 +26,17 @@ NO_LABELS: Mapping[str, str] = {}
 class Cluster:
     """State that an attempt reads. Pods without a node are not in it: they are in the queue."""
 
-    def __init__(self, *, schedules_groups: bool = False) -> None:
-        """`schedules_groups`: the pods of a PodGroup are scheduled together, not one by one."""
+    def __init__(self, gates: Mapping[str, bool] | None = None) -> None:
+        """`gates`: feature gates by name; one that is not named is off."""
+        self.gates = gates or {}
         self.nodes = NodeTable()
         self.nominated = NominatedLoad(self.nodes)
         """Pods that are promised a node: those of the same or a higher priority must still fit there."""
         self.objects: dict[type[KubeObject], dict[str, KubeObject]] = {
             spec.struct: {} for spec in WATCHED if spec.struct not in (Node, Pod)
         }
+        if not self.gates.get("DRADeviceTaintRules", False):
+            del self.objects[devices.DeviceTaintRule]  # manifests may have some: they taint nothing
         """What plugins look up: all that is watched, but for nodes and pods, which are in the table."""
         self.storage = StorageView(self.objects)
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
@@ -40,7 +44,10 @@ class Cluster:
         self._floats = FloatColumns(self.nodes)
         self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))
         self.serving_classes = ServingClasses()
-        self.groups = PodGroups() if schedules_groups else None
+        self.tainted_slices = TaintedSlices(
+            cast("dict[str, devices.ResourceSlice]", self.objects[devices.ResourceSlice])
+        )
+        self.groups = PodGroups() if self.gates.get("GenericWorkload", False) else None
         """The members of pod groups; None: pods are scheduled one by one, whatever group they name."""
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
@@ -64,6 +71,10 @@ class Cluster:
                 self.claims.changed(item.key)
             elif isinstance(item, devices.DeviceClass):
                 self._class_changed(cast("devices.DeviceClass | None", before), item)
+            elif isinstance(item, devices.ResourceSlice):
+                self.tainted_slices.slice_changed(item.key)
+            elif isinstance(item, devices.DeviceTaintRule):
+                self.tainted_slices.rule_changed(cast("devices.DeviceTaintRule | None", before), item)
 
     def remove(self, kind: type[KubeObject], key: str) -> None:
         """Remove one of the other objects; nothing happens when it is not there."""
@@ -77,6 +88,10 @@ class Cluster:
                 self.claims.changed(key)
             elif isinstance(item, devices.DeviceClass):
                 self._class_changed(item, None)
+            elif kind is devices.ResourceSlice:
+                self.tainted_slices.slice_changed(key)
+            elif isinstance(item, devices.DeviceTaintRule):
+                self.tainted_slices.rule_changed(item, None)
 
     def _class_changed(self, old: devices.DeviceClass | None, new: devices.DeviceClass | None) -> None:
         """Which nodes can serve a resource depends on its device class. No single row can be named, so kept answers

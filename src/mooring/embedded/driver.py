@@ -80,7 +80,7 @@ class StoreFeed:
         """One write as one input. An object that another of the same name replaced is removed and added. An object that
         cannot be read is reported and left out, as a reflector would leave it out."""
         struct, watch = _WATCHED[write.storage]
-        if watch.needs_groups and not self._scheduler.schedules_groups:
+        if watch.needs_gate and not self._scheduler.cluster.gates.get(watch.needs_gate, False):
             return
         if struct is Pod and not self._takes_pending and not write.object["spec"].get("nodeName"):
             return

@@ -19,7 +19,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource
-from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
+from mooring.apiclient.reflectors.watched import watched_with
 from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import Clock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
@@ -155,8 +155,7 @@ class LiveScheduler:
             whole, go_on, around = originals.whole, self.driver.go_on, requests.asker
             caller = ExtenderCaller(scheduler, whole, go_on, is_dry_run=is_dry_run, fence=fence, around=around)
             self.driver.extenders = caller
-        watched = (*WATCHED, *WATCHED_FOR_GROUPS) if scheduler.schedules_groups else WATCHED
-        self.reflectors = Reflectors(source, listener, watched, reflector_options)
+        self.reflectors = Reflectors(source, listener, watched_with(scheduler.cluster.gates), reflector_options)
         self._watching: asyncio.Task[None] | None = None
 
     def _self_checks(self, plan: SelfCheckPlan, lister: ApiClient, timing: Timing) -> SelfChecks:

@@ -198,12 +198,16 @@ class DeviceClass(KubeObject):
 
 
 class DeviceAttribute(Wire):
-    """A value of one of four types; attributes of different types are never equal."""
+    """A value of one of four types, or a list of them; attributes of different types are never equal."""
 
     int_value: int | None = field(default=None, name="int")
     bool_value: bool | None = field(default=None, name="bool")
     string_value: str | None = field(default=None, name="string")
     version_value: str | None = field(default=None, name="version")
+    int_values: list[int] | None = field(default=None, name="ints")
+    bool_values: list[bool] | None = field(default=None, name="bools")
+    string_values: list[str] | None = field(default=None, name="strings")
+    version_values: list[str] | None = field(default=None, name="versions")
 
 
 class CapacityRange(Wire):
@@ -286,3 +290,24 @@ class ResourceSliceSpec(Wire):
 
 class ResourceSlice(KubeObject):
     spec: ResourceSliceSpec = field(default_factory=ResourceSliceSpec)
+
+
+class DeviceTaintSelector(Wire):
+    """The devices of a rule, by names. A name that is missing stands for any."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Wire):
+    """Parity: without a selector the taint is for all devices, though the API's documentation says for none."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: Taint = field(default_factory=Taint)
+
+
+class DeviceTaintRule(KubeObject):
+    """A taint that an administrator puts on devices, in addition to those that their driver publishes."""
+
+    spec: DeviceTaintRuleSpec = field(default_factory=DeviceTaintRuleSpec)

@@ -101,8 +101,8 @@ class Watch:
     """Whether the scheduler cannot work without it. Any other kind counts as empty while the server does not serve it."""
     field_selector: str = ""
     """Limits the watch on the server's side: finished pods are most of the objects of a cluster that runs jobs."""
-    needs_groups: bool = False
-    """Whether the scheduler watches it only if it schedules pod groups together."""
+    needs_gate: str = ""
+    """The feature gate without which the scheduler does not watch it: an API that few servers serve."""
     wakes_pods: bool = False
     """Whether plugins can register its event. Objects of other kinds are only looked up during an attempt."""
     wakes_by_default: bool = False

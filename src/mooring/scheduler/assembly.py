@@ -76,7 +76,7 @@ def build_scheduler(
         clock = step_clock = StepClock(clock)
         build = partial(RecordedScheduler, recorder=recorder, step_clock=step_clock)
     all_gates = with_defaults(gates)
-    outbox, cluster = Outbox(), Cluster(schedules_groups=all_gates["GenericWorkload"])
+    outbox, cluster = Outbox(), Cluster(all_gates)
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
     # The options of a driver say nothing about extenders: these come from the configuration alone.
     options = replace(

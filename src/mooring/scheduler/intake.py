@@ -6,9 +6,11 @@ the change. Upstream's exceptions are marked.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import cast
 
 import msgspec
 
+from mooring.cluster.claims.tainted_slices import taints_of
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.events import (
     ASSIGNED_POD_ADD,
@@ -20,7 +22,9 @@ from mooring.framework.events import (
     Action,
     ClusterEvent,
 )
+from mooring.model.devices import DeviceTaintRule
 from mooring.model.kinds import WATCHED
+from mooring.model.kinds.devices import RESOURCE_SLICE
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -39,6 +43,7 @@ _RESOURCES: Mapping[type[KubeObject], str] = {
 
 NODE_ADD = ClusterEvent(NODE, Action.ADD)
 NODE_DELETE = ClusterEvent(NODE, Action.DELETE)
+_SLICE_UPDATE = ClusterEvent(RESOURCE_SLICE.event, Action.UPDATE)
 _WAITING_POD_DELETE = ClusterEvent(UNSCHEDULABLE_POD, Action.DELETE)
 
 
@@ -53,8 +58,7 @@ def added(core: Core, input: ObjectAdded) -> None:
         core.queue.wake(NODE_ADD, None, item)
         core.observer.change_handled(NODE_ADD)
     else:
-        core.cluster.put(item)
-        _wake_for(core, Action.ADD, None, item)
+        _changed(core, Action.ADD, None, item)
 
 
 def updated(core: Core, input: ObjectUpdated) -> None:
@@ -67,8 +71,7 @@ def updated(core: Core, input: ObjectUpdated) -> None:
         core.cluster.nodes.put_node(new)
         _wake_for_each(core, node_events(old, new), old, new)
     else:
-        core.cluster.put(new)
-        _wake_for(core, Action.UPDATE, old, new)
+        _changed(core, Action.UPDATE, old, new)
 
 
 def removed(core: Core, input: ObjectRemoved) -> None:
@@ -82,18 +85,40 @@ def removed(core: Core, input: ObjectRemoved) -> None:
         _guard(core, partial(core.cluster.nodes.remove_node, item.name))
         core.observer.change_handled(NODE_DELETE)
     else:
-        core.cluster.remove(type(item), item.key)
-        _wake_for(core, Action.DELETE, item, None)
+        _changed(core, Action.DELETE, item, None)
 
 
-def _wake_for(core: Core, action: Action, old: KubeObject | None, new: KubeObject | None) -> None:
-    """Wake pods for a change of any kind but pods and nodes, and PreBind runs that wait for the object."""
+def _changed(core: Core, action: Action, old: KubeObject | None, new: KubeObject | None) -> None:
+    """A change of any kind but pods and nodes: wake pods, and PreBind runs that wait for the object."""
     item = new or old
-    resource = None if item is None else _RESOURCES.get(type(item))
-    if resource is not None:
-        _wake_for_each(core, (ClusterEvent(resource, action),), old, new)
-    if item is not None:
-        changed(core, item)
+    if item is None:
+        return
+    if isinstance(item, DeviceTaintRule):
+        _rule_changed(core, cast("DeviceTaintRule | None", old), cast("DeviceTaintRule | None", new))
+    else:
+        _put(core, item, is_there=new is not None)
+        resource = _RESOURCES.get(type(item))
+        if resource is not None:
+            _wake_for_each(core, (ClusterEvent(resource, action),), old, new)
+    changed(core, item)
+
+
+def _put(core: Core, item: KubeObject, is_there: bool) -> None:
+    if is_there:
+        core.cluster.put(item)
+    else:
+        core.cluster.remove(type(item), item.key)
+
+
+def _rule_changed(core: Core, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+    """A rule has no event of its own: for pods it is a change of each slice whose devices have other taints now."""
+    slices = core.cluster.tainted_slices
+    before = slices.selected_by(old, new)
+    _put(core, new or old or DeviceTaintRule(), is_there=new is not None)
+    for name, slice in before.items():
+        tainted = slices.get(name)
+        if tainted is not None and taints_of(tainted) != taints_of(slice):
+            _wake_for_each(core, (_SLICE_UPDATE,), slice, tainted)
 
 
 def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject | None, new: KubeObject | None) -> None:

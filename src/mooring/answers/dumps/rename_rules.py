@@ -270,6 +270,12 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     devices.DeviceAttribute: {
         "string_value": _name,
         "version_value": lambda book, text: book.version(text),
+        "string_values": _names,
+        "version_values": lambda book, texts: [book.version(text) for text in texts],
+    },
+    devices.DeviceTaintSelector: {
+        "driver": lambda book, text: book.driver(text),
+        **_same(("pool", "device"), _name),
     },
     devices.CapacityRange: _same(("min", "max", "step"), keep),
     devices.CapacityPolicy: {"default": keep, "valid_values": keep},

@@ -2,6 +2,7 @@
 a server does not show one of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mooring.model import kinds
@@ -42,14 +43,16 @@ def _watched(spec: KindSpec, watch: Watch) -> Watched:
 
 _ALL = sorted(kinds.WATCHED.items(), key=lambda entry: not entry[1].is_required)
 
-WATCHED: tuple[Watched, ...] = tuple(_watched(spec, watch) for spec, watch in _ALL if not watch.needs_groups)
-"""What every scheduler watches, the required resources first.
 
-Later: devicetaintrules, which kube-scheduler watches behind a feature gate that is off by default.
-"""
+def watched_with(gates: Mapping[str, bool]) -> tuple[Watched, ...]:
+    """What a scheduler with these feature gates watches, the required resources first. A gate that is not named is off."""
+    return tuple(
+        _watched(spec, watch) for spec, watch in _ALL if not watch.needs_gate or gates.get(watch.needs_gate, False)
+    )
 
-WATCHED_FOR_GROUPS: tuple[Watched, ...] = tuple(_watched(spec, watch) for spec, watch in _ALL if watch.needs_groups)
-"""What a scheduler watches in addition if it schedules pod groups together."""
+
+WATCHED: tuple[Watched, ...] = watched_with({})
+"""What every scheduler watches."""
 
 
 # ---- resources that a server does not show

@@ -52,8 +52,8 @@ from mooring.sim.simulation_recording import SimulationRecording
 NOT_ALL_PLACED = 1
 """The exit status with --exit-code."""
 
-DUMPED = [spec.plural for spec in KINDS.values() if spec.watch is None or not spec.watch.needs_groups]
-"""All kinds that decisions read, without those of alpha APIs, which hardly any cluster serves."""
+DUMPED = [spec.plural for spec in KINDS.values() if spec.watch is None or not spec.watch.needs_gate]
+"""All kinds that decisions read, without those behind gates that are off by default, which hardly any cluster serves."""
 DUMP_COMMAND = (
     *(f"kinds={'$kinds,' if i else ''}{','.join(DUMPED[i : i + 5])}" for i in range(0, len(DUMPED), 5)),
     "kubectl get -A -o json $kinds > dump.json",

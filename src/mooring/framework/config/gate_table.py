@@ -229,10 +229,10 @@ STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 EFFECTIVE = _names(
     """
-    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
-    DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload
-    NodeDeclaredFeatures NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
-    TaintTolerationComparisonOperators VolumeLimitScaling
+    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
+    DRAListTypeAttributes DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
+    DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures NominatedNodeNameForExpectation
+    SchedulerPopFromBackoffQ StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling
     """
 )
 """Gates that change what Mooring does."""
@@ -241,7 +241,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     """
     AtomicFIFO ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowCBOR
     ClientsAllowTLSCacheGC ClientsPreferCBOR ComponentFlagz ComponentStatusz ContextualLogging
-    CoordinatedLeaderElection DRAAdminAccess DRADeviceTaintRules DRAListTypeAttributes
+    CoordinatedLeaderElection DRAAdminAccess
     DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions

@@ -1,8 +1,16 @@
-"""Dynamic resource allocation: claims for devices and their templates, device classes, and the slices of drivers."""
+"""Dynamic resource allocation: claims for devices and their templates, device classes, the slices of drivers, and rules
+that taint devices."""
 
-from mooring.model.devices import EXACT_COUNT, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from mooring.model.devices import (
+    EXACT_COUNT,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, ListRule, Watch, by, labels_at
+from mooring.model.kind_spec import BY_TYPE, KindSpec, ListRule, Watch, by, labels_at
 from mooring.model.table_columns import AGE, NAME, Cell, Column, field_cell
 from mooring.model.validation import claim_rules
 
@@ -87,4 +95,16 @@ RESOURCE_SLICE = KindSpec(
         *(NAME, Column("Node", field_cell("spec.nodeName")), Column("Driver", field_cell("spec.driver"))),
         *(Column("Pool", field_cell("spec.pool.name")), AGE),
     ),
+)
+
+DEVICE_TAINT_RULE = KindSpec(
+    *("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", False),
+    subresources=("status",),
+    struct=DeviceTaintRule,
+    other_versions=("resource.k8s.io/v1alpha3",),
+    check=claim_rules.check_device_taint_rule,
+    watch=Watch(needs_gate="DRADeviceTaintRules"),
+    status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
+    has_generation=True,
+    lists={"status.conditions": BY_TYPE},
 )

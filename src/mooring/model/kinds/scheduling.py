@@ -80,7 +80,7 @@ POD_GROUP = KindSpec(
     *("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
     subresources=("status",),
     struct=PodGroup,
-    watch=Watch(needs_groups=True, wakes_pods=True),
+    watch=Watch(needs_gate="GenericWorkload", wakes_pods=True),
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
 )
 

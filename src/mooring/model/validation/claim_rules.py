@@ -9,11 +9,13 @@ from mooring.model.devices import (
     ALL,
     EXACT_COUNT,
     Device,
+    DeviceAttribute,
     DeviceClaim,
     DeviceClass,
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
+    DeviceTaintRule,
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -180,19 +182,39 @@ def check_resource_slice(written: ResourceSlice) -> Problems:
 
 
 def _device(path: str, device: Device) -> Problems:
-    """An attribute has exactly one of four types."""
+    """An attribute has exactly one value, or one list that is not empty."""
     yield from rules.short_name(f"{path}.name", device.name)
     yield from rules.taints(f"{path}.taints", device.taints, DEVICE_EFFECTS)
     for name, attribute in (device.attributes or {}).items():
-        values = (attribute.int_value, attribute.bool_value, attribute.string_value, attribute.version_value)
-        if sum(value is not None for value in values) != 1:
-            found = f"{sum(value is not None for value in values)} of them"
-            yield Problem(
-                at_key(f"{path}.attributes", name), found, "exactly one of int, bool, string and version must be set"
-            )
+        yield from _attribute(at_key(f"{path}.attributes", name), attribute)
     for name, capacity in (device.capacity or {}).items():
         yield from rules.quantity(f"{at_key(f'{path}.capacity', name)}.value", capacity.value)
     for i, consumed in enumerate(device.consumes_counters or ()):
         for name, counter in (consumed.counters or {}).items():
             place = at_key(f"{path}.consumesCounters[{i}].counters", name)
             yield from rules.quantity(f"{place}.value", counter.value)
+
+
+def _attribute(path: str, attribute: DeviceAttribute) -> Problems:
+    single = (attribute.int_value, attribute.bool_value, attribute.string_value, attribute.version_value)
+    lists = (attribute.int_values, attribute.bool_values, attribute.string_values, attribute.version_values)
+    count = sum(value is not None for value in (*single, *lists))
+    if count != 1:
+        yield Problem(
+            path, f"{count} of them", "exactly one of int, bool, string and version, or a list of one, must be set"
+        )
+    for name, values in zip(("ints", "bools", "strings", "versions"), lists, strict=True):
+        if values is not None:
+            yield from rules.required(f"{path}.{name}", values, "one value or more")
+
+
+def check_device_taint_rule(rule: DeviceTaintRule) -> Problems:
+    """A selector may leave names out, but none may be empty."""
+    selector = rule.spec.device_selector
+    if selector is not None and selector.driver is not None:
+        yield from rules.object_name("spec.deviceSelector.driver", selector.driver)
+    if selector is not None and selector.pool is not None:
+        yield from rules.required("spec.deviceSelector.pool", selector.pool, "the name of a pool")
+    if selector is not None and selector.device is not None:
+        yield from rules.short_name("spec.deviceSelector.device", selector.device)
+    yield from rules.taint("spec.taint", rule.spec.taint, DEVICE_EFFECTS)

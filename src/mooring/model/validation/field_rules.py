@@ -208,14 +208,18 @@ def _within_limits(path: str, written: ResourceRequirements) -> Problems:
 
 def taints(path: str, written: Collection[Taint] | None, effects: Collection[str] = EFFECTS) -> Problems:
     """A node may have a key several times, but each time with another effect."""
-    for i, taint in enumerate(written or ()):
-        yield from label_key(f"{path}[{i}].key", taint.key)
-        yield from label_value(f"{path}[{i}].value", taint.value)
-        if taint.effect not in effects:
-            yield Problem(f"{path}[{i}].effect", show_text(taint.effect), ", ".join(effects))
+    for i, each in enumerate(written or ()):
+        yield from taint(f"{path}[{i}]", each, effects)
     yield from unique(
-        ((f"{path}[{i}]", (taint.key, taint.effect)) for i, taint in enumerate(written or ())), "key with one effect"
+        ((f"{path}[{i}]", (each.key, each.effect)) for i, each in enumerate(written or ())), "key with one effect"
     )
+
+
+def taint(path: str, written: Taint, effects: Collection[str] = EFFECTS) -> Problems:
+    yield from label_key(f"{path}.key", written.key)
+    yield from label_value(f"{path}.value", written.value)
+    if written.effect not in effects:
+        yield Problem(f"{path}.effect", show_text(written.effect), ", ".join(effects))
 
 
 def tolerations(path: str, written: Collection[Toleration] | None, effects: Collection[str] = EFFECTS) -> Problems:

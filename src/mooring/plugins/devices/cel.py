@@ -1,7 +1,7 @@
 """Selectors of devices: CEL with what Kubernetes adds to it."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from mooring.cel.access import type_name
@@ -15,12 +15,12 @@ from mooring.cel.functions.standard import STANDARD, TYPES
 from mooring.cel.functions.texts import TEXTS, VALIDATORS
 from mooring.cel.functions.times import TIMES
 from mooring.cel.language.checker import Declarations
-from mooring.cel.library import Library
-from mooring.cel.values import ANY, BOOL, STRING, Defaulting, Fault, Type, map_of
+from mooring.cel.library import Library, member
+from mooring.cel.values import ANY, BOOL, DYN, STRING, Defaulting, Fault, Type, equal, map_of
 from mooring.model.devices import Device, DeviceAttribute
 from mooring.model.meta import int64
 from mooring.model.quantity import parse
-from mooring.plugins.devices.effort import CelFault, Facts
+from mooring.plugins.devices.effort import DIALECT, CelFault, Dialect, Facts
 
 MAX_COST = 1_000_000
 """The most that one selector may cost for one device (CELSelectorExpressionMaxCost). Upstream takes it for a tenth of a
@@ -36,17 +36,39 @@ _NOT_A_BOOL = {
 }
 
 _DEVICE = Type("kubernetes.DRADevice")
-_FIELDS = {
-    "driver": STRING,
-    "allowMultipleAllocations": BOOL,
-    "attributes": map_of(STRING, map_of(STRING, ANY)),
-    "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
-}
-LIBRARY = Library((*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *NAMED_FORMATS))
-DECLARATIONS = Declarations(
-    LIBRARY, {"device": _DEVICE}, {_DEVICE.name: _FIELDS}, {**TYPES, IP.name: IP, CIDR.name: CIDR}, VALIDATORS
-)
-"""Parity: `device` is an object with four fields, so an expression that misspells one does not compile."""
+MAX_INCLUDED = 48
+"""The longest list that `includes` looks through (ResourceSliceMaxAttributeValuesPerDevice)."""
+
+
+def _includes(target: Any, wanted: Any) -> bool | Fault:
+    """Whether a list has the value, or a single value is it: so a selector can be written before attributes are lists."""
+    if target.__class__ is not list:
+        return equal(target, wanted)
+    for i, each in enumerate(target):
+        if i >= MAX_INCLUDED:
+            return Fault(f"'includes' function cannot be applied to lists longer than {MAX_INCLUDED} values")
+        if equal(each, wanted):
+            return True
+    return False
+
+
+_FUNCTIONS = (*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *NAMED_FORMATS)
+_OF_LISTS = (member("dra_includes_dyn_dyn", "includes", "dyn, dyn", "bool", _includes),)
+
+
+@cache
+def declarations(dialect: Dialect) -> Declarations:
+    """What expressions may name. Parity: `device` is an object, so an expression that misspells a field does not compile;
+    and attributes are `dyn` only where they may be lists, so that nothing can go over them otherwise."""
+    fields = {
+        "driver": STRING,
+        **({"allowMultipleAllocations": BOOL} if dialect.has_sharing else {}),
+        "attributes": map_of(STRING, map_of(STRING, DYN if dialect.has_lists else ANY)),
+        "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
+    }
+    library = Library((*_FUNCTIONS, *(_OF_LISTS if dialect.has_lists else ())))
+    types = {**TYPES, IP.name: IP, CIDR.name: CIDR}
+    return Declarations(library, {"device": _DEVICE}, {_DEVICE.name: fields}, types, VALIDATORS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +94,25 @@ class Matcher:
 
 # Bounded, because users write selectors into claims; 4,096 is far above what a cluster has.
 @lru_cache(maxsize=4096)
-def compile_selector(text: str) -> Matcher | CelFault:
+def compile_selector(text: str, dialect: Dialect = DIALECT) -> Matcher | CelFault:
     """The selector, or what is wrong with it."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return CelFault(f"compilation failed: Too long: may not be more than {MAX_BYTES} bytes")
     try:
-        expression = compile_expression(text, DECLARATIONS)
+        expression = compile_expression(text, declarations(dialect))
     except CompileFault as fault:
         return CelFault(str(fault))
-    if expression.type not in (BOOL, ANY):
+    if expression.type not in (BOOL, ANY, *((DYN,) if dialect.has_lists else ())):
         return CelFault(f"must evaluate to bool or the unknown type, not {expression.type}")
     return Matcher(expression)
 
 
-def facts_of(driver: str, device: Device) -> Facts:
-    """What selectors read of a device. Raises CelFault for attributes that have no value."""
+def facts_of(driver: str, device: Device, dialect: Dialect = DIALECT) -> Facts:
+    """What selectors read of a device. Raises CelFault for attributes that have no value, or none of this dialect."""
     attributes = Defaulting()
     for name, attribute in (device.attributes or {}).items():
         domain, id = _parts(name, driver)
-        attributes.setdefault(domain, {})[id] = _value(name, attribute)
+        attributes.setdefault(domain, {})[id] = _value(name, attribute, dialect)
     capacity = Defaulting()
     for name, amount in (device.capacity or {}).items():
         domain, id = _parts(name, driver)
@@ -109,8 +131,11 @@ def _parts(name: str, driver: str) -> tuple[str, str]:
     return (domain, id) if slash else (driver, name)
 
 
-def _value(name: str, attribute: DeviceAttribute) -> Any:
+def _value(name: str, attribute: DeviceAttribute, dialect: Dialect) -> Any:
     """The CEL value of an attribute; exactly one of its fields is set."""
+    values = _list_value(name, attribute) if dialect.has_lists else None
+    if values is not None:
+        return values
     if attribute.int_value is not None:
         return int64(attribute.int_value)
     if attribute.bool_value is not None:
@@ -119,7 +144,22 @@ def _value(name: str, attribute: DeviceAttribute) -> Any:
         return attribute.string_value
     if attribute.version_value is None:
         raise CelFault(f"attribute {name}: unsupported attribute value")
-    version = semver_of(attribute.version_value)
+    return _version(name, attribute.version_value)
+
+
+def _list_value(name: str, attribute: DeviceAttribute) -> list[Any] | None:
+    if attribute.int_values is not None:
+        return [int64(each) for each in attribute.int_values]
+    if attribute.bool_values is not None:
+        return attribute.bool_values
+    if attribute.string_values is not None:
+        return attribute.string_values
+    versions = attribute.version_values
+    return None if versions is None else [_version(name, each) for each in versions]
+
+
+def _version(name: str, text: str) -> Any:
+    version = semver_of(text)
     if isinstance(version, Fault):
         raise CelFault(f"attribute {name}: parse semantic version: {version.text}")
     return version

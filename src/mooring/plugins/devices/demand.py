@@ -4,15 +4,12 @@ Classes and claims are read into plain values before any search, because one dem
 nodes.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mooring.model.devices import (
     ALL,
     EXACT_COUNT,
-    Device,
-    DeviceAttribute,
     DeviceClass,
     DeviceConstraint,
     DeviceRequest,
@@ -23,9 +20,9 @@ from mooring.model.devices import (
 )
 from mooring.model.pod_spec import Toleration
 from mooring.model.quantity import QuantityText
-from mooring.plugins.devices.pools import DeviceInSlice
+from mooring.plugins.devices.effort import Dialect
 
-# ---- Feature gates that change how devices are chosen. All are on by default.
+# ---- Feature gates that change how devices are chosen. All but the last are on by default.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +42,13 @@ class DeviceFeatures:
     gates)."""
     extended_resources: bool = True
     """Device classes may serve extended resources of pods."""
+    list_attributes: bool = False
+    """Attributes of devices may be lists."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """What selectors may say."""
+        return Dialect(self.list_attributes, self.consumable_capacity)
 
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> "DeviceFeatures":
@@ -58,6 +62,7 @@ class DeviceFeatures:
             consumable_capacity=is_on("DRAConsumableCapacity"),
             binding_conditions=is_on("DRADeviceBindingConditions") and is_on("DRAResourceClaimDeviceStatus"),
             extended_resources=is_on("DRAExtendedResource"),
+            list_attributes=gates.get("DRAListTypeAttributes", False),
         )
 
 
@@ -206,124 +211,3 @@ def _fault(name: str, written: ExactDeviceRequest | DeviceSubRequest, class_of: 
 
 def _expressions(selectors: Sequence[DeviceSelector] | None) -> tuple[str, ...]:
     return tuple(selector.cel.expression if selector.cel is not None else "" for selector in selectors or ())
-
-
-# ---- Constraints of a claim: all its devices agree in an attribute, or all differ in one.
-
-
-Value = tuple[str, str | int | bool]
-"""The type of a value, and the value."""
-
-
-class PickConstraint(ABC):
-    """A constraint on one attribute of the devices that are picked for some requests of a claim, or for all of them.
-
-    It follows the search: `admit` for each device that is picked, `drop` in reverse order when the search goes back.
-    """
-
-    def __init__(self, requests: Collection[str], attribute: str) -> None:
-        self._requests = requests
-        self._attribute = attribute
-        self._count = 0
-
-    def admit(self, ask: Ask, site: DeviceInSlice) -> bool:
-        """Whether the device may join those picked before; if so, it counts as picked."""
-        if not _is_meant(self._requests, ask):
-            return True
-        attribute = find_attribute(site.device, site.id[0], self._attribute)
-        if attribute is None:
-            return False
-        value = value_of(attribute)
-        if self._count and not self._allows(value):
-            return False
-        self._remember(ask, value)
-        self._count += 1
-        return True
-
-    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
-        """Undo `admit`."""
-        if _is_meant(self._requests, ask):
-            self._forget(ask)
-            self._count -= 1
-
-    @abstractmethod
-    def _allows(self, value: Value | None) -> bool:
-        """Whether a device with this value may join those that are counted."""
-
-    @abstractmethod
-    def _remember(self, ask: Ask, value: Value | None) -> None: ...
-
-    @abstractmethod
-    def _forget(self, ask: Ask) -> None: ...
-
-
-class Same(PickConstraint):
-    """matchAttribute: every device has the attribute, with one value for all."""
-
-    _value: Value | None = None
-
-    def _allows(self, value: Value | None) -> bool:
-        return value is not None and value == self._value
-
-    def _remember(self, ask: Ask, value: Value | None) -> None:
-        if not self._count:
-            self._value = value
-
-    def _forget(self, ask: Ask) -> None:
-        """The value stands until the last device is dropped; the next first one replaces it."""
-
-
-class Distinct(PickConstraint):
-    """distinctAttribute: every device has the attribute, and no two have the same value.
-
-    Parity: one value is remembered for each request, that of the device picked last, and forgotten when that device is
-    dropped. So among the devices of one request only neighbours are sure to differ.
-    """
-
-    def __init__(self, requests: Collection[str], attribute: str) -> None:
-        super().__init__(requests, attribute)
-        self._values: dict[str, Value | None] = {}
-
-    def _allows(self, value: Value | None) -> bool:
-        return not self._values or (value is not None and value not in self._values.values())
-
-    def _remember(self, ask: Ask, value: Value | None) -> None:
-        self._values[ask.base_name] = value
-
-    def _forget(self, ask: Ask) -> None:
-        self._values.pop(ask.base_name, None)
-
-
-def constraint_of(claim: int, index: int, written: DeviceConstraint) -> PickConstraint:
-    """The constraint that is written; raises Fatal for one of a kind that this version does not know."""
-    if written.match_attribute is not None:
-        return Same(frozenset(written.requests or ()), written.match_attribute)
-    if written.distinct_attribute is not None:
-        return Distinct(frozenset(written.requests or ()), written.distinct_attribute)
-    raise Fatal(f", constraint #{index}: empty constraint (unsupported constraint type?)", claim)
-
-
-def _is_meant(requests: Collection[str], ask: Ask) -> bool:
-    """Whether a constraint is about the request; one that names none is about all of them."""
-    return not requests or ask.base_name in requests or ask.full_name in requests
-
-
-def find_attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
-    """By its full name; the driver's own attributes may be written without their domain."""
-    attributes = device.attributes or {}
-    found = attributes.get(name)
-    if found is not None:
-        return found
-    domain, slash, id = name.partition("/")
-    return attributes.get(id) if slash and domain == driver else None
-
-
-def value_of(attribute: DeviceAttribute) -> Value | None:
-    """None: a type that is not known, which equals nothing."""
-    if attribute.string_value is not None:
-        return "string", attribute.string_value
-    if attribute.int_value is not None:
-        return "int", attribute.int_value
-    if attribute.bool_value is not None:
-        return "bool", attribute.bool_value
-    return None if attribute.version_value is None else ("version", attribute.version_value)

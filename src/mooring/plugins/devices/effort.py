@@ -12,6 +12,20 @@ Facts = Mapping[str, Any]
 """What an expression can read of a device: driver, allowMultipleAllocations, attributes and capacity by domain."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What selectors may say, by the feature gates."""
+
+    has_lists: bool = False
+    """Attributes may be lists, which selectors may go over (DRAListTypeAttributes)."""
+    has_sharing: bool = True
+    """`device.allowMultipleAllocations` exists (DRAConsumableCapacity)."""
+
+
+DIALECT = Dialect()
+"""With the default gates."""
+
+
 class CelFault(Exception):
     """An expression that does not compile, or fails on a device. Kept as an answer, so it is also a value."""
 

@@ -70,7 +70,7 @@ class NodeGroups:
         """Read slices and nodes again if any of them changed. Touches by pods do not count."""
         nodes = cluster.nodes
         stamp = (
-            cluster.versions[ResourceSlice],
+            cluster.tainted_slices.version,
             nodes.node_touches.end,
             nodes.node_set_version,
             nodes.height,
@@ -80,19 +80,19 @@ class NodeGroups:
             return
         self._stamp = stamp
         self.version += 1
-        self._read(cluster.objects[ResourceSlice].values())
+        self._read(cluster.tainted_slices.all())
         try:
             self.fault = None
             self._arrange(nodes)
         except BadSelector as fault:
             self.fault = f"gather pool information: {fault}"
 
-    def _read(self, slices: Iterable[object]) -> None:
+    def _read(self, slices: Iterable[ResourceSlice]) -> None:
         before, self._views = self._views, {}
         for slice in slices:
-            assert isinstance(slice, ResourceSlice)
             view = before.get(slice.name)
-            self._views[slice.name] = view if view is not None and view.slice is slice else view_of(slice)
+            is_known = view is not None and view.slice is slice
+            self._views[slice.name] = view if view is not None and is_known else view_of(slice, self._features.dialect)
 
     def _arrange(self, nodes: NodeTable) -> None:
         """Sort the rows into groups: by the shared slices that they see, and by name where a node has slices of its

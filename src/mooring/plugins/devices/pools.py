@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice
 from mooring.model.quantity import parse
-from mooring.plugins.devices.effort import CelFault, Facts
+from mooring.plugins.devices.effort import DIALECT, CelFault, Dialect, Facts
 
 # ---- Devices, each with its slice, and with what selectors said of it.
 
@@ -37,11 +37,12 @@ class Likeness:
     device can be shared, so devices that agree in these share one object.
     """
 
-    __slots__ = ("__weakref__", "_answers", "_device", "_driver", "_facts")
+    __slots__ = ("__weakref__", "_answers", "_device", "_dialect", "_driver", "_facts")
 
-    def __init__(self, driver: str, device: Device) -> None:
+    def __init__(self, driver: str, device: Device, dialect: Dialect) -> None:
         self._driver = driver
         self._device = device
+        self._dialect = dialect
         self._facts: Facts | None = None
         self._answers: OrderedDict[str, Answer] = OrderedDict()
 
@@ -60,12 +61,12 @@ class Likeness:
     def _evaluate(self, selector: str) -> tuple[Answer, int]:
         from mooring.plugins.devices.cel import compile_selector, facts_of  # not at the start: see effort.py
 
-        matcher = compile_selector(selector)
+        matcher = compile_selector(selector, self._dialect)
         if isinstance(matcher, CelFault):
             return matcher, 0
         try:
             if self._facts is None:
-                self._facts = facts_of(self._driver, self._device)
+                self._facts = facts_of(self._driver, self._device, self._dialect)
             return matcher.matches(self._facts)
         except CelFault as fault:
             return fault.with_traceback(None), fault.cost
@@ -75,12 +76,12 @@ class Likeness:
 _likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()
 
 
-def likeness_of(driver: str, device: Device) -> Likeness:
-    """The object for devices like this one."""
-    key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+def likeness_of(driver: str, device: Device, dialect: Dialect = DIALECT) -> Likeness:
+    """The object for devices like this one, and for selectors of this dialect."""
+    key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations, dialect))
     likeness = _likenesses.get(key)
     if likeness is None:
-        likeness = _likenesses[key] = Likeness(driver, device)
+        likeness = _likenesses[key] = Likeness(driver, device, dialect)
     return likeness
 
 
@@ -120,11 +121,13 @@ class SliceView:
         return self.slice.spec.pool.generation
 
 
-def view_of(slice: ResourceSlice) -> SliceView:
+def view_of(slice: ResourceSlice, dialect: Dialect = DIALECT) -> SliceView:
     """Take a slice apart."""
     spec = slice.spec
     sites = tuple(
-        DeviceInSlice((spec.driver, spec.pool.name, device.name), device, slice, likeness_of(spec.driver, device))
+        DeviceInSlice(
+            (spec.driver, spec.pool.name, device.name), device, slice, likeness_of(spec.driver, device, dialect)
+        )
         for device in spec.devices or ()
     )
     return SliceView(slice, sites)

@@ -25,14 +25,13 @@ from mooring.model.devices import DeviceId
 from mooring.model.node import tolerates_hard
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
 from mooring.plugins.devices.capacity import Counters, Share, fits, shares_of
+from mooring.plugins.devices.constraints import PickConstraint, constraint_of
 from mooring.plugins.devices.demand import (
     MAX_DEVICES,
     Ask,
     Demand,
     DeviceFeatures,
     Fatal,
-    PickConstraint,
-    constraint_of,
 )
 from mooring.plugins.devices.effort import CelFault, Effort
 from mooring.plugins.devices.node_groups import NodeGroup
@@ -113,7 +112,7 @@ class _Search:
                 raise Fatal(text, index)
             self.picks.append([])
             self.preferences.append([0] * len(claim.requests))
-            self.constraints.append([constraint_of(index, i, each) for i, each in enumerate(claim.constraints)])
+            self.constraints.append(self._constraints(index))
         with _depth(self._deepest()):
             result = self._serve(0, 0)
         if result is _Result.TOO_MANY:
@@ -126,6 +125,10 @@ class _Search:
         return None
 
     # ---- before the search
+
+    def _constraints(self, claim: int) -> list[PickConstraint]:
+        written, has_lists = self.demand.claims[claim].constraints, self.features.list_attributes
+        return [constraint_of(claim, i, each, has_lists) for i, each in enumerate(written)]
 
     def _deepest(self) -> int:
         """How many calls the search can be deep: one for each device and each request, and two for each claim."""

@@ -1,0 +1,111 @@
+"""Resource slices with the taints of DeviceTaintRules: the rules of administrators add to what drivers publish (feature gate
+DRADeviceTaintRules)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from mooring.model.devices import Device, DeviceTaintRule, DeviceTaintSelector, ResourceSlice
+from mooring.model.node import Taint
+
+_EVERYTHING = DeviceTaintSelector()
+
+Names = tuple[str | None, str | None]
+"""Driver and pool, as a selector names them; None: any."""
+
+
+class TaintedSlices:
+    """All slices as scheduling sees them. A slice that no rule selects is the object that the driver published.
+
+    The cluster reports each change of a slice or a rule. Rules are filed by driver and pool, so a slice that changes costs
+    as much as the rules that select it.
+    """
+
+    def __init__(self, slices: Mapping[str, ResourceSlice]) -> None:
+        self._slices = slices
+        self._rules: dict[Names, dict[str, DeviceTaintRule]] = {}
+        self._tainted: dict[str, ResourceSlice] = {}
+        """By name: the slices with a device that a rule taints, as they are with those taints."""
+        self.version = 0
+        """Grows with each change."""
+
+    def all(self) -> Iterator[ResourceSlice]:
+        """All slices, each with the taints of its rules."""
+        return (self._tainted.get(name, slice) for name, slice in self._slices.items())
+
+    def get(self, name: str) -> ResourceSlice | None:
+        return self._tainted.get(name) or self._slices.get(name)
+
+    def selected_by(self, *rules: DeviceTaintRule | None) -> dict[str, ResourceSlice]:
+        """The slices in the pools of any of these rules by name, as they are now."""
+        wanted = [_names(rule) for rule in rules if rule is not None]
+        return {
+            name: self._tainted.get(name, slice)
+            for name, slice in self._slices.items()
+            if any(_is_of(slice, names) for names in wanted)
+        }
+
+    # ---- changes
+
+    def slice_changed(self, name: str) -> None:
+        """A slice came, changed or went."""
+        self.version += 1
+        self._taint(name)
+
+    def rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        """A rule came, changed or went."""
+        self.version += 1
+        if old is not None:
+            there = self._rules[_names(old)]
+            del there[old.name]
+            if not there:
+                del self._rules[_names(old)]
+        if new is not None:
+            self._rules.setdefault(_names(new), {})[new.name] = new
+        for name in self.selected_by(old, new):
+            self._taint(name)
+
+    def _taint(self, name: str) -> None:
+        slice = self._slices.get(name)
+        tainted = None if slice is None or not self._rules else _with_taints(slice, list(self._rules_of(slice)))
+        if tainted is None:
+            self._tainted.pop(name, None)
+        else:
+            self._tainted[name] = tainted
+
+    def _rules_of(self, slice: ResourceSlice) -> Iterable[DeviceTaintRule]:
+        driver, pool = slice.spec.driver, slice.spec.pool.name
+        for names in ((driver, pool), (driver, None), (None, pool), (None, None)):
+            yield from self._rules.get(names, {}).values()
+
+
+def taints_of(slice: ResourceSlice) -> list[list[Taint]]:
+    """The taints of its devices, in order."""
+    return [device.taints or [] for device in slice.spec.devices or ()]
+
+
+def _names(rule: DeviceTaintRule) -> Names:
+    selector = rule.spec.device_selector or _EVERYTHING
+    return selector.driver, selector.pool
+
+
+def _is_of(slice: ResourceSlice, names: Names) -> bool:
+    driver, pool = names
+    return driver in (None, slice.spec.driver) and pool in (None, slice.spec.pool.name)
+
+
+def _with_taints(slice: ResourceSlice, rules: list[DeviceTaintRule]) -> ResourceSlice | None:
+    """The slice with the taints that rules for its pool put on its devices; None: they taint none of them."""
+    for_all: list[Taint] = []
+    by_device: dict[str, list[Taint]] = {}
+    for rule in rules:
+        device = (rule.spec.device_selector or _EVERYTHING).device
+        (for_all if device is None else by_device.setdefault(device, [])).append(rule.spec.taint)
+    devices = [_tainted(each, [*for_all, *by_device.get(each.name, ())]) for each in slice.spec.devices or ()]
+    if all(new is old for new, old in zip(devices, slice.spec.devices or (), strict=True)):
+        return None
+    return msgspec.structs.replace(slice, spec=msgspec.structs.replace(slice.spec, devices=devices))
+
+
+def _tainted(device: Device, taints: list[Taint]) -> Device:
+    return msgspec.structs.replace(device, taints=[*(device.taints or ()), *taints]) if taints else device

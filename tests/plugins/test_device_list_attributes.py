@@ -1,0 +1,167 @@
+"""Attributes that are lists (gate DRAListTypeAttributes): in selectors, and in constraints of claims."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from build import a_node, a_pod
+from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_ask, claiming
+from device_building import given as given_to
+from late_claims import LateClaims
+from mooring.model.devices import Device, ResourceClaim
+from mooring.plugins.devices.cel import compile_selector, facts_of
+from mooring.plugins.devices.effort import CelFault, Dialect
+
+LISTS = Dialect(has_lists=True)
+DEVICE = msgspec.convert(
+    a_device(
+        "d",
+        model="a100",
+        attributes={
+            "nodes": {"ints": [0, 2]},
+            "modes": {"strings": ["fast", "slow"]},
+            "flags": {"bools": [True]},
+            "apis": {"versions": ["1.2.0", "2.0.0"]},
+            "long": {"ints": list(range(60))},
+        },
+    ),
+    Device,
+)
+OWN = f'device.attributes["{DRIVER}"]'
+
+ANSWERS = {
+    f"{OWN}.nodes.includes(2)": True,
+    f"{OWN}.nodes.includes(1)": False,
+    f"{OWN}.nodes.includes('2')": False,
+    f"{OWN}.modes.includes('fast')": True,
+    f"{OWN}.flags.includes(true) && !{OWN}.flags.includes(false)": True,
+    f"{OWN}.apis.includes(semver('2.0.0'))": True,
+    f"{OWN}.model.includes('a100')": True,
+    f"{OWN}.model.includes('a1')": False,
+    f"2 in {OWN}.nodes": True,
+    f"{OWN}.nodes.exists(n, n > 1)": True,
+    f"{OWN}.nodes.all(n, n > 1)": False,
+    f"{OWN}.modes.size() == 2": True,
+    f"{OWN}.long.includes(40)": True,
+    f"{OWN}.flags[0]": True,
+}
+
+
+@pytest.mark.parametrize("expression", ANSWERS)
+def test_what_selects_the_device(expression: str) -> None:
+    matcher = compile_selector(expression, LISTS)
+    assert not isinstance(matcher, CelFault), matcher
+    assert matcher.matches(facts_of(DRIVER, DEVICE, LISTS))[0] is ANSWERS[expression]
+
+
+def test_includes_looks_through_as_many_values_as_a_device_can_have() -> None:
+    matcher = compile_selector(f"{OWN}.long.includes(50)", LISTS)
+    assert not isinstance(matcher, CelFault), matcher
+    with pytest.raises(CelFault, match="'includes' function cannot be applied to lists longer than 48 values"):
+        matcher.matches(facts_of(DRIVER, DEVICE, LISTS))
+
+
+def test_without_the_gate_lists_are_values_of_no_known_type() -> None:
+    for expression in (f"{OWN}.nodes.includes(2)", f"{OWN}.nodes.exists(n, n > 1)"):
+        assert isinstance(compile_selector(expression), CelFault)
+    with pytest.raises(CelFault, match="unsupported attribute value"):
+        facts_of(DRIVER, DEVICE)
+
+
+def test_a_version_in_a_list_may_be_none() -> None:
+    device = msgspec.convert({"name": "d", "attributes": {"x": {"versions": ["1.2.3", "1.2"]}}}, Device)
+    with pytest.raises(CelFault, match="attribute x: parse semantic version"):
+        facts_of(DRIVER, device, LISTS)
+
+
+def test_whether_devices_can_be_shared_is_known_only_where_they_can_be() -> None:
+    expression = "device.allowMultipleAllocations"
+    assert not isinstance(compile_selector(expression), CelFault)
+    fault = compile_selector(expression, Dialect(has_sharing=False))
+    assert "undefined field 'allowMultipleAllocations'" in str(fault)
+
+
+# ---- constraints
+
+Values = dict[str, Any]
+
+
+def chosen(devices: list[Values], count: int, constraint: str, has_lists: bool = True) -> list[int] | str:
+    """The devices that a claim gets whose attribute x they constrain; else why it gets none."""
+    late = LateClaims(DRAListTypeAttributes=has_lists)
+    made = [a_device(str(i), attributes={"x": values}) for i, values in enumerate(devices)]
+    constraints = [{constraint: f"{DRIVER}/x"}]
+    requests = [an_ask(count)] if constraint == "matchAttribute" else [an_ask()] * count
+    for item in (
+        a_node("a"),
+        a_slice("a", *made, node="a"),
+        a_class(),
+        a_claim("c", *requests, constraints=constraints),
+    ):
+        late.put(item)
+    late.put(claiming(a_pod("p", schedulerName="default-scheduler"), "c"))
+    late.settle()
+    claim = late.store[ResourceClaim, "default/c"]
+    assert isinstance(claim, ResourceClaim)
+    found = [int(each.partition("/")[2]) for each in given_to(claim)]
+    return found or late.told["default/p"]
+
+
+NONE = "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: "
+MATCHING: dict[str, tuple[list[Values], int, list[int] | None]] = {
+    "a value in common": ([{"ints": [0, 1]}, {"ints": [2]}, {"ints": [1, 5]}], 2, [0, 2]),
+    "no value in common": ([{"ints": [0, 1]}, {"ints": [2]}], 2, None),
+    "one for all of them": ([{"ints": [0, 1]}, {"ints": [0, 2]}, {"ints": [0, 3]}], 3, [0, 1, 2]),
+    "pairs have one, all have none": ([{"ints": [0, 1]}, {"ints": [1, 2]}, {"ints": [0, 2]}], 3, None),
+    "a single value is a list of one": ([{"int": 1}, {"ints": [0, 1]}], 2, [0, 1]),
+    "values of two types": ([{"ints": [1]}, {"strings": ["1"]}], 2, None),
+    "texts": ([{"strings": ["a"]}, {"string": "b"}, {"string": "a"}], 2, [0, 2]),
+    "an empty list": ([{"ints": []}, {"ints": [1]}], 1, [1]),
+}
+DISTINCT: dict[str, tuple[list[Values], int, list[int] | None]] = {
+    "nothing in common": ([{"ints": [0, 1]}, {"ints": [1]}, {"ints": [2]}], 2, [0, 2]),
+    "something in common": ([{"ints": [0, 1]}, {"ints": [1]}], 2, None),
+    "values of two types": ([{"ints": [1]}, {"strings": ["1"]}], 2, [0, 1]),
+}
+
+
+@pytest.mark.parametrize(("devices", "count", "expected"), MATCHING.values(), ids=MATCHING.keys())
+def test_devices_that_match_have_a_value_in_common(
+    devices: list[Values], count: int, expected: list[int] | None
+) -> None:
+    found = chosen(devices, count, "matchAttribute")
+    assert found == expected if expected is not None else str(found).startswith(NONE)
+
+
+@pytest.mark.parametrize(("devices", "count", "expected"), DISTINCT.values(), ids=DISTINCT.keys())
+def test_distinct_devices_have_nothing_in_common(devices: list[Values], count: int, expected: list[int] | None) -> None:
+    found = chosen(devices, count, "distinctAttribute")
+    assert found == expected if expected is not None else str(found).startswith(NONE)
+
+
+def test_what_devices_have_in_common_does_not_grow_again_when_one_is_dropped() -> None:
+    # Parity: 0 and 1 leave {0}; 2 does not match them. Without 1, 0 and 2 would have 1 in common.
+    assert str(chosen([{"ints": [0, 1]}, {"ints": [0]}, {"ints": [1]}, {"ints": [1]}], 3, "matchAttribute")).startswith(
+        NONE
+    )
+
+
+@pytest.mark.parametrize("constraint", ["matchAttribute", "distinctAttribute"])
+def test_without_the_gate_lists_match_nothing(constraint: str) -> None:
+    devices: list[Values] = [{"ints": [0]}, {"ints": [0]}, {"ints": [1]}]
+    assert str(chosen(devices, 2, constraint, has_lists=False)).startswith(NONE)
+
+
+SINGLE = st.one_of(
+    st.integers(0, 2).map(lambda value: {"int": value}), st.sampled_from("ab").map(lambda value: {"string": value})
+)
+
+
+@given(st.lists(SINGLE, max_size=6), st.integers(1, 3), st.sampled_from(["matchAttribute", "distinctAttribute"]))
+def test_single_values_mean_the_same_with_and_without_the_gate(
+    devices: list[Values], count: int, constraint: str
+) -> None:
+    assert chosen(devices, count, constraint) == chosen(devices, count, constraint, has_lists=False)
