@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = "docs"
 PAGES_OF_THE_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Pages of the root that the site has under another name. index.md is not made from the README: it stands for it."""
-LATER = ("dashboard.md", "reports.md")
+LATER: tuple[str, ...] = ()
 """Pages that the navigation may name before they exist."""
 COPIES = "repository"
 """The folder of the site that has the files of the repository that pages link to."""

@@ -181,7 +181,7 @@ def test_self_checks_and_the_environment_reach_the_scheduler() -> None:
 
 def test_the_dashboard_comes_with_a_role_for_those_who_look_at_it() -> None:
     items = rendered({"dashboard": {"enabled": True}})
-    assert "--dashboard" in pod_spec(items)["containers"][0]["args"]
+    assert flags_of(pod_spec(items)["containers"][0])["dashboard"]
     assert the(items, "ClusterRole", "team-sched-dashboard")["rules"] == [
         {"nonResourceURLs": ["/dashboard/api/*"], "verbs": ["get", "post"]}
     ]

@@ -21,7 +21,7 @@ from role_rules import Grant, Permissions, asked, permissions_of
 from asking import path_of
 from deploying import DEPLOY, Item, items_of, the
 from fault_proxy import CALM, FaultProxy
-from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
+from mooring.apiclient.reflectors.watched import WATCHED, watched_with
 from mooring.model.kinds import BY_KIND
 from running_cluster import PATIENCE_S, Process, a_process, command
 
@@ -33,13 +33,15 @@ pytestmark = [pytest.mark.slow, needs_helm]
 
 EXAMPLES = DEPLOY.parent / "examples"
 GROUPS = "--set=featureGates.GenericWorkload=true,featureGates.GangScheduling=true"
+WATCHED_FOR_GROUPS = watched_with({"GenericWorkload": True})
+WATCHED_FOR_RULES = watched_with({"DRADeviceTaintRules": True})
 
 SELDOM = {
     "reads of single objects: after a bind without an answer, and where a self-check finds a difference": {
-        (each.group, each.plural, "get", "") for each in (*WATCHED, *WATCHED_FOR_GROUPS)
+        (each.group, each.plural, "get", "") for each in WATCHED_FOR_GROUPS
     },
     "lists, where a server has no streamed ones, and of the self-check": {
-        (each.group, each.plural, "list", "") for each in (*WATCHED, *WATCHED_FOR_GROUPS)
+        (each.group, each.plural, "list", "") for each in WATCHED_FOR_GROUPS
     },
     "the API server itself asks for it before it changes an allocation": {
         ("resource.k8s.io", "resourceclaims/binding", "patch", "")
@@ -67,7 +69,8 @@ def reads(watched: Any) -> set[Grant]:
 
 
 def test_everything_that_is_watched_can_be_read_and_nothing_else() -> None:
-    for arguments, watched in (((), WATCHED), ((GROUPS,), (*WATCHED, *WATCHED_FOR_GROUPS))):
+    rules = "--set=featureGates.DRADeviceTaintRules=true"
+    for arguments, watched in (((), WATCHED), ((GROUPS,), WATCHED_FOR_GROUPS), ((rules,), WATCHED_FOR_RULES)):
         granted = permissions_of(rendered(*arguments), "sched").grants
         in_all = {grant for grant in granted if grant[2] in ("get", "list", "watch") and not grant[3]}
         assert in_all == reads(watched)
