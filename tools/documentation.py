@@ -16,8 +16,6 @@ ROOT = Path(__file__).parent.parent
 DOCS = "docs"
 PAGES_OF_THE_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Pages of the root that the site has under another name. index.md is not made from the README: it stands for it."""
-LATER: tuple[str, ...] = ()
-"""Pages that the navigation may name before they exist."""
 COPIES = "repository"
 """The folder of the site that has the files of the repository that pages link to."""
 
@@ -129,14 +127,14 @@ Nav = Sequence[Any]
 
 
 def expanded(nav: Nav, pages: Sequence[str]) -> list[Any]:
-    """The navigation with its patterns (`adr/0*.md`) as the pages that they stand for, without pages that come later."""
+    """The navigation with its patterns (`adr/0*.md`) as the pages that they stand for."""
     entries: list[Any] = []
     for entry in nav:
         if isinstance(entry, Mapping):
             entries += _expanded_titles(entry, pages)
         elif "*" in entry:
             entries += sorted(page for page in pages if fnmatch(page, entry))
-        elif entry in pages or entry not in LATER:
+        else:
             entries.append(entry)
     return entries
 
@@ -145,7 +143,7 @@ def _expanded_titles(entry: Mapping[str, Any], pages: Sequence[str]) -> Iterator
     for title, value in entry.items():
         if not isinstance(value, str):
             yield {title: expanded(value, pages)}
-        elif value in pages or value not in LATER:
+        else:
             yield {title: value}
 
 
