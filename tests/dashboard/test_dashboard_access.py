@@ -308,6 +308,27 @@ def test_names_labels_and_messages_come_out_as_text_of_json() -> None:
     with_dashboard(parts, test)
 
 
+def test_texts_that_are_no_proper_unicode_do_not_stop_the_others() -> None:
+    """A plugin may say anything; its words are in the status of the pod."""
+    condition = {"type": "PodScheduled", "status": "False", "message": "half a character: "}
+    bad = a_pod("bad", cpu="9", status={"conditions": [condition]})
+    assert bad.status.conditions is not None
+    bad.status.conditions[0].message = "half a character: \ud800\u2028"
+    parts = all_parts(a_node("n"), bad, a_pod("good", cpu="9"))
+
+    async def test(client: StagedClient) -> None:
+        listed = await client.get("pods")
+        assert [pod["message"] for pod in listed["pods"]] == ["half a character: \ud800\u2028", ""]
+        async with client.session.get(f"{client.url}{API}stream", headers=BEARER) as reply:
+            received = b""
+            async with asyncio.timeout(5):
+                while b"event: pending" not in received or not received.endswith(b"\n\n"):
+                    received += await reply.content.readany()
+        assert b"half a character: \\ud800" in received
+
+    with_dashboard(parts, test)
+
+
 def test_a_name_cannot_add_parts_to_a_path() -> None:
     parts = all_parts(a_node("a"))
 

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from mooring.dashboard.interfaces import Refused
+from mooring.dashboard.json_text import json_bytes
 
 JSON = "application/json"
 MAX_BODY_BYTES = 1 << 20
@@ -75,9 +76,9 @@ class ApiReply:
 
 
 def json_reply(document: Any, status: int = 200) -> ApiReply:
-    return ApiReply(msgspec.json.encode(document), status)
+    return ApiReply(json_bytes(document), status)
 
 
 def refusal_reply(refused: Refused) -> ApiReply:
     headers = () if refused.retry_s is None else (("Retry-After", str(refused.retry_s)),)
-    return ApiReply(msgspec.json.encode({"message": refused.message}), refused.status, headers=headers)
+    return ApiReply(json_bytes({"message": refused.message}), refused.status, headers=headers)

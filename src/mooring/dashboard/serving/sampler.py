@@ -9,10 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
-import msgspec
-
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.interfaces import DashboardSource, TimeLine
+from mooring.dashboard.json_text import json_bytes
 from mooring.dashboard.serving.streams import Streams
 from mooring.dashboard.slices import timed_slices
 from mooring.dashboard.views.node_map import MappedNodes, map_nodes, use_of
@@ -34,7 +33,6 @@ FAULT_S = 30.0
 """The pause after a reading that failed: the same fault comes again as a rule, and each one is logged."""
 
 Report = Callable[[str, Exception | None], None]
-_encode = msgspec.json.encode
 
 
 class Sampler:
@@ -119,7 +117,7 @@ class Sampler:
         is_new = version != self._moment_seen or (len(self._streams) > 0 and "replay" not in self._streams.newest)
         self._moment_seen = version
         if is_new:
-            self._streams.publish("replay", _encode(self._timeline.state()))
+            self._streams.publish("replay", json_bytes(self._timeline.state()))
         return is_new
 
     def _send_use(self, time: str) -> None:
@@ -132,7 +130,7 @@ class Sampler:
             return
         self._use_seen = seen
         self._use_due_s = monotonic() + QUICK_S * (len(mapped.rows) / NODES_A_SECOND - 0.5)
-        self._streams.publish("use", _encode(use_of(table, mapped, time)))
+        self._streams.publish("use", json_bytes(use_of(table, mapped, time)))
 
     # ---- every five seconds
 
@@ -146,7 +144,7 @@ class Sampler:
             self._queue_seen = activity
             groups, taken_s = await timed_slices(pending_groups(scheduler))
             worked_s += taken_s
-            self._streams.publish("pending", _encode(groups))
+            self._streams.publish("pending", json_bytes(groups))
         return worked_s
 
     async def _send_map(self) -> float:
@@ -161,7 +159,7 @@ class Sampler:
             self._mapped, worked_s = await timed_slices(map_nodes(table, version))
             self._table, self._facts_seen = table, facts
         assert self._mapped is not None
-        self._streams.publish("nodes", _encode(self._mapped.map))
+        self._streams.publish("nodes", json_bytes(self._mapped.map))
         self._use_seen, self._use_due_s = (), 0.0
         self._send_use(in_millis(self._source.now_ns()))
         return worked_s

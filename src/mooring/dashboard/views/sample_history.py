@@ -4,6 +4,7 @@ from collections import deque
 
 import msgspec
 
+from mooring.dashboard.json_text import json_bytes
 from mooring.dashboard.views.queue_counts import QueueSample
 from mooring.dashboard.views.scheduling_flow import FlowSample
 
@@ -32,8 +33,8 @@ class SampleHistory:
             self._queue.clear()
             self._flow.clear()
         self._last = queue.time
-        counts = msgspec.json.encode(queue)
-        passed = b"" if flow is None else msgspec.json.encode(flow)
+        counts = json_bytes(queue)
+        passed = b"" if flow is None else json_bytes(flow)
         self._queue.append(msgspec.Raw(counts))
         if passed:
             self._flow.append(msgspec.Raw(passed))
