@@ -201,6 +201,15 @@ def test_hostile_names_are_only_names() -> None:
     with_dashboard(DashboardParts(source, "0", questions_about(source)), ask)
 
 
+def test_half_characters_of_one_pod_do_not_stop_questions_about_others() -> None:
+    broken = a_pod("broken", cpu="64", status={"nominatedNodeName": "n\ud800"})
+    source = a_source(*a_small_cluster(), broken)
+    asked = RejectionsOnNode("n1")
+    lines = [*AskedCluster.of(source.scheduler, AskedScheduler(default()), asked).lines(), END]
+    status, answer = _answered(io.BytesIO(b"".join(lines)))
+    assert (status, answer["total"]) == (200, 4)
+
+
 def test_a_namespace_may_have_the_name_of_a_kind() -> None:
     source = a_source(a_node("n1", cpu="1"), a_pod("x", cpu="9", namespace="deployment"))
     parts = DashboardParts(source, "0", questions_about(source))

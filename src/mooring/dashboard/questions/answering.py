@@ -98,10 +98,10 @@ END = b".\n"
 
 
 def _write(answers: BinaryIO, status: int, body: Any) -> None:
-    import msgspec
+    from mooring.dashboard.json_text import json_bytes
 
     with answers:
-        answers.write(b"%d\n" % status + msgspec.json.encode(body))
+        answers.write(b"%d\n" % status + json_bytes(body))
 
 
 if __name__ == "__main__":

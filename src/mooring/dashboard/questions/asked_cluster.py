@@ -8,6 +8,7 @@ They are encoded later, while the scheduler goes on.
     + {"apiVersion": ..., "kind": ...}           objects that it does not watch, as an API server shows them
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,7 +95,7 @@ class AskedCluster:
 
     def lines(self) -> Iterator[bytes]:
         """Each with its end. Objects that controllers hold may change meanwhile; those of the scheduler do not."""
-        yield _ENCODER.encode(self.header) + b"\n"
+        yield _encoded(self.header) + b"\n"
         for item in self.nodes:
             yield _line(item)
         for items in self.others:
@@ -106,11 +107,19 @@ class AskedCluster:
                 yield _line(pod)
         yield from (_line(pod) for pod in self.known if pod.id not in seen)
         for written in self.more:
-            yield UNWATCHED + b" " + _ENCODER.encode(written) + b"\n"
+            yield UNWATCHED + b" " + _encoded(written) + b"\n"
 
 
 def _line(item: KubeObject) -> bytes:
-    return b"%s %s\n" % (BY_STRUCT[type(item)].kind.encode(), _ENCODER.encode(item))
+    return b"%s %s\n" % (BY_STRUCT[type(item)].kind.encode(), _encoded(item))
+
+
+def _encoded(document: Any) -> bytes:
+    """JSON on one line. Half characters become question marks: one text must not stop all questions."""
+    try:
+        return _ENCODER.encode(document)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(document), ensure_ascii=False).encode(errors="replace")
 
 
 def _header(scheduler: Scheduler, asked: AskedScheduler, question: Question) -> QuestionHeader:

@@ -173,7 +173,7 @@ class RecordedDecisions:
         pod, node, result = _summary(outcomes)
         self._times_ns.append(now_ns)
         self._steps.append(step)
-        self._names += pod.encode()
+        self._names += pod.encode(errors="replace")
         self._name_ends.append(len(self._names))
         number = self._node_book.setdefault(node, len(self._nodes))
         if number == len(self._nodes):
