@@ -7,7 +7,7 @@ import { cut, visible } from "../text/visible.ts";
 import type { PodRef } from "../api/types.ts";
 
 /** Names of so many letters stay on one line. */
-const SHORT = 28;
+const SHORT = 22;
 
 interface CutProps {
   text: string;
