@@ -19,6 +19,7 @@ def a_device(name: str = "dev-0", capacity: JsonObject | None = None, **content:
     known = (
         *("consumesCounters", "nodeName", "nodeSelector", "allNodes", "taints", "bindsToNode"),
         *("bindingConditions", "bindingFailureConditions", "allowMultipleAllocations", "attributes"),
+        "nodeAllocatableResourceMappings",
     )
     fields = {key: value for key, value in content.items() if key in known}
     attributes = {key: _attribute(value) for key, value in content.items() if key not in known}

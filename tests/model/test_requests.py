@@ -181,6 +181,34 @@ def test_pod_level_resize_takes_the_largest_of_spec_status_and_allocated() -> No
     assert units(held_requests(refused)) == (3000, 0)
 
 
+TAKEN = [{"resourceClaimName": "c", "resources": {"cpu": "2"}}, {"resourceClaimName": "d", "resources": {"cpu": "1"}}]
+TAKING: list[Any] = [
+    pytest.param({}, (3500, GI), (3500, GI), id="one container"),
+    pytest.param({"overhead": {"cpu": "1"}}, (4500, GI), (4500, GI), id="with overhead"),
+    pytest.param({"resources": {"requests": {"cpu": "4"}}}, (4000, GI), (4000, GI), id="with requests of the pod"),
+]
+
+
+@pytest.mark.parametrize(("spec", "asked", "held"), TAKING)
+def test_what_devices_take_from_the_node_counts_but_for_the_score(spec: Any, asked: Units, held: Units) -> None:
+    containers = [a_container(cpu="500m", memory="1Gi")]
+    plain = a_pod(containers=containers, **spec)
+    pod = a_pod(containers=containers, **spec, status={"nodeAllocatableResourceClaimStatuses": TAKEN})
+    assert units(effective_requests(pod, FILTER)) == asked
+    assert units(held_requests(pod)) == units(held_non_zero(pod)) == held
+    assert effective_requests(pod, FIT_SCORE) == effective_requests(plain, FIT_SCORE)
+    assert (pod.shape.request["cpu"], pod.shape.held["cpu"]) == (asked[0], (held[0], held[0]))
+    assert pod.shape.score_request == plain.shape.score_request
+
+
+def test_what_devices_take_is_no_part_of_what_an_older_form_of_the_pod_held() -> None:
+    old = a_pod(containers=[a_container(cpu="1")])
+    assert old.shape.held["cpu"] == (1000, 1000)
+    new = a_pod(containers=[a_container(cpu="1")], status={"nodeAllocatableResourceClaimStatuses": TAKEN})
+    new.inherit(old)
+    assert new.shape.held["cpu"] == (4000, 4000)
+
+
 def test_only_counted_resources_become_units() -> None:
     requests = {"cpu": "1", "example.com/gpu": "2", "hugepages-2Mi": "4Mi", "storage": "1Gi", "foo": "7"}
     pod = a_pod(requests=requests, overhead={"ephemeral-storage": "1Gi"})

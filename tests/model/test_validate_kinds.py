@@ -159,6 +159,29 @@ OTHER_KINDS: list[Any] = [
         "ResourceSlice",
         {
             "spec": {
+                **SLICE,
+                "devices": [
+                    {
+                        "name": "d",
+                        "attributes": {"a": {"ints": []}},
+                        "nodeAllocatableResourceMappings": {"cpu": {"capacityKey": "c", "allocationMultiplier": "x"}},
+                    }
+                ],
+            }
+        },
+        [
+            "spec.devices[0].attributes.a.ints: Required value: one value or more",
+            f"spec.devices[0].nodeAllocatableResourceMappings.cpu.allocationMultiplier: Invalid value: "
+            f'"x": must be {QUANTITY}',
+            "spec.devices[0].nodeAllocatableResourceMappings.cpu.capacityKey: Invalid value: "
+            '"c": must be a capacity of the device',
+        ],
+        id="a device that takes from its node",
+    ),
+    pytest.param(
+        "ResourceSlice",
+        {
+            "spec": {
                 "driver": "d",
                 "pool": {"name": "p", "resourceSliceCount": 0, "generation": -1},
                 "nodeSelector": {},

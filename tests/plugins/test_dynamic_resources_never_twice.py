@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +14,10 @@ from build import a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_rule, a_slice, an_ask, claiming
 from how_many import examples
 from late_claims import LateClaims, allocated
+from mooring.cluster.nodes.check import check_table
 from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import ContainerClaim, ResourceRequirements
 from mooring.model.quantity import parse
 
 PODS, CLAIMS, EXTENDED = range(6), range(4), "example.com/gpu"
@@ -22,10 +25,11 @@ SHARED = a_device(
     "shared", {"memory": {"value": "3Gi", "requestPolicy": {"default": "1Gi"}}}, allowMultipleAllocations=True
 )
 LINKS = {"links": {"ints": [0, 1]}}
+OF_CPU = {"cpu": {"allocationMultiplier": "1"}}
 SLICES = (
     a_slice("a", a_device("0", attributes=LINKS), a_device("1", attributes={"links": {"ints": [1]}}), node="a"),
     a_slice("b", a_device("0"), SHARED, node="b"),
-    a_slice("net", a_device("0"), pool="net", allNodes=True),
+    a_slice("net", a_device("0", nodeAllocatableResourceMappings=OF_CPU), pool="net", allNodes=True),
 )
 ASKS: tuple[Any, ...] = (
     (an_ask(),),
@@ -36,9 +40,17 @@ ASKS: tuple[Any, ...] = (
     (an_ask(2, f'device.attributes["{DRIVER}"].?links.hasValue()'),),
 )
 RULES = (a_rule("all"), a_rule("b", pool="b"), a_rule("0", "NoExecute", device="0"))
-OFF_BY_DEFAULT = ("DRADeviceTaintRules", "DRAListTypeAttributes")
+OFF_BY_DEFAULT = ("DRADeviceTaintRules", "DRAListTypeAttributes", "DRANodeAllocatableResources")
 ON_BY_DEFAULT = ("DRADeviceBindingConditions", "DRAExtendedResource", "DRAPartitionableDevices", "DRAPrioritizedList")
 """DRAConsumableCapacity is not among them: claims that have shares of a device keep them when the gate is switched off."""
+
+
+def using(pod: Pod) -> Pod:
+    """The pod whose container uses all its claims."""
+    entries = [ContainerClaim(entry.name) for entry in pod.spec.resource_claims or ()]
+    for container in pod.spec.containers:
+        container.resources = msgspec.structs.replace(container.resources or ResourceRequirements(), claims=entries)
+    return pod
 
 
 class Walk:
@@ -93,7 +105,7 @@ class Walk:
             requests = {} if names else {EXTENDED: 1}
             metadata = {"uid": f"pod-{self.made}"}
             new = a_pod(f"p{pod}", requests=requests, metadata=metadata, schedulerName="default-scheduler")
-            self.late.put(claiming(new, *(f"c{name}" for name in names)))
+            self.late.put(using(claiming(new, *(f"c{name}" for name in names))))
 
     def create_claim(self, name: int) -> None:
         if (ResourceClaim, f"default/c{name}") not in self.late.store:
@@ -150,6 +162,8 @@ class Walk:
         faults = self.late.scheduler.core.cluster.claims.check()
         assert not faults, faults
         self.most_given = max(self.most_given, len(results))
+        nodes = self.late.scheduler.cluster.nodes
+        assert not check_table(nodes), check_table(nodes)
 
     def come_to_rest(self) -> None:
         """In the end nothing is on its way any more, and every pod that is bound has its claims."""

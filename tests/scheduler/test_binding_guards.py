@@ -1,7 +1,6 @@
 """A binding that is no longer the one that is answered, plugins that answer nonsense, and who is told in which order."""
 
 from typing import Any
-from unittest import mock
 
 import pytest
 from test_binding_cycle import ALL_BACK, BACKS_OFF, World, a_big_pod
@@ -18,6 +17,7 @@ from mooring.scheduler import bind
 from mooring.scheduler.failure import AttemptFailure
 from mooring.scheduler.inputs import BindAnswered, CallAnswered, ObjectAdded, ObjectRemoved, TimePassed
 from recording_caller import RecordingCaller
+from volume_asking import a_context
 
 # ---- answers to bindings that are over
 
@@ -82,7 +82,7 @@ def test_a_pod_that_is_gone_is_not_counted_elsewhere(successor: Any) -> None:
 def test_a_pod_that_holds_room_already_gets_no_more() -> None:
     world, pod = World({}), a_big_pod()
     world.core.cache.assume(pod, "n1")
-    runner, context = world.core.runners["default-scheduler"], mock.Mock()
+    runner, context = world.core.runners["default-scheduler"], a_context(world.core.cluster, pod)
     failure = bind.hold(world.core, QueuedPod(pod, 0), runner, context, "n1")
     assert isinstance(failure, AttemptFailure) and failure.code is Code.Error
     assert failure.message == "pod uid-pod(default/pod) is in the cache, so can't be assumed"

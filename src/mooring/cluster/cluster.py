@@ -59,7 +59,7 @@ class Cluster:
             self.nodes.put_node(item)
         elif isinstance(item, Pod):
             if item.spec.node_name and not item.is_finished:
-                self.nodes.place(item, item.spec.node_name)
+                self.nodes.place(self.as_counted(item), item.spec.node_name)
         elif type(item) in self.objects:
             before = self.objects[type(item)].get(item.key)
             self.objects[type(item)][item.key] = item
@@ -75,6 +75,14 @@ class Cluster:
                 self.tainted_slices.slice_changed(item.key)
             elif isinstance(item, devices.DeviceTaintRule):
                 self.tainted_slices.rule_changed(cast("devices.DeviceTaintRule | None", before), item)
+
+    def as_counted(self, pod: Pod) -> Pod:
+        """The pod without what its devices take from the node, unless DRANodeAllocatableResources is on."""
+        if pod.status.node_allocatable_resource_claim_statuses is None or self.gates.get(
+            "DRANodeAllocatableResources", False
+        ):
+            return pod
+        return pod.with_device_resources(None)
 
     def remove(self, kind: type[KubeObject], key: str) -> None:
         """Remove one of the other objects; nothing happens when it is not there."""

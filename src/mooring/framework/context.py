@@ -18,6 +18,10 @@ T = TypeVar("T")
 
 _PLAIN = PluginCaller()
 
+DEVICE_RESOURCES = "mooring/device-resources"
+"""In the state: a function of a node's name that returns what the pod's devices would take from the resources of that node.
+The pod is assumed with it."""
+
 GROUP_TRIAL = "mooring/group-trial"
 """Written into the state of an attempt while Permit is asked what it would say, if the pod's group were to go: nothing
 must follow from it."""
@@ -117,6 +121,11 @@ class SchedulingContext:
             setattr(other, name, getattr(self, name))
         other.nodes, other.state = nodes, state
         return other
+
+    def assumed(self, pod: Pod, node_name: str) -> Pod:
+        """The pod as it counts on a node that was chosen: with what its devices take there. Ask before Reserve."""
+        taken = self.state.find(DEVICE_RESOURCES)
+        return pod if taken is None else pod.with_device_resources(taken(node_name))
 
     def float_columns(self) -> FloatColumns | None:
         """The amounts as floats, where these are exact. None in a what-if: there other pods are on the nodes."""

@@ -249,6 +249,14 @@ class CounterConsumption(Wire):
     counters: dict[str, DeviceCounter] | None = None
 
 
+class NodeAllocatableMapping(Wire):
+    """How much of a resource of the node a device takes: a multiple of a capacity that the claim consumes, or as much as
+    the multiplier says for each device."""
+
+    capacity_key: str | None = None
+    allocation_multiplier: QuantityText | None = None
+
+
 class Device(Wire):
     """One device of a slice. Node fields say where it can be used, if the slice leaves that to its devices."""
 
@@ -264,6 +272,7 @@ class Device(Wire):
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
     allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableMapping] | None = None
 
 
 class ResourcePool(Wire):

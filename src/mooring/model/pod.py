@@ -10,7 +10,7 @@ from msgspec import field
 from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, label_set_of
 from mooring.model.meta import KubeObject, ObjectMeta, int32
-from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
+from mooring.model.pod_spec import FINISHED_PHASES, NodeAllocatableClaimStatus, PodSpec, PodStatus
 from mooring.model.shape import PodShape, shape_of
 
 
@@ -68,6 +68,11 @@ class Pod(KubeObject, dict=True):
         pod.__dict__.update(self.__dict__)
         return pod
 
+    def with_device_resources(self, taken: list[NodeAllocatableClaimStatus] | None) -> "Pod":
+        """The pod whose devices take this from its node."""
+        status = msgspec.structs.replace(self.status, node_allocatable_resource_claim_statuses=taken)
+        return Pod(metadata=self.metadata, spec=self.spec, status=status)
+
     def with_status(self, status: PodStatus) -> "Pod":
         """The pod with another status. Its resources must be the same: the shape depends on them, and on nothing else in
         a status."""
@@ -112,11 +117,12 @@ class Pod(KubeObject, dict=True):
 
 
 def _held(status: PodStatus) -> tuple[object, ...]:
-    """The part of a status that the shape depends on: resources in force, and a resize that is pending."""
+    """The part of a status that the shape depends on: resources in force, a resize that is pending, what devices take."""
     containers = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
     return (
         [c for c in containers if c.resources is not None or c.allocated_resources is not None],
         status.resources,
         status.allocated_resources,
+        status.node_allocatable_resource_claim_statuses,
         [condition for condition in status.conditions or () if condition.type == "PodResizePending"],
     )

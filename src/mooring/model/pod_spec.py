@@ -12,9 +12,16 @@ ResourceList = dict[str, QuantityText]
 ALWAYS = "Always"
 
 
+class ContainerClaim(Wire):
+    """The entry of spec.resourceClaims whose devices the container uses."""
+
+    name: str = ""
+
+
 class ResourceRequirements(Wire):
     requests: ResourceList | None = None
     limits: ResourceList | None = None
+    claims: list[ContainerClaim] | None = None
 
 
 class ContainerPort(Wire):
@@ -284,6 +291,14 @@ class ExtendedClaimStatus(Wire):
     resource_claim_name: str = ""
 
 
+class NodeAllocatableClaimStatus(Wire):
+    """What devices of a claim take from the node's own resources, such as cpu, and the containers that use them."""
+
+    resource_claim_name: str = ""
+    containers: list[str] | None = None
+    resources: ResourceList = field(default_factory=dict)
+
+
 class PodStatus(Wire):
     """The part of a status that scheduling reads: phase, nomination, resources in force, and claims."""
 
@@ -297,6 +312,7 @@ class PodStatus(Wire):
     allocated_resources: ResourceList | None = None
     resource_claim_statuses: list[PodClaimStatus] | None = None
     extended_resource_claim_status: ExtendedClaimStatus | None = None
+    node_allocatable_resource_claim_statuses: list[NodeAllocatableClaimStatus] | None = None
 
 
 FINISHED_PHASES = ("Succeeded", "Failed")

@@ -45,11 +45,13 @@ class Accounting:
     """Whether `spec.resources` of the pod replaces the sum over its containers."""
     defaults: Mapping[str, int] | None = None
     """Requests, in nano-units, of containers that name none."""
+    devices: bool = True
+    """Whether what devices take from the node counts, by the status of the pod."""
 
 
 FILTER = Accounting()
 """What must fit on a node."""
-FIT_SCORE = Accounting(pod_level=False, defaults=NON_ZERO)
+FIT_SCORE = Accounting(pod_level=False, defaults=NON_ZERO, devices=False)
 """What NodeResourcesFit scores an incoming pod by."""
 HELD = Accounting(use_status=True)
 """What a pod takes from its node."""
@@ -58,6 +60,8 @@ HELD = Accounting(use_status=True)
 def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     """What the pod requests, by resource, in nano-units."""
     total = _container_requests(pod, accounting)
+    for claim in (pod.status.node_allocatable_resource_claim_statuses or ()) if accounting.devices else ():
+        _add(total, _amounts(claim.resources))
     if accounting.pod_level and has_pod_level_requests(pod):
         total.update(_pod_level_requests(pod, accounting))
     if pod.spec.overhead:

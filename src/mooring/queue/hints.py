@@ -245,7 +245,7 @@ def _resources(pod: Pod) -> tuple[object, ...]:
     return (
         *(spec.containers, spec.init_containers, spec.resources, spec.overhead),
         *(status.container_statuses, status.init_container_statuses, status.conditions),
-        *(status.resources, status.allocated_resources),
+        *(status.resources, status.allocated_resources, status.node_allocatable_resource_claim_statuses),
     )
 
 

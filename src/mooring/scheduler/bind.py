@@ -17,7 +17,7 @@ from mooring.framework.intents import Bind, CallReply, Record
 from mooring.framework.plugin_caller import ERROR, SUCCESS, unwrapped
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, Code, Rejection, describe
+from mooring.framework.status import SKIP, Code, PluginError, Rejection, describe
 from mooring.framework.waiting import MAX_WAIT_S, Release
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.binding import Binding
@@ -70,8 +70,8 @@ def hold(
     gone either way: from here on the assumed pod itself takes the room.
     """
     try:
-        pod = core.cache.assume(entry.pod, node_name)
-    except ClusterError as fault:
+        pod = core.cache.assume(context.assumed(entry.pod, node_name), node_name)
+    except (ClusterError, PluginError) as fault:
         return error(str(fault))
     core.queue.nominations.delete(entry.uid)
     binding = Binding(entry, pod, runner, context, node_name)

@@ -52,7 +52,7 @@ def added(core: Core, input: ObjectAdded) -> None:
     core.observer.change_arrived()
     item = input.item
     if isinstance(item, Pod):
-        _pod_added(core, item)
+        _pod_added(core, core.cluster.as_counted(item))
     elif isinstance(item, Node):
         core.cluster.nodes.put_node(item)
         core.queue.wake(NODE_ADD, None, item)
@@ -66,7 +66,7 @@ def updated(core: Core, input: ObjectUpdated) -> None:
     core.observer.change_arrived()
     old, new = input.old, input.new
     if isinstance(old, Pod) and isinstance(new, Pod):
-        _pod_updated(core, old, new)
+        _pod_updated(core, core.cluster.as_counted(old), core.cluster.as_counted(new))
     elif isinstance(old, Node) and isinstance(new, Node):
         core.cluster.nodes.put_node(new)
         _wake_for_each(core, node_events(old, new), old, new)
@@ -79,7 +79,7 @@ def removed(core: Core, input: ObjectRemoved) -> None:
     core.observer.change_arrived()
     item = input.item
     if isinstance(item, Pod):
-        _pod_removed(core, item)
+        _pod_removed(core, core.cluster.as_counted(item))
     elif isinstance(item, Node):
         core.queue.wake(NODE_DELETE, item, None)  # Parity: before the node is gone
         _guard(core, partial(core.cluster.nodes.remove_node, item.name))

@@ -46,10 +46,12 @@ class CopyPlacer(SchedulerView):
         runner = self.runner(pod)
         if not isinstance(decision, Placement) or runner is None:
             return decision
+        assert decision.context is not None, "a placement comes with its context"
+        placed = decision.context.assumed(pod, decision.node)
         rejection = reserve(runner, decision)
         if rejection is not None:
             return rejection
-        self.cluster.nodes.place(pod, decision.node)
+        self.cluster.nodes.place(placed, decision.node)
         return decision
 
 

@@ -166,6 +166,12 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     pod_spec.SchedulingGate: {"name": _name},
     pod_spec.SchedulingGroup: {"pod_group_name": _name},
     pod_spec.PodResourceClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
+    pod_spec.ContainerClaim: {"name": _name},
+    pod_spec.NodeAllocatableClaimStatus: {
+        "resource_claim_name": _name,
+        "containers": _names,
+        "resources": _resources,
+    },
     pod_spec.PodClaimStatus: {"name": _name, "resource_claim_name": _name},
     pod_spec.ExtendedClaimStatus: {"resource_claim_name": _name},
     pod_spec.RequestMapping: {
@@ -277,6 +283,10 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "driver": lambda book, text: book.driver(text),
         **_same(("pool", "device"), _name),
     },
+    devices.NodeAllocatableMapping: {
+        "capacity_key": lambda book, text: book.qualified(text),
+        "allocation_multiplier": keep,
+    },
     devices.CapacityRange: _same(("min", "max", "step"), keep),
     devices.CapacityPolicy: {"default": keep, "valid_values": keep},
     devices.DeviceCapacity: {"value": keep},
@@ -284,6 +294,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     devices.CounterSet: {"name": _name, "counters": _named},
     devices.CounterConsumption: {"counter_set": _name, "counters": _named},
     devices.Device: {
+        "node_allocatable_resource_mappings": _resources,
         "name": _name,
         "node_name": _name,
         "attributes": _qualified,

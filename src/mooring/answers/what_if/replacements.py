@@ -40,7 +40,8 @@ def replacement(pod: Pod, number: int, created: str, name: str = "") -> Pod:
 def _is_as_created(pod: Pod) -> bool:
     """Whether neither binding nor the kubelet has changed what the shape and the labels of the pod depend on."""
     status = pod.status
-    if status.resources is not None or status.allocated_resources is not None:
+    taken = status.node_allocatable_resource_claim_statuses
+    if status.resources is not None or status.allocated_resources is not None or taken is not None:
         return False
     containers = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
     if any(each.resources is not None or each.allocated_resources is not None for each in containers):

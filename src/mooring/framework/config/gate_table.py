@@ -230,9 +230,10 @@ STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 EFFECTIVE = _names(
     """
     DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
-    DRAListTypeAttributes DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
-    DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures NominatedNodeNameForExpectation
-    SchedulerPopFromBackoffQ StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling
+    DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
+    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures
+    NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
+    TaintTolerationComparisonOperators VolumeLimitScaling
     """
 )
 """Gates that change what Mooring does."""
@@ -242,7 +243,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     AtomicFIFO ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowCBOR
     ClientsAllowTLSCacheGC ClientsPreferCBOR ComponentFlagz ComponentStatusz ContextualLogging
     CoordinatedLeaderElection DRAAdminAccess
-    DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
+    DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions
     MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms

@@ -36,6 +36,13 @@ def _complete_requests(spec: JsonObject) -> None:
                 asked.setdefault("count", 1)
 
 
+def _complete_slice(slice: JsonObject) -> None:
+    """A mapping to resources of the node takes its capacity, or one of the resource, once."""
+    for device in slice.get("spec", {}).get("devices") or ():
+        for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
+            mapping.setdefault("allocationMultiplier", "1")
+
+
 def _claim_state(claim: JsonObject, _: int) -> Cell:
     """The states that hold at the same time, such as `allocated,reserved`."""
     deleted, allocated = at(claim, "metadata.deletionTimestamp"), at(claim, "status.allocation") is not None
@@ -88,6 +95,7 @@ RESOURCE_SLICE = KindSpec(
     other_versions=_BETA,
     check=claim_rules.check_resource_slice,
     watch=Watch(wakes_pods=True),
+    complete=_complete_slice,
     has_generation=True,
     fixed=("spec.nodeName", "spec.driver", "spec.pool.name"),
     field_labels=labels_at("metadata.name", "spec.nodeName", "spec.driver"),

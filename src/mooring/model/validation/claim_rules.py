@@ -189,6 +189,11 @@ def _device(path: str, device: Device) -> Problems:
         yield from _attribute(at_key(f"{path}.attributes", name), attribute)
     for name, capacity in (device.capacity or {}).items():
         yield from rules.quantity(f"{at_key(f'{path}.capacity', name)}.value", capacity.value)
+    for name, mapping in (device.node_allocatable_resource_mappings or {}).items():
+        place = at_key(f"{path}.nodeAllocatableResourceMappings", name)
+        yield from rules.quantity(f"{place}.allocationMultiplier", mapping.allocation_multiplier)
+        if mapping.capacity_key is not None and mapping.capacity_key not in (device.capacity or {}):
+            yield Problem(f"{place}.capacityKey", show(mapping.capacity_key), "a capacity of the device")
     for i, consumed in enumerate(device.consumes_counters or ()):
         for name, counter in (consumed.counters or {}).items():
             place = at_key(f"{path}.consumesCounters[{i}].counters", name)

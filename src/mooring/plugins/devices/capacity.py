@@ -82,10 +82,10 @@ def _up_in_range(requested: QuantityText, allowed: CapacityRange) -> Share:
         return _written(requested)
     least = to_int(parse(allowed.min))
     steps = -(-(to_int(parse(requested)) - least) // step)
-    return Share((least + steps * step) * NANO, _binary(least + steps * step))
+    return Share((least + steps * step) * NANO, binary(least + steps * step))
 
 
-def _binary(units: int) -> str:
+def binary(units: int) -> str:
     """The amount as a quantity with a binary suffix, as upstream writes it: | 4096 | 4Ki |"""
     power = 0
     while units and units % 1024 == 0 and power < len(_BINARY) - 1:

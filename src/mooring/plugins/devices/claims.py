@@ -13,6 +13,7 @@ from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX, ServingClasses
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.status import Rejection
 from mooring.model.devices import (
     EXACT_COUNT,
     Allocation,
@@ -26,7 +27,13 @@ from mooring.model.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_S
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import ALWAYS, Container, PodResourceClaim, RequestMapping
+from mooring.model.pod_spec import (
+    ALWAYS,
+    Container,
+    NodeAllocatableClaimStatus,
+    PodResourceClaim,
+    RequestMapping,
+)
 from mooring.model.quantity import NANO, parse
 from mooring.model.selectors import NodeMatcher
 from mooring.plugins.hints import is_itself
@@ -39,8 +46,15 @@ class Unresolved(Exception):
 def claims_of(pod: Pod, claims: ClaimLedger) -> list[ResourceClaim]:
     """The claims that the pod names, or that were made for it from templates, in the order of the pod. Raises
     Unresolved."""
-    found = (_claim_of(pod, entry, claims) for entry in pod.spec.resource_claims or ())
-    return [claim for claim in found if claim is not None]
+    return [claim for _, claim in entries_of(pod, claims)]
+
+
+def entries_of(pod: Pod, claims: ClaimLedger) -> Iterable[tuple[str, ResourceClaim]]:
+    """The entries of the pod's resourceClaims by name, with their claims. Raises Unresolved."""
+    for entry in pod.spec.resource_claims or ():
+        claim = _claim_of(pod, entry, claims)
+        if claim is not None:
+            yield entry.name, claim
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
@@ -261,6 +275,10 @@ class ClaimState:
     """Claims whose allocation stands in the way on some node."""
     allocations: dict[int, Allocation] = field(default_factory=dict)
     """What claims are to get on the node that was chosen."""
+    node_resources: Sequence[NodeAllocatableClaimStatus] = ()
+    """What their devices take from that node."""
+    refusals: list[Rejection] = field(default_factory=list)
+    """Why devices would take too much from nodes; codes of the filter count from REFUSED on."""
     mappings: Sequence[RequestMapping] = ()
     """Which request of the extended claim serves which container on that node."""
     node_claim: ResourceClaim | None = None

@@ -22,7 +22,7 @@ from mooring.model.pod_spec import Toleration
 from mooring.model.quantity import QuantityText
 from mooring.plugins.devices.effort import Dialect
 
-# ---- Feature gates that change how devices are chosen. All but the last are on by default.
+# ---- Feature gates that change how devices are chosen. All but the last two are on by default.
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class DeviceFeatures:
     """Device classes may serve extended resources of pods."""
     list_attributes: bool = False
     """Attributes of devices may be lists."""
+    node_resources: bool = False
+    """Devices may take from the node's own resources."""
 
     @property
     def dialect(self) -> Dialect:
@@ -63,6 +65,7 @@ class DeviceFeatures:
             binding_conditions=is_on("DRADeviceBindingConditions") and is_on("DRAResourceClaimDeviceStatus"),
             extended_resources=is_on("DRAExtendedResource"),
             list_attributes=gates.get("DRAListTypeAttributes", False),
+            node_resources=gates.get("DRANodeAllocatableResources", False),
         )
 
 

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.claims.claim_ledger import claim_id
-from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
-from mooring.framework.context import SchedulingContext
+from mooring.framework.context import DEVICE_RESOURCES, SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.intents import WriteFault
 from mooring.framework.points import (
@@ -47,11 +46,11 @@ from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
-from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.model.shape import PodPart
 from mooring.plugins.devices.allocation import (
     BindingFailed,
     ClaimMetrics,
+    DeviceChoice,
     allocated,
     allocation_of,
     deallocate,
@@ -60,6 +59,7 @@ from mooring.plugins.devices.allocation import (
     is_overdue,
     is_prepared,
 )
+from mooring.plugins.devices.claim_checks import examine, reach_of, settled_score
 from mooring.plugins.devices.claims import (
     DEVICE_EVENTS,
     ClaimState,
@@ -74,6 +74,7 @@ from mooring.plugins.devices.claims import (
     served_by_devices,
 )
 from mooring.plugins.devices.demand import DeviceFeatures
+from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by, write_taken
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.work import ClaimWork
 
@@ -158,36 +159,13 @@ class DynamicResources(
             state.requested = context.shape.request
             claims.append(state.extended)
         for claim in claims:
-            why_not = self._examine(context.cluster, claim, claim is state.extended)
+            why_not = examine(context.cluster, claim, claim is state.extended, self._features)
             if why_not is not None:
                 return why_not
-            state.reach.append(_reach(claim))
+            state.reach.append(reach_of(claim))
         context.state.write(self.name, state)
-        return None
-
-    def _examine(self, cluster: Cluster, claim: ResourceClaim, is_extended: bool) -> Rejection | None:
-        """Why a claim cannot be allocated anywhere, if that is so. An allocated claim, and the extended one, need no
-        check."""
-        if claim.status.allocation is not None:
-            return None
-        if cluster.claims.pending(claim) is not None:
-            return final(f"resource claim {claim.key} is in the process of being allocated")
-        for request in claim.spec.devices.requests or () if not is_extended else ():
-            where = f"resource claim {claim.key}, request {request.name}"
-            if request.exactly is not None:
-                asked = [(request.name, request.exactly.device_class_name)]
-            elif not request.first_available:
-                return final(f"{where}: unknown request type")
-            elif not self._features.prioritized_list:
-                return final(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
-            else:
-                subs = request.first_available
-                asked = [(f"{request.name}/{sub.name}", sub.device_class_name) for sub in subs]
-            for name, class_name in asked:
-                if not class_name:
-                    raise PluginError(f"request {name}: unsupported request type")
-                if class_name not in cluster.objects[DeviceClass]:
-                    return final(f"request {name}: device class {class_name} does not exist")
+        if self._features.node_resources:
+            context.state.write(DEVICE_RESOURCES, partial(self._taken_on, context, state))
         return None
 
     # ---- which nodes will do
@@ -210,6 +188,8 @@ class DynamicResources(
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted and some.any():
                 codes[some] = self._offers.codes(context.cluster, wanted, asked[some])
+                if self._features.node_resources:
+                    self._check_taken(context, wanted, asked, codes, np.flatnonzero(some & (codes == 0)))
         if state.has_user_claims:
             self._check_allocated(context, state, asked, codes)
         return codes if codes.any() else None
@@ -248,12 +228,30 @@ class DynamicResources(
             out = np.zeros(len(rows), np.bool_)
             if matcher is not None:
                 out = ~match_nodes(context.cluster.nodes, matcher, rows)
+            if self._features.node_resources:
+                # Parity: a claim that another pod uses on the node rejects it before anything else is looked at.
+                reject_sharing(context, claim, rows, codes, ~out & (codes != LACKING), state.refusals)
             if self._features.binding_conditions and self._is_given_up(claim):
                 out[:] = True
             out &= (codes == 0) | (codes == UNAVAILABLE)
             if out.any():
                 codes[out] = UNAVAILABLE
                 state.unavailable.add(index)
+
+    def _check_taken(
+        self,
+        context: SchedulingContext,
+        claims: Sequence[ResourceClaim],
+        rows: RowArray,
+        codes: Codes,
+        places: RowArray,
+    ) -> None:
+        """Nodes must have room for what the devices that they offer take from them."""
+        state: ClaimState = context.state.read(self.name)
+        for choice, here in self._offers.choices(context.cluster, claims, rows[places]):
+            taken = taken_by(context.pod, claims, choice, context.cluster.claims)
+            if taken:
+                codes[places[here]] = judge(context, taken, rows[places[here]], state.refusals)
 
     def _is_given_up(self, claim: ResourceClaim) -> bool:
         """Whether its devices will not be prepared any more: the driver reports a failure, or the time is up."""
@@ -263,6 +261,9 @@ class DynamicResources(
             return True
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
+        if code >= REFUSED:
+            state: ClaimState = context.state.read(self.name)
+            return state.refusals[code - REFUSED]
         return final(_REASONS[code])
 
     def post_filter(self, failure: FitError) -> NoRoom:
@@ -304,7 +305,7 @@ class DynamicResources(
         for served, here in self._kinds_of_nodes(context, state, asked):
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted:
-                scores[here] = self._offers.scores(context.cluster, wanted, asked[here]) + _settled_score(state)
+                scores[here] = self._offers.scores(context.cluster, wanted, asked[here]) + settled_score(state)
         return scores if scores.any() else None
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
@@ -313,9 +314,23 @@ class DynamicResources(
 
     # ---- the node that was chosen
 
+    def _taken_on(self, context: SchedulingContext, state: ClaimState, node_name: str) -> list[Taken] | None:
+        """What the devices for the pod's claims take from a node; None: nothing."""
+        claims, choice, _ = self._chosen(context, state, node_name)
+        return (taken_by(context.pod, claims, choice, context.cluster.claims) or None) if choice is not None else None
+
     def has_binding_work(self, context: SchedulingContext) -> bool:
         """True also where PreFilter wrote nothing, because it is disabled: then Reserve fails, as upstream."""
         return context.state.find(self.name) is not _NO_CLAIMS
+
+    def _chosen(
+        self, context: SchedulingContext, state: ClaimState, node_name: str
+    ) -> tuple[list[ResourceClaim], DeviceChoice | None, Served]:
+        """The claims that have to be allocated on a node, the devices that it offers for them, and what devices serve."""
+        row = context.nodes.row_book[node_name]
+        ((served, _),) = self._kinds_of_nodes(context, state, np.array([row], np.intp))
+        claims = [claim for _, claim in state.wanted(served)]
+        return claims, self._offers.choice(context.cluster, claims, row) if claims else None, served
 
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Count the devices as taken from now on, though no claim says so yet.
@@ -325,17 +340,15 @@ class DynamicResources(
         state: ClaimState = context.state.read(self.name)
         if state is _NO_CLAIMS or not state:
             return None
-        row = context.nodes.row_book[node_name]
-        ((served, _),) = self._kinds_of_nodes(context, state, np.array([row], np.intp))
-        wanted = state.wanted(served)
-        if not wanted:
+        claims, choice, served = self._chosen(context, state, node_name)
+        if not claims:
             return None
-        claims = [claim for _, claim in wanted]
-        choice = self._offers.choice(context.cluster, claims, row)
         if choice is None:
             raise PluginError("claim allocation not found for node")
+        if self._features.node_resources:
+            state.node_resources = taken_by(context.pod, claims, choice, context.cluster.claims)
         classes: Any = context.cluster.objects[DeviceClass]
-        for place, (index, claim) in enumerate(wanted):
+        for place, (index, claim) in enumerate(state.wanted(served)):
             share_id = str(uuid5(NAMESPACE_OID, f"{claim_id(claim)}/{context.seed}"))[:24]
             allocation = allocation_of(claim, choice, place, node_name, classes, share_id)
             state.allocations[index] = allocation
@@ -360,6 +373,8 @@ class DynamicResources(
                 answered = ledger.give_back(claim, context.pod.id)
                 self._services.want(replace(give_back_reservation(claim, context.pod.id), late=answered))
         state.allocations.clear()
+        if state.node_resources:
+            self._services.want(write_taken(context.pod, None))
 
     def _give_up_extended(self, context: SchedulingContext, state: ClaimState, claim: ResourceClaim) -> None:
         """Delete a claim that was created for this attempt; until that is done its devices count as taken."""
@@ -381,27 +396,3 @@ class DynamicResources(
             return None
         timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None
         return ClaimWork(context, state, self._services, timeout_ns, self._metrics).run(node_name)
-
-
-def _reach(claim: ResourceClaim) -> NodeMatcher | None:
-    """The nodes on which the devices of an allocated claim can be used; None: on all."""
-    allocation = claim.status.allocation
-    if allocation is None or allocation.node_selector is None:
-        return None
-    matcher = compile_node_selector(allocation.node_selector)
-    faults = matcher.faults()
-    if faults:
-        raise PluginError(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
-    return matcher
-
-
-def _settled_score(state: ClaimState) -> int:
-    """The score of claims that have their devices already, by the alternatives in their results."""
-    total = 0
-    for claim in state.claims:
-        allocation = claim.status.allocation
-        given = {each.request for each in allocation.devices.results or ()} if allocation is not None else set()
-        for request in claim.spec.devices.requests or () if given else ():
-            for i, sub in enumerate(request.first_available or () if request.exactly is None else ()):
-                total += (8 - i) * (f"{request.name}/{sub.name}" in given)
-    return total

@@ -119,6 +119,14 @@ class DeviceOfferCache:
         offers, _ = self._asked(cluster, claims, np.array([row], np.intp))
         return self._offer(offers, row).choice
 
+    def choices(
+        self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray
+    ) -> list[tuple[DeviceChoice, NDArray[np.intp]]]:
+        """The devices that these rows offer, each with the places in `rows` that offer them."""
+        offers, groups = self._asked(cluster, claims, rows)
+        found = ((offers.by_group[self.node_groups.groups[each].serial].choice, each) for each in np.unique(groups))
+        return [(choice, np.flatnonzero(groups == each)) for choice, each in found if choice is not None]
+
     def _offer(self, offers: Offers, row: int) -> Offer:
         return offers.by_group[self.node_groups.groups[self.node_groups.group_of[row]].serial]
 

@@ -44,6 +44,7 @@ from mooring.plugins.devices.allocation import (
     write_status,
 )
 from mooring.plugins.devices.claims import ClaimState, is_reserved_for, is_unwritten
+from mooring.plugins.devices.node_resources import write_taken
 
 ATTEMPTS = 5
 """How often a claim is written that other clients change at the same time."""
@@ -97,6 +98,9 @@ class ClaimWork:
                 continue
             bind = self._bind(index, True) if is_extended else self._bind_in_turn(index)
             state.claims[index] = yield from bind
+        if state.node_resources:
+            write = write_taken(pod, state.node_resources)
+            yield from self._write_pod(write, f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses")
         if self._timeout_ns is not None and any(map(must_be_prepared, state.claims)):
             note = f"waiting for binding conditions for device on node {node_name}"
             self._services.want(Record(pod, "Normal", "BindingConditionsPending", "Scheduling", note))
@@ -155,7 +159,8 @@ class ClaimWork:
             claim = yield from self._write(claim, allocation)
             if is_extended:
                 yield from self._wait_until_shown(claim)
-                yield from self._name_in_pod(claim)
+                named = name_extended(self._pod, claim, self._state.mappings)
+                yield from self._write_pod(named, f"update pod {self._pod.key} ExtendedResourceClaimStatus")
             else:
                 self._ledger.wrote(claim)
         except (GeneratorExit, PodGone):
@@ -333,11 +338,11 @@ class ClaimWork:
                 return
             yield Pause(deadline_ns, frozenset(((ResourceClaim, claim.key),)))
 
-    def _name_in_pod(self, claim: ResourceClaim) -> Generator[Write, KubeObject | WriteFault | None, None]:
-        """Write into the pod's status which claim serves its extended resources."""
-        answer = yield name_extended(self._pod, claim, self._state.mappings)
+    def _write_pod(self, write: Write, what: str) -> Generator[Write, KubeObject | WriteFault | None, None]:
+        """Write into the pod's status which claim serves its extended resources, or what its devices take from the node."""
+        answer = yield write
         if isinstance(answer, WriteFault):
-            raise PluginError(f"update pod {self._pod.key} ExtendedResourceClaimStatus: {answer.message}")
+            raise PluginError(f"{what}: {answer.message}")
 
     # ---- devices that must be prepared
 

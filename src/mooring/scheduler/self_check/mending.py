@@ -198,7 +198,7 @@ def _assumed(running: Scheduler, fresh: Scheduler, difference: StateDifference) 
             core.cache.confirm(known)
     for uid, binding in core.bindings.items():
         if binding.pod.key == difference.name and core.cache.get(uid) is None:
-            core.cache.assume(binding.entry.pod, binding.node_name)
+            core.cache.assume(binding.pod, binding.node_name)
     if known is not None and _is_to_wait(core, known) and not places_of(core.queue, known.key):
         put_right(core.queue, known.key, known)
 

@@ -1,0 +1,52 @@
+"""Devices that take from their node in the embedded cluster: what the server defaults, and what the pod's status says."""
+
+from typing import Any
+
+import pytest
+
+from mooring.embedded.cluster import EmbeddedSettings
+from mooring.framework import config
+from virtual_cluster import VirtualCluster
+
+API = "/apis/resource.k8s.io/v1"
+
+
+def a_world(gates: dict[str, bool]) -> VirtualCluster:
+    """A node of 4 cpu, a device that takes 3 of them, and a pod that claims it."""
+    world = VirtualCluster(EmbeddedSettings(config.default(feature_gates=gates), gates=gates))
+    world.node("n1", "4")
+    device = {
+        "name": "d0",
+        "allowMultipleAllocations": True,
+        "capacity": {"example.com/cpu": {"value": "3"}},
+        "nodeAllocatableResourceMappings": {"cpu": {"capacityKey": "example.com/cpu"}},
+    }
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    slice = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": [device]}
+    world.ask("POST", f"{API}/resourceslices", {"metadata": {"name": "s"}, "spec": slice})
+    world.ask("POST", f"{API}/deviceclasses", {"metadata": {"name": "c"}, "spec": {}})
+    request: dict[str, Any] = {"name": "r", "exactly": {"deviceClassName": "c"}}
+    claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
+    world.ask("POST", f"{API}/namespaces/default/resourceclaims", claim)
+    container = {"name": "main", "image": "i", "resources": {"claims": [{"name": "x"}]}}
+    world.pod("p", resourceClaims=[{"name": "x", "resourceClaimName": "c"}], containers=[container])
+    world.wait(2)
+    return world
+
+
+def test_a_mapping_takes_its_capacity_once() -> None:
+    (device,) = a_world({}).ask("GET", f"{API}/resourceslices/s")["spec"]["devices"]
+    mapping = device["nodeAllocatableResourceMappings"]["cpu"]
+    assert mapping == {"capacityKey": "example.com/cpu", "allocationMultiplier": "1"}
+
+
+@pytest.mark.parametrize("gates", [{}, {"DRANodeAllocatableResources": True}], ids=["off", "on"])
+def test_the_status_says_what_the_pod_takes_only_with_the_gate(gates: dict[str, bool]) -> None:
+    world = a_world(gates)
+    assert world.place("p") == "n1"
+    taken = world.get("p")["status"].get("nodeAllocatableResourceClaimStatuses")
+    assert taken == ([{"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "3"}}] if gates else None)
+    limits = {"requests": {"cpu": "2"}}
+    world.pod("q", containers=[{"name": "main", "image": "i", "resources": limits}])
+    world.wait(2)
+    assert world.place("q") == ("" if gates else "n1")
