@@ -6,7 +6,6 @@ the change. Upstream's exceptions are marked.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import cast
 
 import msgspec
 
@@ -93,32 +92,22 @@ def _changed(core: Core, action: Action, old: KubeObject | None, new: KubeObject
     item = new or old
     if item is None:
         return
-    if isinstance(item, DeviceTaintRule):
-        _rule_changed(core, cast("DeviceTaintRule | None", old), cast("DeviceTaintRule | None", new))
-    else:
-        _put(core, item, is_there=new is not None)
-        resource = _RESOURCES.get(type(item))
-        if resource is not None:
-            _wake_for_each(core, (ClusterEvent(resource, action),), old, new)
-    changed(core, item)
-
-
-def _put(core: Core, item: KubeObject, is_there: bool) -> None:
-    if is_there:
-        core.cluster.put(item)
+    slices = core.cluster.tainted_slices
+    rules = (each for each in (old, new) if isinstance(each, DeviceTaintRule))
+    before = slices.selected_by(*rules) if isinstance(item, DeviceTaintRule) else {}
+    if new is not None:
+        core.cluster.put(new)
     else:
         core.cluster.remove(type(item), item.key)
-
-
-def _rule_changed(core: Core, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
-    """A rule has no event of its own: for pods it is a change of each slice whose devices have other taints now."""
-    slices = core.cluster.tainted_slices
-    before = slices.selected_by(old, new)
-    _put(core, new or old or DeviceTaintRule(), is_there=new is not None)
+    resource = _RESOURCES.get(type(item))
+    if resource is not None:
+        _wake_for_each(core, (ClusterEvent(resource, action),), old, new)
+    # A rule has no event of its own: for pods it is a change of each slice whose devices have other taints now.
     for name, slice in before.items():
         tainted = slices.get(name)
         if tainted is not None and taints_of(tainted) != taints_of(slice):
             _wake_for_each(core, (_SLICE_UPDATE,), slice, tainted)
+    changed(core, item)
 
 
 def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject | None, new: KubeObject | None) -> None:
