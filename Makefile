@@ -31,7 +31,7 @@ types: $(READY)
 	$(VENV)/bin/mypy $(CODE)
 
 tests: $(READY) $(DOCS)
-	$(PY) -m pytest -n 2
+	$(PY) -m pytest -n 3  # many tests wait for processes, so that two workers leave half of two cores idle
 
 fast-tests: $(READY)
 	MOORING_HYPOTHESIS=check $(PY) -m pytest -n 2 -m "not slow"

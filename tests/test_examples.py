@@ -344,4 +344,5 @@ def test_the_dump_command_has_all_kinds_that_decisions_read() -> None:
     assert indented("\n".join(DUMP_COMMAND)) in SIMULATION
     named = {kind for line in DUMP_COMMAND[:-1] for kind in line.partition("=")[2].removeprefix("$kinds,").split(",")}
     plurals = {resource.kind: resource.plural for resource in RESOURCES.values()}
-    assert named == {plurals[kind] for kind in KINDS if kind != "PodGroup"}
+    behind_gates = {"PodGroup", "DeviceTaintRule"}  # kubectl refuses the command where a server does not have a kind
+    assert named == {plurals[kind] for kind in KINDS if kind not in behind_gates}

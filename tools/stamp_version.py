@@ -7,6 +7,8 @@ from mooring.kit.version import VERSION
 
 ROOT = Path(__file__).parent.parent
 _IMAGE = r"(?m)^( *(?:- )?image: mooring:)(\S+)$"
+_FIRST_LINE = r'(version="v[0-9.]+\+mooring-)([^"]+)'
+"""Of the log of `mooring run`."""
 PLACES: dict[str, tuple[str, ...]] = {
     "deploy/Dockerfile": (
         r"(?m)^(# +docker build -t mooring:)(\S+)",
@@ -15,6 +17,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "deploy/helm/mooring/Chart.yaml": (r"(?m)^(version: )(\S+)$", r"(?m)^(appVersion: )(\S+)$"),
     "deploy/replacement-static-pod.yaml": (_IMAGE,),
     "deploy/second-scheduler.yaml": (_IMAGE,),
+    "docs/guides/replace-kube-scheduler.md": (_FIRST_LINE,),
+    "docs/guides/run-beside-kube-scheduler.md": (_FIRST_LINE,),
     "docs/install.md": (r"(docker build -t mooring:)(\S+)", r"(mooring-)(\d+\.\d+\.\d+)(?=-py3|`)"),
 }
 """By file: patterns with the text before a version, and the version."""
