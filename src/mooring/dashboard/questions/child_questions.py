@@ -138,14 +138,18 @@ class ChildQuestions:
     async def _run(self, cluster: AskedCluster) -> bytes:
         child = self._start()
         self._children.add(child)
-        reading = asyncio.gather(_read_answer(child, self._limits.answer_bytes), _read_end(child))
+        reads_answer = asyncio.create_task(_read_answer(child, self._limits.answer_bytes))
+        reads_end = asyncio.create_task(_read_end(child))
         try:
             await self._feed(child, cluster.lines())
-            answer, told = await reading
+            answer, told = await asyncio.gather(reads_answer, reads_end)
             status = await child.wait()
         finally:
-            reading.cancel()
-            await settle([reading])
+            # Both, also where one has failed: a read that goes on would wait on the pipe of the next process, whose number
+            # may be the same.
+            reads_answer.cancel()
+            reads_end.cancel()
+            await settle([reads_answer, reads_end])
             await asyncio.shield(child.end())
             self._children.discard(child)
         return self._result(status, answer, told)
