@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from mooring.answers.what_if.targets import is_selector, kind_of, split_number, whole
+from mooring.answers.what_if.targets import is_selector, kind_of, reject, split_number, whole
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unanswered
@@ -184,7 +184,7 @@ def _target(written: str) -> _Target:
     """`KIND/[NAMESPACE/]NAME`; without a namespace, `default`. Raises InputError."""
     kind, *names = written.split("/")
     if not 1 <= len(names) <= 2 or not all(names):
-        raise Refused(422, f"{written}: must be KIND/NAME or KIND/NAMESPACE/NAME, such as Deployment/shop/web")
+        reject("must be KIND/NAME or KIND/NAMESPACE/NAME, such as Deployment/shop/web")
     return _Target(kind_of(kind), names[0] if len(names) == 2 else "default", names[-1])
 
 

@@ -9,8 +9,8 @@ from mooring.dashboard.interfaces import DashboardSource, Doings, Questions, Tim
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
-from mooring.dashboard.serving.sampler import Report
 from mooring.kit.version import VERSION
+from mooring.scheduler.core import Report
 
 DEFAULT_PORT = 6480
 """So that a page that is open finds the cluster again after a restart; another one where it is taken."""

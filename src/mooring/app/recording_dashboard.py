@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from mooring.app.dashboards import DashboardPlan
 from mooring.dashboard.interfaces import Program, Questions
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
-from mooring.dashboard.questions.child_questions import ChildQuestions, Report
+from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decisions
 from mooring.dashboard.timeline.recording_source import RecordingSource
 from mooring.dashboard.timeline.time_line import RecordedTimeLine
 from mooring.framework.registry import Registry
 from mooring.kit.process import run_event_loop
 from mooring.recording.reading import RecordedRun
+from mooring.scheduler.core import Report
 from mooring.sim.replay.recorded_settings import settings_of
 
 

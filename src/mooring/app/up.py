@@ -21,10 +21,8 @@ from mooring.apiserver.server.http import HttpLimits, HttpServer
 from mooring.app.cluster_doings import ClusterDoings
 from mooring.app.dashboards import DashboardPlan, serve_dashboard
 from mooring.embedded.cluster import EmbeddedCluster, Report
+from mooring.kit.listener import LOOPBACK
 from mooring.kit.process import raise_descriptor_limit
-
-LOOPBACK = "127.0.0.1"
-"""The only address: the token gives full access to the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

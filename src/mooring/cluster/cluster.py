@@ -35,9 +35,9 @@ class Cluster:
         self.objects: dict[type[KubeObject], dict[str, KubeObject]] = {
             spec.struct: {} for spec in WATCHED if spec.struct not in (Node, Pod)
         }
+        """What plugins look up: all that is watched, but for nodes and pods, which are in the table."""
         if not self.gates.get("DRADeviceTaintRules", False):
             del self.objects[devices.DeviceTaintRule]  # manifests may have some: they taint nothing
-        """What plugins look up: all that is watched, but for nodes and pods, which are in the table."""
         self.storage = StorageView(self.objects)
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
         """This and the next follow one node table; in a fork they are made anew when first asked for."""

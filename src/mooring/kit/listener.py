@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+LOOPBACK = "127.0.0.1"
+"""For listeners whose token gives full access: only programs of this machine reach them."""
 _PAUSE_S = 0.1
 """The pause after an accept that failed, for instance because the process has no descriptor left: without it the loop
 would spin until a connection ends."""

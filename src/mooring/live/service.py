@@ -149,14 +149,17 @@ class LiveScheduler:
             self._clients.append(lister)
             self.checks = self._self_checks(self_check, lister, timing)
             listener = self.checks.listen(listener)
-        source: WatchSource = self._watcher
-        if scheduler.extenders:
-            source = originals = Originals(self._watcher)
-            whole, go_on, around = originals.whole, self.driver.go_on, requests.asker
-            caller = ExtenderCaller(scheduler, whole, go_on, is_dry_run=is_dry_run, fence=fence, around=around)
-            self.driver.extenders = caller
+        source = self._with_extenders(is_dry_run, fence, requests) if scheduler.extenders else self._watcher
         self.reflectors = Reflectors(source, listener, watched_with(scheduler.cluster.gates), reflector_options)
         self._watching: asyncio.Task[None] | None = None
+
+    def _with_extenders(self, is_dry_run: bool, fence: Fence, requests: RequestTraces) -> WatchSource:
+        """Have the driver call extenders. Returns what to watch with: extenders see objects as the API server sent them."""
+        originals, driver = Originals(self._watcher), self.driver
+        driver.extenders = ExtenderCaller(
+            *(self.scheduler, originals.whole, driver.go_on), is_dry_run=is_dry_run, fence=fence, around=requests.asker
+        )
+        return originals
 
     def _self_checks(self, plan: SelfCheckPlan, lister: ApiClient, timing: Timing) -> SelfChecks:
         def known() -> list[Mapping[str, KubeObject]]:

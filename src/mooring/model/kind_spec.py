@@ -108,6 +108,10 @@ class Watch:
     wakes_by_default: bool = False
     """Whether its event is among those of a plugin that registers none (upstream: the default EventsToRegister)."""
 
+    def is_on(self, gates: Mapping[str, bool]) -> bool:
+        """Whether a scheduler with these feature gates watches it. A gate that is not named is off."""
+        return not self.needs_gate or gates.get(self.needs_gate, False)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KindSpec:

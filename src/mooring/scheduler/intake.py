@@ -92,22 +92,33 @@ def _changed(core: Core, action: Action, old: KubeObject | None, new: KubeObject
     item = new or old
     if item is None:
         return
-    slices = core.cluster.tainted_slices
-    rules = (each for each in (old, new) if isinstance(each, DeviceTaintRule))
-    before = slices.selected_by(*rules) if isinstance(item, DeviceTaintRule) else {}
-    if new is not None:
-        core.cluster.put(new)
+    if isinstance(item, DeviceTaintRule):
+        _rule_changed(core, old, new)
     else:
-        core.cluster.remove(type(item), item.key)
+        _put_or_remove(core, old, new)
     resource = _RESOURCES.get(type(item))
     if resource is not None:
         _wake_for_each(core, (ClusterEvent(resource, action),), old, new)
-    # A rule has no event of its own: for pods it is a change of each slice whose devices have other taints now.
+    changed(core, item)
+
+
+def _put_or_remove(core: Core, old: KubeObject | None, new: KubeObject | None) -> None:
+    if new is not None:
+        core.cluster.put(new)
+    elif old is not None:
+        core.cluster.remove(type(old), old.key)
+
+
+def _rule_changed(core: Core, old: KubeObject | None, new: KubeObject | None) -> None:
+    """A rule that taints devices has no event of its own: for pods it is a change of each slice whose devices have other
+    taints now."""
+    slices = core.cluster.tainted_slices
+    before = slices.selected_by(*(each for each in (old, new) if isinstance(each, DeviceTaintRule)))
+    _put_or_remove(core, old, new)
     for name, slice in before.items():
         tainted = slices.get(name)
         if tainted is not None and taints_of(tainted) != taints_of(slice):
             _wake_for_each(core, (_SLICE_UPDATE,), slice, tainted)
-    changed(core, item)
 
 
 def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject | None, new: KubeObject | None) -> None:

@@ -46,9 +46,7 @@ _ALL = sorted(kinds.WATCHED.items(), key=lambda entry: not entry[1].is_required)
 
 def watched_with(gates: Mapping[str, bool]) -> tuple[Watched, ...]:
     """What a scheduler with these feature gates watches, the required resources first. A gate that is not named is off."""
-    return tuple(
-        _watched(spec, watch) for spec, watch in _ALL if not watch.needs_gate or gates.get(watch.needs_gate, False)
-    )
+    return tuple(_watched(spec, watch) for spec, watch in _ALL if watch.is_on(gates))
 
 
 WATCHED: tuple[Watched, ...] = watched_with({})

@@ -62,10 +62,6 @@ class QuestionHeader(msgspec.Struct):
     waiting: WaitingPodRecord | None = None
     """What only the running scheduler knows of the pod that is asked about."""
 
-    @property
-    def question(self) -> Question | None:
-        return self.explain or self.rejections or self.changes
-
 
 @dataclass(slots=True)
 class AskedCluster:

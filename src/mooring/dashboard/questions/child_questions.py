@@ -21,6 +21,7 @@ from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedSchedul
 from mooring.dashboard.questions.child_process import CHUNK, ChildProcess
 from mooring.dashboard.slices import SHARE, SLICE_S
 from mooring.kit.tasks import settle
+from mooring.scheduler.core import Report
 from mooring.sim.input_errors import problem_line
 
 MODULE = "mooring.dashboard.questions.answering"
@@ -28,7 +29,6 @@ MIB = 1 << 20
 _TOLD = 4096
 """Bytes of standard error that are reported."""
 _RETRY_S = 5
-Report = Callable[[str, Exception | None], None]
 
 
 def _memory_bytes() -> int:

@@ -19,10 +19,11 @@ from mooring.dashboard.serving.api_requests import (
     query_of,
     refusal_reply,
 )
-from mooring.dashboard.serving.sampler import Report, Sampler
+from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.serving.static_files import built_files, static_reply
 from mooring.dashboard.serving.streams import StreamClient, Streams
 from mooring.kit.tasks import settle
+from mooring.scheduler.core import Report
 
 PREFIX = "/dashboard/"
 API = f"{PREFIX}api/"

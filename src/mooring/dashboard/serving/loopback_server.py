@@ -11,10 +11,9 @@ from aiohttp import web
 from mooring.dashboard.interfaces import Refused
 from mooring.dashboard.serving.api_requests import refusal_reply
 from mooring.dashboard.serving.dashboard_handler import PREFIX, DashboardHandler, redirect, response
-from mooring.dashboard.serving.sampler import Report
-from mooring.kit.listener import ConnectionLimits, Listener, connection_log
+from mooring.kit.listener import LOOPBACK, ConnectionLimits, Listener, connection_log
+from mooring.scheduler.core import Report
 
-LOOPBACK = "127.0.0.1"
 CONNECTIONS = 64
 """Streams and the requests of a few pages: a browser opens at most six to a host."""
 _IDLE_S = 75.0

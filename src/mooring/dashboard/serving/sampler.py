@@ -5,7 +5,6 @@ every pending pod, in slices, at most every five seconds and only when something
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
@@ -19,6 +18,7 @@ from mooring.dashboard.views.pending_groups import pending_groups
 from mooring.dashboard.views.queue_counts import queue_activity, queue_sample
 from mooring.dashboard.views.sample_history import SampleHistory
 from mooring.kit.clock import in_millis
+from mooring.scheduler.core import Report
 
 QUICK_S = 1.0
 SLOW_S = 5.0
@@ -31,8 +31,6 @@ SLOW_SHARE = 0.01
 
 FAULT_S = 30.0
 """The pause after a reading that failed: the same fault comes again as a rule, and each one is logged."""
-
-Report = Callable[[str, Exception | None], None]
 
 
 class Sampler:
