@@ -91,12 +91,51 @@ class GroupPolicy(Wire):
     gang: GangPolicy | None = None
 
 
+class GroupTopology(Wire):
+    """All pods of the group go to nodes with one value of this label."""
+
+    key: str = ""
+
+
+class GroupConstraints(Wire):
+    """Only with the gate TopologyAwareWorkloadScheduling. Parity: the API accepts at most one entry."""
+
+    topology: list[GroupTopology] | None = None
+
+
+class GroupClaim(Wire):
+    """A claim that the pods of a group share: pods name the same claim or template by the same name."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class GroupClaimStatus(Wire):
+    """The claim that was created for a group from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+DISRUPTED_TOGETHER = "PodGroup"
+"""The disruption mode of groups whose pods are evicted together; with `Pod`, or none, each goes alone."""
+
+
 class PodGroupSpec(Wire):
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
+    scheduling_constraints: GroupConstraints | None = None
+    resource_claims: list[GroupClaim] | None = None
+    """Only with the gate DRAWorkloadResourceClaims."""
+    disruption_mode: str | None = None
+    """This and the next two: only with the gate WorkloadAwarePreemption."""
+    priority_class_name: str | None = None
+    priority: int | None = None
 
 
 class PodGroupStatus(Wire):
     conditions: list[Condition] | None = None
+    resource_claim_statuses: list[GroupClaimStatus] | None = None
 
 
 class PodGroup(KubeObject):
