@@ -36,8 +36,10 @@ def refusals(source: str = "configuration", plugin_files: Sequence[str] = ()) ->
         if problems := problems_of(fault, source):
             refuse(*problems)
         line = _line_of(fault, plugin_files)
+        if not line and isinstance(fault, SystemExit):
+            raise  # the command ends, as it should
         describe(fault)  # logs the traceback
-        if not line and (isinstance(fault, SystemExit) or not plugin_files):
+        if not line and not plugin_files:
             raise
         text = f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__
         refuse(f"{line or ', '.join(plugin_files) + ': cannot be used'}: {text}")
