@@ -233,7 +233,7 @@ EFFECTIVE = _names(
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures
     NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
-    TaintTolerationComparisonOperators VolumeLimitScaling
+    TaintTolerationComparisonOperators VolumeLimitScaling WorkloadAwarePreemption
     """
 )
 """Gates that change what Mooring does."""
@@ -250,7 +250,6 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     NodeInclusionPolicyInPodTopologySpread OpportunisticBatching
     PodLevelResources SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerQueueingHints SidecarContainers
     TopologyAwareWorkloadScheduling UnlockWhileProcessingFIFO VolumeAttributesClass WatchListClient
-    WorkloadAwarePreemption
     """
 )
 """Gates that change what kube-scheduler does; the others are for other components."""

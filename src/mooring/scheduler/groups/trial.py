@@ -34,6 +34,8 @@ class Member:
     """Why it cannot go, or cannot go before its victims have left."""
     binding: Binding | None = None
     """The room that is held for it."""
+    node: str | None = None
+    """The node that was found for it, also after its room was given back."""
     promised: str | None = None
     """The node that it was nominated to before."""
     is_permitted: bool = False
@@ -42,7 +44,7 @@ class Member:
     @property
     def needs_preemption(self) -> bool:
         """Whether it has a node, but only once victims have left."""
-        return self.binding is not None and self.failure is not None
+        return self.node is not None and self.failure is not None
 
     @property
     def has_error(self) -> bool:
@@ -56,6 +58,10 @@ class GroupTrial:
     core: Core
     runner: Runner
     members: list[Member] = field(default_factory=list)
+    makes_room: bool = True
+    """Whether PostFilter is asked about members that fit nowhere."""
+    refusal: AttemptFailure | None = None
+    """Why the group as a whole does not go, if more is to be said about it than that it is unschedulable."""
 
     @property
     def error(self) -> AttemptFailure | None:
@@ -95,7 +101,7 @@ class GroupTrial:
         member.decision = yield from core.deciding(
             self.runner, pod, core.cluster, core.options, member.seed, interested
         )
-        if isinstance(member.decision, NoFit):
+        if isinstance(member.decision, NoFit) and self.makes_room:
             member.room = yield from post_filter(self.runner, member.decision, interested)
 
     def _hold(self, member: Member) -> None:
@@ -118,6 +124,7 @@ class GroupTrial:
             assert isinstance(decision, DecisionError)
             member.failure = error(decision.error)
         if member.binding is not None:
+            member.node = member.binding.node_name
             self._ask_permits(member, member.binding)
 
     def _hold_promised(self, member: Member, decision: NoFit, node_name: str) -> None:
@@ -140,7 +147,7 @@ class GroupTrial:
         binding.context.state.delete(GROUP_TRIAL)
         if isinstance(waits, AttemptFailure):
             self._release(member, binding)
-            member.failure = waits
+            member.failure, member.node = waits, None
         else:
             member.is_permitted = not waits
 
