@@ -41,6 +41,7 @@ from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
 from mooring.plugins.preemption.search import Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
 from mooring.plugins.preemption.trial import Trial
+from mooring.plugins.preemption.victim_order import VictimOrder
 
 _PREFIX = "preemption: "
 TRIALS = 16
@@ -67,6 +68,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
         self._cluster = handle.services.cluster
         self._groups_preempt = handle.feature_gates.get("WorkloadAwarePreemption", False)
+        self._order: VictimOrder | None = None
         self._evicting: dict[str, str] = {}
         """Preemptors whose victims are being evicted right now, by the id of the pod, with what stays out of the queue until
         that is done: the pod, or its group."""
@@ -128,7 +130,9 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         return Candidates(victims, partial(self._choose, findings, nodes))
 
     def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
-        return search_victims(failure, self._budgets.of(failure.cluster))
+        if self._order is None or self._order.nodes is not failure.cluster.nodes:
+            self._order = VictimOrder(failure.cluster)
+        return search_victims(failure, self._order, self._budgets.of(failure.cluster))
 
     def _choose(
         self, findings: Findings, nodes: NodeTable, left: Mapping[str, Victims] | CallFault

@@ -4,7 +4,7 @@ A group with the disruption mode PodGroup leaves as one or stays as one, and cou
 other pods, members of groups too, are victims of their own.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,6 +16,8 @@ from mooring.plugins.preemption.search import Budget
 
 Importance = tuple[int, bool, int, int, int]
 """Ascending: the more important victim is the lesser."""
+_MOST_PODS = 1 << 32
+"""More than there are on any node."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,18 +25,28 @@ class GroupVictim:
     """Pods that leave together: one pod, or all pods of a group on nodes."""
 
     pods: list[Pod]
-    priority: int
-    started_ns: int
-    """Parity: of a group, the start of the pod that is met first, not the earliest."""
-    place: int
-    """The place of the first pod among all pods, node by node in upstream's order. A pod that has not started counts as
-    started when it is looked at, so the earlier it is met, the more important it is."""
+    importance: Importance
+    """Priority, groups before pods, size, start, place."""
 
-    @property
-    def importance(self) -> Importance:
-        """Priority, groups before pods, size, start. Parity: any pod that names a group counts as a group, of one."""
-        is_group = self.pods[0].spec.scheduling_group is not None
-        return -self.priority, not is_group, -len(self.pods) if is_group else 0, self.started_ns, self.place
+
+def pod_place(node_position: int, index: int) -> int:
+    """The place of a pod among all pods, node by node in the order of upstream's snapshot. A pod that has not started counts
+    as started when it is looked at, so the earlier it is met, the more important it is."""
+    return node_position * _MOST_PODS + index
+
+
+def single(pod: Pod, place: int) -> GroupVictim:
+    """A pod that may leave alone. Parity: any pod that names a group counts as a group, of one."""
+    is_group = pod.spec.scheduling_group is not None
+    return GroupVictim([pod], (-pod.priority, not is_group, -1 if is_group else 0, start_ns(pod), place))
+
+
+def whole(group: PodGroup, pods: list[Pod], place: int) -> GroupVictim:
+    """A group that leaves as one, with its pods in the order of their places, the first of which is given.
+
+    Parity: it counts as started when that first pod was, whichever is the oldest.
+    """
+    return GroupVictim(pods, (-group.priority, False, -len(pods), start_ns(pods[0]), place))
 
 
 def disrupted_together(pod: Pod, cluster: Cluster) -> PodGroup | None:
@@ -45,30 +57,6 @@ def disrupted_together(pod: Pod, cluster: Cluster) -> PodGroup | None:
     return group if group is not None and group.spec.disruption_mode == DISRUPTED_TOGETHER else None
 
 
-def victims_below(cluster: Cluster, priority: int) -> list[GroupVictim]:
-    """All victims with a lower priority, the most important first."""
-    found: dict[str, GroupVictim] = {}
-    for place, pod in enumerate(_pods_in_order(cluster)):
-        group = disrupted_together(pod, cluster)
-        if group is None:
-            found[pod.id] = GroupVictim([pod], pod.priority, start_ns(pod), place)
-        elif (whole := found.get(f"group/{group.key}")) is not None:
-            whole.pods.append(pod)
-        else:
-            found[f"group/{group.key}"] = GroupVictim([pod], group.priority, start_ns(pod), place)
-    lower = (victim for victim in found.values() if victim.priority < priority)
-    return sorted(lower, key=lambda victim: victim.importance)
-
-
-def _pods_in_order(cluster: Cluster) -> Iterator[Pod]:
-    """The pods of all nodes that are known, in the order in which upstream's snapshot has them."""
-    nodes = cluster.nodes
-    for name in nodes.order.round_robin():
-        row = nodes.row_book.get(name)
-        if row is not None and nodes.alive[row]:
-            yield from nodes.pods_on[row]
-
-
 def split_by_budgets(
     victims: Iterable[GroupVictim], budgets: Sequence[Budget]
 ) -> tuple[list[GroupVictim], list[GroupVictim]]:
@@ -77,6 +65,8 @@ def split_by_budgets(
     Parity: the pods of a victim take from budgets one after another until one finds a budget used up. Unlike for a single
     preemptor, the budgets and pods behind that one are not counted any more.
     """
+    if not budgets:
+        return [], [*victims]
     left = [budget.allowed for budget in budgets]
     breaking: list[GroupVictim] = []
     others: list[GroupVictim] = []
