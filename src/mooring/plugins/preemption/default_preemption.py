@@ -8,11 +8,12 @@ evicts them.
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from weakref import ref
 
 import numpy as np
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.args import DefaultPreemptionArgs
@@ -35,6 +36,7 @@ from mooring.framework.what_if import RowArray
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
+from mooring.model.workloads import PodGroup
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
 from mooring.plugins.preemption.search import Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
@@ -62,6 +64,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
+        self._tries_placements = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         self._evicting: set[str] = set()
         """Ids of pods whose victims are being evicted right now: they stay out of the queue until that is done."""
 
@@ -87,7 +90,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         """A nomination; or why there is no room; or, where extenders review preemption, all candidates for them to thin
         out."""
         self._attempts.add()
-        refusal = self._ineligible(failure)
+        refusal = self._excluded(failure.context.pod, failure.context.cluster) or self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))
         nodes = failure.context.nodes
@@ -104,6 +107,21 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
             return self._best(findings, nodes)
         victims = {nodes.names[row]: findings.on(row) for row in findings.rows.tolist()}
         return Candidates(victims, partial(self._choose, findings, nodes))
+
+    def may_help(self, pod: Pod, cluster: Cluster) -> bool:
+        return self._excluded(pod, cluster) is None
+
+    def _excluded(self, pod: Pod, cluster: Cluster) -> str | None:
+        """Why pods of this pod's group may not preempt, whatever the nodes. Parity: a group with constraints would preempt
+        anew for each placement."""
+        if not self._tries_placements or pod.group_key is None:
+            return None
+        group = cast("PodGroup | None", cluster.objects[PodGroup].get(pod.group_key))
+        if group is None:
+            return "pod group for pod not found"
+        if group.spec.scheduling_constraints is not None:
+            return "not eligible due to placement-based pod group scheduling limitation"
+        return None
 
     def _choose(
         self, findings: Findings, nodes: NodeTable, left: Mapping[str, Victims] | CallFault

@@ -18,12 +18,11 @@ from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error, fail
+from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP, try_group
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult
 from mooring.scheduler.verdict import is_pointless
 
-UNSCHEDULABLE_GROUP = "pod group is unschedulable"
-"""Upstream's words, here and below: they end up in conditions of pods and pod groups."""
 WAITS_FOR_PREEMPTION = f"{UNSCHEDULABLE_GROUP}, pod group is waiting for preemption to complete"
 
 
@@ -69,12 +68,8 @@ def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
     """Try the members, then conclude for all at once. Seeds are numbered as if each member had been popped alone, so
     that a run replays."""
     seed = core.queue.attempts - len(entries) + 1
-    trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
-    try:
-        yield from trial.steps()
-    except BaseException:
-        trial.give_back()  # a bug must not leave room held that no pod will take
-        raise
+    members = [Member(entry, seed + place) for place, entry in enumerate(entries)]
+    trial = yield from try_group(core, runner, members)
     core.observer.group_decided(entries[0])
     core.observer.group_ended(_conclude(core, trial), entries[0])
 
@@ -116,6 +111,8 @@ def _run_permit(core: Core, member: Member) -> None:
 
 def _group_failure(trial: GroupTrial, is_waiting: bool) -> AttemptFailure:
     """The failure of the group as such: for its status, and for members without a reason of their own."""
+    if trial.refusal is not None:
+        return trial.refusal
     if trial.error is not None:
         return error(f"failed to schedule other pod from a pod group: {trial.error.message}")
     return AttemptFailure(WAITS_FOR_PREEMPTION if is_waiting else UNSCHEDULABLE_GROUP)
@@ -125,13 +122,13 @@ def _failure(trial: GroupTrial, member: Member) -> AttemptFailure:
     """Why a member of a group that does not go is requeued: its own reason, or that the group is not complete."""
     if trial.error is not None:
         return member.failure if member.failure is not None and member.has_error else _group_failure(trial, False)
-    if member.binding is None:
+    if member.node is None:
         assert member.failure is not None, "a member that was tried has room, or a reason why not"
         return member.failure
     if not trial.is_feasible:
         waits = f'one or more plugins asked to wait and no plugin rejected pod "{member.entry.pod.name}"'
         return AttemptFailure(f"{UNSCHEDULABLE_GROUP}, {waits}")
-    return member.failure or AttemptFailure(WAITS_FOR_PREEMPTION, nominate=member.binding.node_name)
+    return member.failure or AttemptFailure(WAITS_FOR_PREEMPTION, nominate=member.node)
 
 
 def _make_room(core: Core, member: Member) -> None:
