@@ -18,6 +18,7 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error
+from mooring.scheduler.groups.promising import promising
 from mooring.scheduler.groups.trial import GroupTrial, Member
 
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
@@ -75,13 +76,33 @@ class PlacementSearch:
             return self._refused(AttemptFailure(placements.message, nominate=None))
         if len(placements) == 1:
             return (yield from self._try_only(placements[0]))
-        return (yield from self._try_all(placements))
+        return (yield from self._try_promising(placements)) or (yield from self._try_all(placements))
 
     def _try_only(self, placement: PodGroupPlacement) -> Steps[GroupTrial]:
         """Hot: where there is nothing to choose from, the room stays held from the start."""
         trial = self._trial(placement)
         yield from run(trial)
         return trial if trial.is_feasible or trial.error is not None else _unavailable(trial, 1)
+
+    def _try_promising(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial | None]:
+        """The outcome of `_try_all` with a single trial, where numbers tell which; None: they do not tell, or the trial says
+        otherwise, and has held nothing."""
+        seed = self._entries[0][1]
+        candidates = promising(self._core, self._runner, self._group, placements, seed)
+        if candidates is None:
+            return None
+        try:
+            chosen = candidates[self.best(candidates)] if candidates else PodGroupAssignments(placements[0], ())
+        except AttemptError as fault:
+            return self._refused(error(str(fault)))
+        trial = self._trial(chosen.placement)
+        yield from run(trial)
+        fitting = sum(member.node is not None for member in trial.members)
+        is_as_expected = trial.is_feasible if candidates else not trial.is_feasible
+        if trial.error is None and is_as_expected and (not candidates or fitting == len(chosen.pods)):
+            return trial if candidates else _unavailable(trial, len(placements))
+        trial.give_back()
+        return None
 
     def _try_all(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial]:
         """Upstream's way: every placement is tried, then the best is taken. An error in one of them ends the attempt."""
