@@ -1,11 +1,13 @@
 """Throughput scenarios beside those of tests/conformance/workloads.py, in the same form.
 
-usage: workloads_more.py preemption|preemptors NODES PLACED PENDING
+usage: workloads_more.py preemption|preemptors|gangs|gang-racks NODES PLACED PENDING
        workloads_more.py requests|diverse NODES PLACED PENDING TEMPLATES
 
 preemption: nodes of 4 CPUs that are full of pods with 900m, and pods of a higher priority that ask for 3 CPUs.
 preemptors: the same nodes with pods of ten priorities and of 400 applications; each pod that makes others leave has
 requests and a priority of its own and, by turns, a node affinity, an anti-affinity or a spread of its own.
+gangs: pods of 1 CPU in pod groups of 8 that go together, on nodes of 4 CPUs with pods of 900m.
+gang-racks: the same, and each group goes to one rack of 40 nodes.
 requests, diverse: those of tests/conformance/workloads.py, with so many templates that come in turn.
 """
 
@@ -21,11 +23,17 @@ CORPUS_WRITER = Path(__file__).parent.parent / "tests" / "conformance" / "worklo
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 CAPACITY = {"pods": "110", "cpu": "4", "memory": "32Gi"}
 APPLICATIONS = 400
+RACK = "example.com/rack"
+RACK_NODES = 40
+GANG = 8
+GANG_GATES = "GenericWorkload=true,GangScheduling=true"
+RACK_GATES = f"{GANG_GATES},TopologyAwareWorkloadScheduling=true"
 
 
 def a_node(index: int) -> dict[str, Any]:
     name = f"node-{index:05d}"
-    metadata = {"name": name, "uid": f"uid-{name}", "labels": {HOST: name, ZONE: f"zone{index % 3 + 1}"}}
+    labels = {HOST: name, ZONE: f"zone{index % 3 + 1}", RACK: f"rack-{index // RACK_NODES:04d}"}
+    metadata = {"name": name, "uid": f"uid-{name}", "labels": labels}
     status = {"capacity": CAPACITY, "allocatable": CAPACITY}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status}
 
@@ -96,9 +104,25 @@ def _own_spread(i: int, mine: dict[str, Any]) -> dict[str, Any]:
     return {"topologySpreadConstraints": [spread]}
 
 
+def a_gang_pod(i: int) -> dict[str, Any]:
+    return a_pod(f"new-{i:05d}", "sched-1", "1", schedulingGroup={"podGroupName": f"gang-{i // GANG:05d}"})
+
+
+def a_gang(index: int, constraints: dict[str, Any]) -> dict[str, Any]:
+    name = f"gang-{index:05d}"
+    metadata = {"name": name, "namespace": "sched-1", "uid": f"uid-{name}"}
+    spec = {"schedulingPolicy": {"gang": {"minCount": GANG}}, **constraints}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+IN_A_RACK = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+GANGS: dict[str, tuple[str, dict[str, Any]]] = {"gangs": (GANG_GATES, {}), "gang-racks": (RACK_GATES, IN_A_RACK)}
+"""Kind -> the feature gates, and what the pod groups have besides their size."""
+
 KINDS: dict[str, tuple[Pods, Pods]] = {
     "preemption": (a_low_pod, a_preemptor),
     "preemptors": (own_low_pod, own_preemptor),
+    **dict.fromkeys(GANGS, (a_low_pod, a_gang_pod)),
 }
 
 
@@ -113,10 +137,14 @@ def scenario(kind: str, nodes: int, placed: int, pending: int) -> dict[str, Any]
         pod = low(i)
         pod["spec"]["nodeName"], pod["status"]["phase"] = f"node-{i % nodes:05d}", "Running"
         objects.append(pod)
+    gates, constraints = GANGS.get(kind, ("", {}))
+    if kind in GANGS:
+        objects += [a_gang(index, constraints) for index in range(-(-pending // GANG))]
     waiting = [preemptor(i) for i in range(pending)]
     names = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in waiting]
     title = f"{kind}-{nodes}n-{placed}i-{pending}p"
-    return {"name": title, "config": None, "objects": objects + waiting, "pods": names}
+    written = {"name": title, "config": None, "objects": objects + waiting, "pods": names}
+    return {**written, "featureGates": gates} if gates else written
 
 
 def corpus_writer() -> Any:

@@ -98,10 +98,10 @@ def test_stages_do_not_fulfil_needs_by_themselves() -> None:
 
 
 def test_gates_that_are_not_as_usual_are_told_by_their_effect() -> None:
-    text = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,SELinuxMount=true,DRADeviceTaints=true"
+    text = "GenericWorkload=true,ClientsPreferCBOR=true,SELinuxMount=true,DRADeviceTaints=true"
     assert dict(told_gates(parse_gates(text))) == {
         "Feature gates are in effect": ["GenericWorkload=true"],
-        "Feature gates have no effect in Mooring yet": ["TopologyAwareWorkloadScheduling=true"],
+        "Feature gates have no effect in Mooring yet": ["ClientsPreferCBOR=true"],
         "Feature gates have no effect in a scheduler": ["SELinuxMount=true"],
     }
     assert not dict(told_gates(DEFAULTS))

@@ -18,7 +18,7 @@ from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import BindAnswered
 from mooring.sim.controllers import VolumeController
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.scenario import Outcome, configuration, load, parse, put_objects
+from mooring.sim.scenario import Outcome, configuration, gates_of, load, parse, put_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ def measure_with_queue(text: bytes) -> Figures:
     """
     scenario = parse(text)
     virtual = VirtualClock(START_NS)
-    driver = _AssumingDriver(virtual, build_scheduler(configuration(scenario), virtual, all_plugins()))
+    gates = gates_of(scenario)
+    scheduler = build_scheduler(configuration(scenario, gates), virtual, all_plugins(), gates=gates)
+    driver = _AssumingDriver(virtual, scheduler)
     waiting: dict[str, Pod] = {}
 
     def put(item: KubeObject) -> None:

@@ -233,7 +233,7 @@ EFFECTIVE = _names(
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures
     NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
-    TaintTolerationComparisonOperators VolumeLimitScaling WorkloadAwarePreemption
+    TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption
     """
 )
 """Gates that change what Mooring does."""
@@ -249,7 +249,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms
     NodeInclusionPolicyInPodTopologySpread OpportunisticBatching
     PodLevelResources SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerQueueingHints SidecarContainers
-    TopologyAwareWorkloadScheduling UnlockWhileProcessingFIFO VolumeAttributesClass WatchListClient
+    UnlockWhileProcessingFIFO VolumeAttributesClass WatchListClient
     """
 )
 """Gates that change what kube-scheduler does; the others are for other components."""

@@ -8,11 +8,12 @@ evicts them.
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from weakref import ref
 
 import numpy as np
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.args import DefaultPreemptionArgs
@@ -66,6 +67,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
+        self._tries_placements = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         self._cluster = handle.services.cluster
         self._groups_preempt = handle.feature_gates.get("WorkloadAwarePreemption", False)
         self._order: VictimOrder | None = None
@@ -109,9 +111,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         """A nomination; or why there is no room; or, where extenders review preemption, all candidates for them to thin
         out."""
         self._attempts.add()
-        refusal = self._ineligible(failure)
-        if self._preempts_as_group(failure.context.pod):
-            refusal = "not eligible due to workload aware preemption enabled"
+        refusal = self._excluded(failure.context.pod, failure.context.cluster) or self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))
         nodes = failure.context.nodes
@@ -133,6 +133,21 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         if self._order is None or self._order.nodes is not failure.cluster.nodes:
             self._order = VictimOrder(failure.cluster)
         return search_victims(failure, self._order, self._budgets.of(failure.cluster))
+
+    def may_help(self, pod: Pod, cluster: Cluster) -> bool:
+        return self._excluded(pod, cluster) is None
+
+    def _excluded(self, pod: Pod, cluster: Cluster) -> str | None:
+        """Why pods of this pod's group may not preempt, whatever the nodes. Parity: a group with constraints would preempt
+        anew for each placement."""
+        if pod.group_key is None:
+            return None
+        group = cast("PodGroup | None", cluster.objects[PodGroup].get(pod.group_key))
+        if self._tries_placements and group is None:
+            return "pod group for pod not found"
+        if self._tries_placements and group is not None and group.spec.scheduling_constraints is not None:
+            return "not eligible due to placement-based pod group scheduling limitation"
+        return "not eligible due to workload aware preemption enabled" if self._groups_preempt else None
 
     def _choose(
         self, findings: Findings, nodes: NodeTable, left: Mapping[str, Victims] | CallFault

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from mooring.cluster.nodes.resource_amounts import MAX_SUM
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.crowd import Crowd
-from mooring.framework.attempt import Attempt
 from mooring.framework.feasible import NARROWED_OUT
 from mooring.framework.group_post_filter import GroupFitError
 from mooring.framework.points import ResourceDemand
@@ -37,6 +36,8 @@ class Slots:
     free: NDArray[np.int64]
     """Resources x rows, with all pods on their nodes."""
     passing: NDArray[np.bool_]
+    most: int
+    """How many slots of a node count: there are no more members."""
     total: int
     """On all nodes together."""
     _changed: dict[int, tuple[Free, int]] = field(default_factory=dict)
@@ -63,7 +64,7 @@ class Slots:
         return free, self._slots(free)
 
     def _slots(self, free: Free) -> int:
-        return max(0, min(have // amount for have, amount in zip(free, self.amounts, strict=True)))
+        return min(self.most, max(0, min(have // amount for have, amount in zip(free, self.amounts, strict=True))))
 
     def _request(self, pod: Pod) -> Free:
         found = self._requests.get(id(pod.shape))
@@ -88,7 +89,13 @@ def slots_for(failure: GroupFitError) -> Slots | None:
     if names is None:
         return None
     crowd = rejected.nominated.crowd_from(pod.priority) if rejected.nominated else None
-    return _slots_by_sums(rejected.attempt, filters.fixed, filters.demand, names, crowd)
+    free = _free(filters.demand, crowd, failure.cluster.nodes)
+    if free is None:
+        return None
+    amounts = [*filters.demand.amounts[:, 0].tolist(), 1]
+    passing, most = passing_rows(rejected.attempt, filters.fixed), len(failure.members)
+    slots = (free // np.array(amounts)[:, None]).min(0).clip(0, most)
+    return Slots(failure.cluster.nodes, names, amounts, free, passing, most, int(slots[passing].sum()))
 
 
 def _are_alike(members: Sequence[Pod]) -> bool:
@@ -107,24 +114,18 @@ def _names_of(demand: ResourceDemand, pod: Pod, nodes: NodeTable) -> tuple[str, 
     return names if is_same else None
 
 
-def _slots_by_sums(
-    attempt: Attempt, fixed: tuple[int, ...], demand: ResourceDemand, names: tuple[str, ...], crowd: Crowd | None
-) -> Slots | None:
-    nodes = attempt.context.nodes
+def _free(demand: ResourceDemand, crowd: Crowd | None, nodes: NodeTable) -> NDArray[np.int64] | None:
+    """What is free on all rows beside a crowd of nominated pods; None: a sum is too large for its cell."""
     height = nodes.height
     requested = nodes.amounts.requested[demand.resources, :height]
     if requested.max(initial=0) >= MAX_SUM:
-        return None  # a cell there is not the sum
-    free = np.empty((len(names) + 1, height), np.int64)
-    free[:-1] = nodes.amounts.allocatable[demand.resources, :height] - requested
-    free[-1] = nodes.allowed_pods[:height] - nodes.pod_count[:height]
+        return None
+    allocatable = nodes.amounts.allocatable[demand.resources, :height]
+    free = np.concatenate((allocatable - requested, (nodes.allowed_pods - nodes.pod_count)[None, :height]))
     if crowd is not None:
         free[:-1, crowd.rows] -= crowd.requested[demand.resources]
         free[-1, crowd.rows] -= crowd.pod_count
-    amounts = [*demand.amounts[:, 0].tolist(), 1]
-    passing = passing_rows(attempt, fixed)
-    slots = np.maximum((free // np.array(amounts)[:, None]).min(0), 0)
-    return Slots(nodes, names, amounts, free, passing, int(slots[passing].sum()))
+    return free
 
 
 def first_to_leave(slots: Slots, victims: Sequence[GroupVictim], enough: int) -> int | None:

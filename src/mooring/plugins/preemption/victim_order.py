@@ -20,6 +20,9 @@ from mooring.plugins.preemption.group_victims import (
     whole,
 )
 
+_FEW_GROUPS = 1024
+"""So many groups more than there are victims are remembered, after their pods have left, before all is worked out anew."""
+
 Entry = tuple[*Importance, GroupVictim]
 """No two victims have the same place, so that entries are never compared by the victim."""
 
@@ -50,7 +53,8 @@ class VictimOrder:
         """Bring the order up to date with the cluster."""
         touched = self._news.news()
         walk = self.nodes.order.round_robin()
-        if touched is None or walk is not self._walk or self._node_set != self.nodes.node_set_version:
+        is_stale = walk is not self._walk or self._node_set != self.nodes.node_set_version
+        if touched is None or is_stale or len(self._seen) > 2 * len(self.entries) + _FEW_GROUPS:
             self._walk, self._node_set = walk, self.nodes.node_set_version
             self._start_over()
             return

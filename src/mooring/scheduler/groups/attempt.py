@@ -20,7 +20,8 @@ from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail
-from mooring.scheduler.groups.preemption import GATE, UNSCHEDULABLE_GROUP, GroupPreemption, make_room, preempt
+from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP, try_group
+from mooring.scheduler.groups.preemption import GATE, GroupPreemption, make_room, preempt
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult
 from mooring.scheduler.verdict import is_pointless
@@ -70,12 +71,8 @@ def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
     """Try the members, then conclude for all at once. Seeds are numbered as if each member had been popped alone, so
     that a run replays."""
     seed = core.queue.attempts - len(entries) + 1
-    trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
-    try:
-        yield from trial.steps()
-    except BaseException:
-        trial.give_back()  # a bug must not leave room held that no pod will take
-        raise
+    members = [Member(entry, seed + place) for place, entry in enumerate(entries)]
+    trial = yield from try_group(core, runner, members)
     core.observer.group_decided(entries[0])
     found = (yield from _preempt(core, runner, trial)) if core.cluster.gates.get(GATE, False) else None
     core.observer.group_ended(_conclude(core, trial, found), entries[0])

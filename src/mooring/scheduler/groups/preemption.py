@@ -27,15 +27,13 @@ from mooring.scheduler.decide import deciding
 from mooring.scheduler.decision import NoFit
 from mooring.scheduler.evict import WHOLE_CLUSTER, evict
 from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import Observer
 
 GATE = "WorkloadAwarePreemption"
-UNSCHEDULABLE_GROUP = "pod group is unschedulable"
-"""Upstream's words, here and below: they end up in conditions of pods and pod groups."""
 _NO_PLUGIN = curable("default preemption plugin is not registered, workload aware preemption is disabled")
 _HAS_CONSTRAINTS = curable("workload aware preemption is not supported for pod groups with scheduling constraints")
-_GANGS = "GangScheduling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,32 +80,31 @@ def _fit_error(core: Core, runner: Runner, trial: GroupTrial, group: PodGroup) -
     if rejected is not None and rejected.verdicts is None:
         rejected = None
     members = tuple(member.entry.pod for member in trial.members)
-    return GroupFitError(group, members, core.cluster, _enough(core, runner, trial, group), rejected)
+    return GroupFitError(group, members, core.cluster, _enough(core, runner, trial), rejected)
 
 
-def _enough(core: Core, runner: Runner, trial: GroupTrial, group: PodGroup) -> int | None:
-    """How many members must find a node, if the number alone decides: no plugin but GangScheduling has a say after Filter.
+def _enough(core: Core, runner: Runner, trial: GroupTrial) -> int | None:
+    """How many members must find a node, if the number alone decides; None: other plugins, or extenders, have a say.
 
     Permit must let at least one of them go, so it is one at the least.
     """
-    if core.options.extenders or any(plugin.name != _GANGS for plugin in runner.profile.permits):
+    decisions = [member.decision for member in trial.members]
+    contexts = [each.failure.attempt.context for each in decisions if isinstance(each, NoFit) and each.failure]
+    pod, enough = trial.members[0].entry.pod, 1
+    known = core.cluster.groups.of(pod) if core.cluster.groups is not None else None
+    if core.options.extenders or known is None:
         return None
-    contexts = [
-        m.decision.failure.attempt.context
-        for m in trial.members
-        if isinstance(m.decision, NoFit) and m.decision.failure
-    ]
     try:
         if any(plugin.has_binding_work(context) for context in contexts for plugin in runner.binding_plugins):
             return None
+        for permit in runner.profile.permits:
+            needed = permit.enough_members(pod)
+            if needed is None:
+                return None
+            enough = max(enough, needed - known.scheduled_count)
     except Exception:  # a plugin may raise anything: then it is asked in trials, and named if it fails there too
         return None
-    gang = group.spec.scheduling_policy.gang
-    if gang is None or not runner.profile.permits:
-        return 1
-    groups = core.cluster.groups
-    known = groups.of(trial.members[0].entry.pod) if groups is not None else None
-    return max(1, gang.min_count - (0 if known is None else known.scheduled_count))
+    return enough
 
 
 def _run(
@@ -136,7 +133,8 @@ def _run(
 def _try_again(core: Core, runner: Runner, members: Iterable[Member]) -> Steps[Rejection | None]:
     """Try the group on the cluster as it is now, without PostFilter and without a trace. None: it fits."""
     unseen = replace(core, observer=Observer(), tell=None, deciding=deciding)
-    trial = GroupTrial(unseen, runner, [Member(member.entry, member.seed) for member in members], makes_room=False)
+    again = [Member(member.entry, member.seed) for member in members]
+    trial = GroupTrial(unseen, runner, again, core.options, makes_room=False)
     try:
         yield from trial.steps()
         if trial.error is not None:
