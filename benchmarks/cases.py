@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 WRITER = HERE.parent / "tests" / "conformance" / "workloads.py"
 MORE = HERE / "workloads_more.py"
-MORE_KINDS = ("preemption", "preemptors", "gangs", "gang-racks")
+MORE_KINDS = ("preemption", "preemptors", "gangs", "gang-racks", "group-preemption", "whole-groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,8 @@ PREEMPTION = (
 GANGS = (
     Workload("gangs", 5000, 1000, 4000, queue=True),
     Workload("gang-racks", 5000, 1000, 4000, queue=True),
+    Workload("group-preemption", 5000, 20000, 4000, queue=True),
+    Workload("whole-groups", 5000, 20000, 4000, queue=True),
 )
 """Pod groups are tried as the queue has them."""
 

@@ -1,6 +1,6 @@
 """Throughput scenarios beside those of tests/conformance/workloads.py, in the same form.
 
-usage: workloads_more.py preemption|preemptors|gangs|gang-racks NODES PLACED PENDING
+usage: workloads_more.py preemption|preemptors|gangs|gang-racks|group-preemption|whole-groups NODES PLACED PENDING
        workloads_more.py requests|diverse NODES PLACED PENDING TEMPLATES
 
 preemption: nodes of 4 CPUs that are full of pods with 900m, and pods of a higher priority that ask for 3 CPUs.
@@ -8,6 +8,8 @@ preemptors: the same nodes with pods of ten priorities and of 400 applications; 
 requests and a priority of its own and, by turns, a node affinity, an anti-affinity or a spread of its own.
 gangs: pods of 1 CPU in pod groups of 8 that go together, on nodes of 4 CPUs with pods of 900m.
 gang-racks: the same, and each group goes to one rack of 40 nodes.
+group-preemption: the nodes of preemption, and groups of 8 pods of 1 CPU with a higher priority that preempt as one.
+whole-groups: the same, and the pods that leave are in groups of 8 that leave as one.
 requests, diverse: those of tests/conformance/workloads.py, with so many templates that come in turn.
 """
 
@@ -28,6 +30,7 @@ RACK_NODES = 40
 GANG = 8
 GANG_GATES = "GenericWorkload=true,GangScheduling=true"
 RACK_GATES = f"{GANG_GATES},TopologyAwareWorkloadScheduling=true"
+PREEMPTION_GATES = f"{GANG_GATES},WorkloadAwarePreemption=true"
 
 
 def a_node(index: int) -> dict[str, Any]:
@@ -115,14 +118,37 @@ def a_gang(index: int, constraints: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
+def a_low_member(i: int) -> dict[str, Any]:
+    return a_pod(f"init-{i:05d}", "sched-0", "900m", schedulingGroup={"podGroupName": f"low-{i // GANG:05d}"})
+
+
+def a_high_member(i: int) -> dict[str, Any]:
+    group = {"podGroupName": f"gang-{i // GANG:05d}"}
+    return a_pod(f"new-{i:05d}", "sched-1", "1", schedulingGroup=group, priority=1000)
+
+
+def a_low_group(index: int) -> dict[str, Any]:
+    """A group that leaves as one."""
+    group = a_gang(index, {"disruptionMode": "PodGroup", "priority": 0})
+    group["metadata"] |= {"name": f"low-{index:05d}", "namespace": "sched-0", "uid": f"uid-low-{index:05d}"}
+    return group
+
+
 IN_A_RACK = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
-GANGS: dict[str, tuple[str, dict[str, Any]]] = {"gangs": (GANG_GATES, {}), "gang-racks": (RACK_GATES, IN_A_RACK)}
+GANGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gangs": (GANG_GATES, {}),
+    "gang-racks": (RACK_GATES, IN_A_RACK),
+    "group-preemption": (PREEMPTION_GATES, {"priority": 1000}),
+    "whole-groups": (PREEMPTION_GATES, {"priority": 1000}),
+}
 """Kind -> the feature gates, and what the pod groups have besides their size."""
 
 KINDS: dict[str, tuple[Pods, Pods]] = {
     "preemption": (a_low_pod, a_preemptor),
     "preemptors": (own_low_pod, own_preemptor),
-    **dict.fromkeys(GANGS, (a_low_pod, a_gang_pod)),
+    **dict.fromkeys(("gangs", "gang-racks"), (a_low_pod, a_gang_pod)),
+    "group-preemption": (a_low_pod, a_high_member),
+    "whole-groups": (a_low_member, a_high_member),
 }
 
 
@@ -140,6 +166,8 @@ def scenario(kind: str, nodes: int, placed: int, pending: int) -> dict[str, Any]
     gates, constraints = GANGS.get(kind, ("", {}))
     if kind in GANGS:
         objects += [a_gang(index, constraints) for index in range(-(-pending // GANG))]
+    if kind == "whole-groups":
+        objects += [a_low_group(index) for index in range(-(-placed // GANG))]
     waiting = [preemptor(i) for i in range(pending)]
     names = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in waiting]
     title = f"{kind}-{nodes}n-{placed}i-{pending}p"

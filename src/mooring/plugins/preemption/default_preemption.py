@@ -37,6 +37,7 @@ from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
 from mooring.model.workloads import PodGroup
+from mooring.plugins.preemption.group_gains import GainsByShape
 from mooring.plugins.preemption.group_search import search_victims
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
@@ -70,7 +71,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         self._tries_placements = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         self._cluster = handle.services.cluster
         self._groups_preempt = handle.feature_gates.get("WorkloadAwarePreemption", False)
-        self._order: VictimOrder | None = None
+        self._gains: GainsByShape | None = None
         self._evicting: dict[str, str] = {}
         """Preemptors whose victims are being evicted right now, by the id of the pod, with what stays out of the queue until
         that is done: the pod, or its group."""
@@ -130,9 +131,9 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         return Candidates(victims, partial(self._choose, findings, nodes))
 
     def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
-        if self._order is None or self._order.nodes is not failure.cluster.nodes:
-            self._order = VictimOrder(failure.cluster)
-        return search_victims(failure, self._order, self._budgets.of(failure.cluster))
+        if self._gains is None or self._gains.order.nodes is not failure.cluster.nodes:
+            self._gains = GainsByShape(VictimOrder(failure.cluster))
+        return search_victims(failure, self._gains, self._budgets.of(failure.cluster))
 
     def may_help(self, pod: Pod, cluster: Cluster) -> bool:
         return self._excluded(pod, cluster) is None

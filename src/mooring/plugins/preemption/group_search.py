@@ -7,10 +7,13 @@ sums decide (group_sums.py).
 
 from collections.abc import Generator, Sequence
 
+import numpy as np
+
 from mooring.framework.group_post_filter import GroupFitError, GroupSearch, GroupVictims, MovedPods
 from mooring.framework.status import Rejection, curable, final
 from mooring.model.pod import Pod
-from mooring.plugins.preemption.group_sums import come_back, first_to_leave, slots_for
+from mooring.plugins.preemption.group_gains import GainsByShape, victims_on
+from mooring.plugins.preemption.group_sums import Slots, come_back, first_to_leave, slots_for
 from mooring.plugins.preemption.group_victims import GroupVictim, split_by_budgets
 from mooring.plugins.preemption.search import Budget
 from mooring.plugins.preemption.victim_order import VictimOrder
@@ -25,34 +28,52 @@ one that fitted: a trial takes about a millisecond, and a cluster may have 100,0
 outcome is the same. It may differ where members need a victim (affinity): upstream may then evict more."""
 
 
-def search_victims(failure: GroupFitError, order: VictimOrder, budgets: Sequence[Budget]) -> GroupSearch:
+def search_victims(failure: GroupFitError, gains: GainsByShape, budgets: Sequence[Budget]) -> GroupSearch:
     """The victims for a group."""
     if any(pod.spec.preemption_policy == "Never" for pod in failure.members):
         return NEVER
+    order, priority = gains.order, failure.group.priority
     order.refresh()
-    victims = [entry[-1] for entry in order.below(failure.group.priority)]
-    if not victims:
+    if not order.has_below(priority):
         return NO_VICTIMS
-    breaking, others = split_by_budgets(victims, budgets)
-    return (yield from _search([*breaking, *others], failure))
-
-
-def _search(victims: Sequence[GroupVictim], failure: GroupFitError) -> GroupSearch:
-    """The victims that cannot come back, in the order given."""
     slots = slots_for(failure)
-    enough = failure.enough
-    if slots is None or enough is None or slots.total >= enough:  # by sums it fits now: then sums do not decide
-        return (yield from search_by_trials(victims))
+    enough = failure.enough or 0
+    if slots is None or slots.total >= enough:  # by sums it fits now: then sums do not decide
+        return (yield from search_by_trials(_in_order(order, priority, budgets)))
     if enough > len(failure.members):
         return UNSCHEDULABLE_GROUP
     nominated = failure.cluster.nominated
-    are_nominated = any(nominated.node_of(pod.id) is not None for pod in failure.members)
+    if any(nominated.node_of(pod.id) is not None for pod in failure.members):
+        # The slots leave out what members are nominated to, though a member may take that itself. So there may be more of
+        # them, and those that can stay by this count can stay.
+        victims = _in_order(order, priority, budgets)
+        return (yield from search_by_trials(victims, first_to_leave(slots, victims, enough) or 0))
+    if budgets:
+        return _search_by_sums(slots, _in_order(order, priority, budgets), enough)
+    return _search_few(failure, gains, slots, enough)
+
+
+def _search_few(failure: GroupFitError, gains: GainsByShape, slots: Slots, enough: int) -> GroupVictims | Rejection:
+    """The same as `_search_by_sums` for all victims, on the nodes alone that gain slots first."""
+    member, priority = failure.members[0], failure.group.priority
+    kept = gains.of(member.shape, member.priority, priority)
+    kept.refresh(slots)
+    rows = kept.rows(enough - slots.total, slots.passing)
+    slots.passing = np.zeros(len(slots.passing), np.bool_)
+    slots.passing[rows] = True
+    return _search_by_sums(slots, victims_on(gains.order, rows, priority), enough)
+
+
+def _search_by_sums(slots: Slots, victims: Sequence[GroupVictim], enough: int) -> GroupVictims | Rejection:
+    """The victims that cannot come back in the order given."""
     first = first_to_leave(slots, victims, enough)
-    if not are_nominated:
-        return UNSCHEDULABLE_GROUP if first is None else _chosen(come_back(slots, victims[first:], enough))
-    # The slots leave out what members are nominated to, though a member may take that itself. So there may be more of them,
-    # and those that can stay by this count can stay.
-    return (yield from search_by_trials(victims, first or 0))
+    return UNSCHEDULABLE_GROUP if first is None else _chosen(come_back(slots, victims[first:], enough))
+
+
+def _in_order(order: VictimOrder, priority: int, budgets: Sequence[Budget]) -> list[GroupVictim]:
+    """All victims in the order in which they come back."""
+    breaking, others = split_by_budgets((entry[-1] for entry in order.below(priority)), budgets)
+    return [*breaking, *others]
 
 
 def search_by_trials(victims: Sequence[GroupVictim], first: int = 0) -> GroupSearch:

@@ -53,17 +53,22 @@ class Slots:
                 self._move_pod(row, self._request(pod), sign)
 
     def _move_pod(self, row: int, request: Free, sign: int) -> None:
-        free, slots = self._changed.get(row) or self._unchanged(row)
+        free, slots = self._changed.get(row) or self.on_row(row)
         free = [have + sign * amount for have, amount in zip(free, request, strict=True)]
-        now = self._slots(free)
+        now = self.of_free(free)
         self.total += now - slots
         self._changed[row] = free, now
 
-    def _unchanged(self, row: int) -> tuple[Free, int]:
+    def on_row(self, row: int) -> tuple[Free, int]:
+        """What is free on a row, and its slots, with all pods on their nodes."""
         free: Free = self.free[:, row].tolist()
-        return free, self._slots(free)
+        return free, self.of_free(free)
 
-    def _slots(self, free: Free) -> int:
+    def without(self, free: Free, pod: Pod) -> Free:
+        """What is free after a pod has left."""
+        return [have + amount for have, amount in zip(free, self._request(pod), strict=True)]
+
+    def of_free(self, free: Free) -> int:
         return min(self.most, max(0, min(have // amount for have, amount in zip(free, self.amounts, strict=True))))
 
     def _request(self, pod: Pod) -> Free:
