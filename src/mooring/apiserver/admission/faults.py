@@ -80,7 +80,7 @@ def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None =
 def _cause(problem: Problem, item: JsonObject) -> Cause:
     """One problem in the server's words. Rules with words of their own come first, then the general forms by what was
     found."""
-    for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node):
+    for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node, _as_said):
         found = known(problem, item)
         if found is not None:
             return found
@@ -172,3 +172,10 @@ def _gated_node(problem: Problem, item: JsonObject) -> Cause | None:
     if problem.path != "spec.nodeName":
         return None
     return field_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def _as_said(problem: Problem, item: JsonObject) -> Cause | None:
+    """A problem that has the server's words already."""
+    if problem.allowed or not problem.found.startswith("Invalid value: "):
+        return None
+    return Cause("FieldValueInvalid", problem.found, problem.path)
