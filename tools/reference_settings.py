@@ -14,7 +14,7 @@ from mooring.framework import config as configuration
 from mooring.framework.config import args
 from mooring.framework.config.args import ARGS_KINDS, args_kind
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_SCHEDULERS
+from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS
 from mooring.framework.config.settings import as_object
 from mooring.framework.config.types import (
     ClientConnectionConfiguration,
@@ -150,7 +150,8 @@ def gates_page() -> str:
     groups = {
         "Gates with an effect in Mooring": EFFECTIVE,
         "Other gates of kube-scheduler": OF_SCHEDULERS - EFFECTIVE,
-        "Gates of other components": GATES.keys() - OF_SCHEDULERS,
+        "Gates of the embedded cluster": OF_EMBEDDED,
+        "Gates of other components": GATES.keys() - OF_SCHEDULERS - OF_EMBEDDED,
     }
     intro = f"""\
 `--feature-gates Name=true,Other=false` takes all {len(GATES)} gates of Kubernetes v1.36, so that one flag serves all

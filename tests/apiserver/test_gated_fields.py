@@ -149,3 +149,57 @@ def test_a_volume_moves_with_the_gate_only() -> None:
 )
 def test_what_may_change_without_the_gate(before: JsonObject | None, after: JsonObject | None, moves: bool) -> None:
     assert (move({}, before, after) == "ok") is moves
+
+
+# ---- fields that are dropped, and what binding clears
+
+
+def a_spread_pod() -> JsonObject:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "matchLabelKeys": ["release"],
+    }
+    spec = {"containers": [{"name": "c", "image": "i"}], "topologySpreadConstraints": [constraint]}
+    return {"metadata": {"name": "p", "labels": {"app": "web", "release": "1"}}, "spec": spec}
+
+
+SPREAD = "MatchLabelKeysInPodTopologySpread"
+RELEASE = [{"key": "release", "operator": "In", "values": ["1"]}]
+
+
+@pytest.mark.parametrize(
+    ("gates", "keys", "lines"),
+    [
+        pytest.param({}, ["release"], RELEASE, id="merged into the selector"),
+        pytest.param({f"{SPREAD}SelectorMerge": False}, ["release"], None, id="left to schedulers"),
+        pytest.param({SPREAD: False, f"{SPREAD}SelectorMerge": False}, None, None, id="dropped"),
+    ],
+)
+def test_label_keys_of_spread_constraints(gates: dict[str, bool], keys: Any, lines: Any) -> None:
+    made = an_api(gates=gates).create(POD, "default", a_spread_pod())
+    (constraint,) = made["spec"]["topologySpreadConstraints"]
+    assert constraint.get("matchLabelKeys") == keys
+    assert constraint["labelSelector"].get("matchExpressions") == lines
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_resources_of_a_pod_as_a_whole_are_dropped_without_their_gate(is_on: bool) -> None:
+    spec = {"containers": [{"name": "c", "image": "i"}], "resources": {"requests": {"cpu": "1"}}}
+    gates = {"PodLevelResources": is_on, "InPlacePodLevelResourcesVerticalScaling": is_on}
+    made = an_api(gates=gates).create(POD, "default", {"metadata": {"name": "p"}, "spec": spec})
+    assert ("resources" in made["spec"]) is is_on
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_binding_clears_the_nomination_with_its_gate(is_on: bool) -> None:
+    api = an_api(gates={"ClearingNominatedNodeNameAfterBinding": is_on})
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    made = api.create(POD, "default", pod)
+    api.put_status(POD, made, {**made["status"], "nominatedNodeName": "n"})
+    api.bind("default", "p", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}})
+    bound = api.get(POD, "default", "p")
+    assert bound["spec"]["nodeName"] == "n"
+    assert ("nominatedNodeName" in bound["status"]) is not is_on

@@ -19,7 +19,7 @@ from mooring.apiserver.admission.object_meta import (
     ending,
     is_over,
 )
-from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, take_part
+from mooring.apiserver.admission.pod_updates import CLEARING_GATE, PODS, bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
 from mooring.apiserver.admission.template_pods import TemplatePods
@@ -86,7 +86,7 @@ class ResourceApi:
     taints_new_nodes: bool = False
     """Whether a new node is tainted not-ready, for the node controller to lift."""
     gates: Mapping[str, bool] = field(default_factory=dict)
-    """The feature gates of the cluster, for its API and for its controllers. One that is not named is off."""
+    """The feature gates of the cluster, for its API and for its controllers. One that is not named has its default."""
     cluster_id: str = field(default_factory=_new_uid)
     """By which clients tell this cluster from others; see `identity`."""
     new_uid: Callable[[], str] = _new_uid
@@ -108,9 +108,9 @@ class ResourceApi:
         """The present moment in whole seconds, as objects carry it."""
         return in_seconds(self.clock.now_ns())
 
-    def is_on(self, gate: str) -> bool:
-        """Whether a feature gate of the cluster is on."""
-        return self.gates.get(gate, False)
+    def is_on(self, gate: str, default: bool = False) -> bool:
+        """Whether a feature gate of the cluster is on; `default` is the value of one that is not named."""
+        return self.gates.get(gate, default)
 
     # ---- reading
 
@@ -269,7 +269,9 @@ class ResourceApi:
         check_binding(name, binding)
         pod = self.get(PODS, namespace, name)
         node = self.lookups.node(binding["target"]["name"])
-        self._put(PODS, namespace, name, bind(pod, binding, node, self.now()), by)
+        self._put(
+            PODS, namespace, name, bind(pod, binding, node, self.now(), self.is_on(CLEARING_GATE, default=True)), by
+        )
 
     def delete(
         self, resource: KindSpec, namespace: str, name: str, how: Deletion | None = None, by: Requester = CONTROL_PLANE

@@ -13,7 +13,7 @@ class Lookups(Protocol):
 
     @property
     def gates(self) -> Mapping[str, bool]:
-        """The feature gates of the cluster. One that is not named is off."""
+        """The feature gates of the cluster. One that is not named has its default."""
 
     def namespace(self, name: str) -> JsonObject | None: ...
 

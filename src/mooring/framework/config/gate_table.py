@@ -231,8 +231,9 @@ EFFECTIVE = _names(
     """
     DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
-    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures
-    NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
+    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload
+    InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures
+    NominatedNodeNameForExpectation PodLevelResources SchedulerPopFromBackoffQ StorageCapacityScoring
     TaintTolerationComparisonOperators VolumeLimitScaling
     """
 )
@@ -240,17 +241,23 @@ EFFECTIVE = _names(
 
 OF_SCHEDULERS = EFFECTIVE | _names(
     """
-    AtomicFIFO ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowCBOR
+    AtomicFIFO ClientsAllowCARotation ClientsAllowCBOR
     ClientsAllowTLSCacheGC ClientsPreferCBOR ComponentFlagz ComponentStatusz ContextualLogging
     CoordinatedLeaderElection DRAAdminAccess
     DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
-    InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions
-    MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms
+    InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions NativeHistograms
     NodeInclusionPolicyInPodTopologySpread OpportunisticBatching
-    PodLevelResources SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerQueueingHints SidecarContainers
+    SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerQueueingHints SidecarContainers
     TopologyAwareWorkloadScheduling UnlockWhileProcessingFIFO VolumeAttributesClass WatchListClient
     WorkloadAwarePreemption
     """
 )
 """Gates that change what kube-scheduler does; the others are for other components."""
+
+OF_EMBEDDED = _names(
+    """
+    ClearingNominatedNodeNameAfterBinding MatchLabelKeysInPodTopologySpreadSelectorMerge MutablePVNodeAffinity
+    """
+)
+"""Gates of other components that change the embedded cluster, and no scheduler."""

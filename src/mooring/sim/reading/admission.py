@@ -31,7 +31,7 @@ from mooring.model.workloads import (
     RuntimeClass,
     Workload,
 )
-from mooring.rules.gated_fields import TOLERATION_OPERATORS, gated_operators
+from mooring.rules.gated_fields import TOLERATION_OPERATORS, drop_disabled_fields, gated_operators, merges_spread_keys
 from mooring.rules.persistent_volumes import default_storage_class
 from mooring.rules.pod_admission import (
     add_limits,
@@ -87,7 +87,7 @@ class Admission:
     generated: Counter[str]
     """How many names were generated from each generateName."""
     gates: Mapping[str, bool]
-    """The feature gates of the cluster. One that is not named is off."""
+    """The feature gates of the cluster. One that is not named has its default."""
     _templates: dict[bytes, tuple[JsonObject, list[Problem]]] = field(default_factory=dict)
     """Encoded template -> its admitted spec, and its problems. The oldest is dropped first."""
 
@@ -168,12 +168,13 @@ class Admission:
         """The admitted spec of a pod, and its problems. The order is that of kube-apiserver's admission plugins."""
         complete_pod(pod)
         spec: JsonObject = pod["spec"]
+        drop_disabled_fields(spec, self.gates)
         problems = self._gated(spec)
         problems += self._add_limits(spec, namespace)
         problems += self._set_priority(spec)
         add_tolerations(spec)
         problems += self._add_runtime(spec)
-        merge_label_keys(pod)
+        merge_label_keys(pod, merges_spread_keys(self.gates))
         return spec, problems
 
     def _gated(self, spec: JsonObject) -> list[Problem]:
