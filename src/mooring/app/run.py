@@ -289,7 +289,7 @@ class Running:
             self._live.driver.halt()  # another instance may bind from now on
 
         component = config.profiles[0].scheduler_name or ""
-        settings = elector_settings(config.leader_election, new_identity(), component)
+        settings = elector_settings(config.leader_election, new_identity(), component, self._settings.gates)
         callbacks = Callbacks(start, stop, self._metrics.led)
         access, connection = self._settings.lease_access, config.client_connection
         return LeaseThread(access, connection, USER_AGENT, settings, callbacks, self._fence, self._log)

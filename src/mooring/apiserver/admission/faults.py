@@ -69,7 +69,7 @@ def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None =
     """Refuse an object that breaks rules, with all the rules that it breaks: those of the model and `more`. Raises 422."""
     typed, problems = decode_as(resource.struct, item)
     if typed is not None:
-        problems = validate(typed)
+        problems = validate(typed, resource.name_rule)
     faults = [*(_cause(problem, item) for problem in problems), *(more or ())]
     if faults:
         # Parity: whichever group an event is written to, its faults are those of the core kind.

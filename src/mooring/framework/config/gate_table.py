@@ -229,7 +229,8 @@ STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 EFFECTIVE = _names(
     """
-    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
+    CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
+    DRAExtendedResource
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload
     InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures
@@ -243,7 +244,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     """
     AtomicFIFO ClientsAllowCARotation ClientsAllowCBOR
     ClientsAllowTLSCacheGC ClientsPreferCBOR ComponentFlagz ComponentStatusz ContextualLogging
-    CoordinatedLeaderElection DRAAdminAccess
+    DRAAdminAccess
     DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
     InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions NativeHistograms

@@ -72,7 +72,8 @@ def unique(places: Iterable[tuple[str, Hashable]], what: str) -> Problems:
         seen.add(value)
 
 
-def _named(path: str, text: str, faults: Callable[[str], list[str]]) -> Problems:
+def named(path: str, text: str, faults: Callable[[str], list[str]]) -> Problems:
+    """A name of the form that `faults` checks."""
     if not text:
         yield Problem(path, NOTHING_THERE, "a name")
     elif found := faults(text):
@@ -81,12 +82,12 @@ def _named(path: str, text: str, faults: Callable[[str], list[str]]) -> Problems
 
 def object_name(path: str, text: str) -> Problems:
     """The name of most kinds: a DNS subdomain, at most 253 characters."""
-    return _named(path, text, subdomain_faults)
+    return named(path, text, subdomain_faults)
 
 
 def short_name(path: str, text: str) -> Problems:
     """The name of a namespace, a container or a volume: a DNS label, without dots, at most 63 characters."""
-    return _named(path, text, dns_label_faults)
+    return named(path, text, dns_label_faults)
 
 
 def label_key(path: str, text: str) -> Problems:
