@@ -388,7 +388,7 @@ class Running:
         health = Health(self._elects, self._stopping.is_set, lambda: self._live.reflectors.is_settled)
         checks = health_pages(health, self._log, metrics.checked)
         more = {SNAPSHOT_PATH: lambda question: json_document(snapshot(self._scheduler, config, self._settings.gates))}
-        return Pages(sources, checks, self._clock, self._clock.now_ns(), more=more)
+        return Pages(sources, checks, self._clock, self._clock.now_ns(), more=more, gates=self._settings.gates)
 
     # ---- signals
 

@@ -229,8 +229,8 @@ STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 EFFECTIVE = _names(
     """
-    CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
-    DRAExtendedResource
+    ComponentFlagz ComponentStatusz CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions
+    DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload
     InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures
@@ -243,7 +243,7 @@ EFFECTIVE = _names(
 OF_SCHEDULERS = EFFECTIVE | _names(
     """
     AtomicFIFO ClientsAllowCARotation ClientsAllowCBOR
-    ClientsAllowTLSCacheGC ClientsPreferCBOR ComponentFlagz ComponentStatusz ContextualLogging
+    ClientsAllowTLSCacheGC ClientsPreferCBOR ContextualLogging
     DRAAdminAccess
     DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
