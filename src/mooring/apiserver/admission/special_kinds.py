@@ -100,7 +100,7 @@ class Special:
 def _admit_pod(pod: JsonObject, cluster: Lookups, now: str) -> None:
     """Admission plugins, then the strategy."""
     admit_pod(pod, cluster)
-    finish_pod(pod, now)
+    finish_pod(pod, now, cluster.gates)
 
 
 def _change_pod(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
