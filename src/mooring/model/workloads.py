@@ -118,8 +118,8 @@ class GroupClaimStatus(Wire):
     resource_claim_name: str | None = None
 
 
-DISRUPTED_TOGETHER = "PodGroup"
-"""The disruption mode of groups whose pods are evicted together; with `Pod`, or none, each goes alone."""
+DISRUPTED_ALONE, DISRUPTED_TOGETHER = "Pod", "PodGroup"
+"""The disruption modes of groups: each pod is evicted alone, or all of them together. None is the same as the first."""
 
 
 class PodGroupSpec(Wire):

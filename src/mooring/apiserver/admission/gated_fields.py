@@ -6,11 +6,13 @@ Parity: what an object has already stays, whatever the gate: a gate may be switc
 import json
 from collections.abc import Iterator, Mapping
 
+from mooring.apiserver.admission.group_priority import priority_faults
 from mooring.apiserver.admission.lookups import Lookups
 from mooring.model.api_errors import Cause, field_unsupported
 from mooring.model.json_objects import JsonObject, at
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.pods import POD
+from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.kinds.storage import PERSISTENT_VOLUME
 from mooring.rules.gated_fields import TOLERATION_OPERATORS, gated_operators
 
@@ -29,12 +31,17 @@ _GA_LABELS = {
 
 def new_gated_faults(resource: KindSpec, item: JsonObject, cluster: Lookups) -> list[Cause]:
     """Faults of a new object."""
-    return [*_comparisons(resource, {}, item, cluster.gates)]
+    return [*_comparisons(resource, {}, item, cluster.gates), *_of_groups(resource, item)]
 
 
 def changed_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
     """Faults of a change."""
     return [*_comparisons(resource, old, new, cluster.gates), *_moved_volume(resource, old, new, cluster.gates)]
+
+
+def _of_groups(resource: KindSpec, item: JsonObject) -> list[Cause]:
+    """Fields of pod groups, which were dropped where their gate is off."""
+    return priority_faults(item["spec"]) if resource is POD_GROUP else []
 
 
 def _comparisons(resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]) -> Iterator[Cause]:
