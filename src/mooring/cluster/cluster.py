@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from mooring.cluster.change_log import ChangeLog
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.claims.serving_classes import ServingClasses
 from mooring.cluster.claims.storage_view import StorageView
@@ -18,7 +19,7 @@ from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.workloads import Namespace
+from mooring.model.workloads import Namespace, PodGroup
 
 NO_LABELS: Mapping[str, str] = {}
 """The labels of a namespace that is not known."""
@@ -52,6 +53,8 @@ class Cluster:
         )
         self.groups = PodGroups() if self.gates.get("GenericWorkload", False) else None
         """The members of pod groups; None: pods are scheduled one by one, whatever group they name."""
+        self.group_changes: ChangeLog[str] = ChangeLog()
+        """Keys of PodGroups that came, changed or went."""
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
         """Grows with each change of a kind: code that keeps what follows from its objects can tell that it is void."""
@@ -70,6 +73,8 @@ class Cluster:
             self.storage.changed(type(item), item.key)
             if isinstance(item, Namespace):
                 self.namespace_labels[item.name] = item.labels
+            elif isinstance(item, PodGroup):
+                self.group_changes.note(item.key)
             elif isinstance(item, devices.ResourceClaim):
                 self.claims.changed(item.key)
             elif isinstance(item, devices.DeviceClass):
@@ -87,6 +92,8 @@ class Cluster:
             self.storage.changed(kind, key)
             if kind is Namespace:
                 del self.namespace_labels[key]
+            elif kind is PodGroup:
+                self.group_changes.note(key)
             elif kind is devices.ResourceClaim:
                 self.claims.changed(key)
             elif isinstance(item, devices.DeviceClass):

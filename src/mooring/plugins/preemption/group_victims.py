@@ -6,12 +6,10 @@ other pods, members of groups too, are victims of their own.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
 from mooring.model.pod import Pod
-from mooring.model.workloads import DISRUPTED_TOGETHER, PodGroup
+from mooring.model.workloads import PodGroup
 from mooring.plugins.preemption.search import Budget
 
 Importance = tuple[int, bool, int, int, int]
@@ -47,14 +45,6 @@ def whole(group: PodGroup, pods: list[Pod], place: int) -> GroupVictim:
     Parity: it counts as started when that first pod was, whichever is the oldest.
     """
     return GroupVictim(pods, (-group.priority, False, -len(pods), start_ns(pods[0]), place))
-
-
-def disrupted_together(pod: Pod, cluster: Cluster) -> PodGroup | None:
-    """The group of a pod that does not leave without the others; None: it may leave alone."""
-    if pod.group_key is None:
-        return None
-    group = cast("PodGroup | None", cluster.objects[PodGroup].get(pod.group_key))
-    return group if group is not None and group.spec.disruption_mode == DISRUPTED_TOGETHER else None
 
 
 def split_by_budgets(

@@ -11,11 +11,10 @@ from typing import cast
 from mooring.cluster.change_log import Follower, RowLog
 from mooring.cluster.cluster import Cluster
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
+from mooring.model.workloads import DISRUPTED_TOGETHER, PodGroup
 from mooring.plugins.preemption.group_victims import (
     GroupVictim,
     Importance,
-    disrupted_together,
     pod_place,
     single,
     whole,
@@ -50,19 +49,22 @@ class VictimOrder:
         self._wholes: dict[str, Entry] = {}
         self._seen: dict[str, PodGroup | None] = {}
         """The groups that pods on nodes name, as they were."""
-        self._groups_version = -1
+        self._groups_position = 0
 
     def refresh(self) -> None:
         """Bring the order up to date with the cluster."""
         touched = self._news.news()
         walk = self.nodes.order.round_robin()
         is_stale = walk is not self._walk or self._node_set != self.nodes.node_set_version
+        changed_groups = self.cluster.group_changes.since(self._groups_position)
+        self._groups_position = self.cluster.group_changes.end
+        is_stale = is_stale or changed_groups is None
         if touched is None or is_stale or len(self._seen) > 2 * len(self.entries) + _FEW_GROUPS:
             self._walk, self._node_set = walk, self.nodes.node_set_version
             self._start_over()
             return
         rows = dict.fromkeys(touched)
-        rows.update(dict.fromkeys(self._rows_of_changed_groups()))
+        rows.update(dict.fromkeys(self._rows_of_changed_groups(changed_groups or [])))
         # All leave before any enters: a pod may get the place that another one, or a group, had before.
         changed = {key for row in rows for key in self._leave(row)}
         for key in changed:
@@ -93,7 +95,6 @@ class VictimOrder:
         self._position = {row_book[name]: place for place, name in enumerate(known)}
         self.entries, self._singles, self._wholes = [], {}, {}
         self._parts, self._groups_on, self._seen = {}, {}, {}
-        self._groups_version = self.cluster.versions[PodGroup]
         for row in self._position:
             self._enter(row, is_sorted=False)
         for key in self._parts:
@@ -101,23 +102,23 @@ class VictimOrder:
             self.entries.append(entry)
         self.entries.sort()
 
-    def _rows_of_changed_groups(self) -> list[int]:
+    def _rows_of_changed_groups(self, changed: list[str]) -> list[int]:
         """Rows with pods of groups that came, went, or got another mode or priority."""
-        version = self.cluster.versions[PodGroup]
-        if version == self._groups_version:
+        others = set()
+        for key in changed:
+            if key not in self._seen:
+                continue  # it has no pods on nodes
+            before, now = self._seen[key], self._group(key)
+            self._seen[key] = now
+            if _disruption(now) != _disruption(before):
+                others.add(key)
+        if not others:
             return []
-        self._groups_version = version
-        groups, changed = self.cluster.objects[PodGroup], set()
-        for key, before in self._seen.items():
-            now = cast("PodGroup | None", groups.get(key))
-            if now is not before:
-                self._seen[key] = now
-                if _disruption(now) != _disruption(before):
-                    changed.add(key)
-        return [row for row, pods in self._pods_of_rows(changed) if any(pod.group_key in changed for pod in pods)]
+        pods_on = self.nodes.pods_on
+        return [row for row in self._position if any(pod.group_key in others for pod in pods_on[row])]
 
-    def _pods_of_rows(self, changed: set[str]) -> list[tuple[int, list[Pod]]]:
-        return [(row, self.nodes.pods_on[row]) for row in self._position] if changed else []
+    def _group(self, key: str) -> PodGroup | None:
+        return cast("PodGroup | None", self.cluster.objects[PodGroup].get(key))
 
     def _leave(self, row: int) -> set[str]:
         """Take out what is known of a row. Returns the groups that have fewer pods now."""
@@ -136,11 +137,12 @@ class VictimOrder:
         singles, groups = [], set()
         for index, pod in enumerate(self.nodes.pods_on[row]):
             place = pod_place(position, index)
-            if pod.group_key is not None:
-                self._seen[pod.group_key] = cast("PodGroup | None", self.cluster.objects[PodGroup].get(pod.group_key))
-                if disrupted_together(pod, self.cluster) is not None:
-                    groups.add(pod.group_key)
-                    self._parts.setdefault(pod.group_key, {}).setdefault(row, []).append((place, pod))
+            key = pod.group_key
+            if key is not None:
+                group = self._seen[key] = self._group(key)
+                if group is not None and group.spec.disruption_mode == DISRUPTED_TOGETHER:
+                    groups.add(key)
+                    self._parts.setdefault(key, {}).setdefault(row, []).append((place, pod))
                     continue
             victim = single(pod, place)
             singles.append((*victim.importance, victim))
