@@ -88,6 +88,12 @@ class RowsByPlacement:
         self._are_filled = lengths > 0
         self._starts = (np.cumsum(lengths) - lengths)[self._are_filled]
 
+    def are_ascending(self) -> bool:
+        """Whether each placement has its rows in order, and none of them twice."""
+        rises = self.rows[1:] > self.rows[:-1]
+        rises[self._starts[1:] - 1] = True  # from one placement to the next
+        return bool(rises.all())
+
     def sum(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """For each placement the sum of what its rows have. The last axis of `numbers` goes by `rows`.
 

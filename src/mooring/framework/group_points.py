@@ -1,8 +1,8 @@
 """The two extension points of pod groups, which are asked once for a group and not for each pod (points.py has the others).
 
 They need the gate TopologyAwareWorkloadScheduling. The scheduler tries the group in each placement that PlacementGenerate
-gives, and takes the one with the highest score among those where enough members fit. `mooring.framework.plain_groups` has
-both in the plain form: names of nodes instead of rows, one placement at a time.
+gives, and takes the one with the highest score among those where enough members fit. `mooring.framework.plain` has both in
+the plain form: names of nodes instead of rows, one placement at a time.
 """
 
 from abc import abstractmethod
