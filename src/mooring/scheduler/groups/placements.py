@@ -18,7 +18,7 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error
-from mooring.scheduler.groups.promising import promising
+from mooring.scheduler.groups.counting import count_candidates
 from mooring.scheduler.groups.trial import GroupTrial, Member
 
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
@@ -76,7 +76,7 @@ class PlacementSearch:
             return self._refused(AttemptFailure(placements.message, nominate=None))
         if len(placements) == 1:
             return (yield from self._try_only(placements[0]))
-        return (yield from self._try_promising(placements)) or (yield from self._try_all(placements))
+        return (yield from self._try_counted(placements)) or (yield from self._try_all(placements))
 
     def _try_only(self, placement: PodGroupPlacement) -> Steps[GroupTrial]:
         """Hot: where there is nothing to choose from, the room stays held from the start."""
@@ -84,11 +84,11 @@ class PlacementSearch:
         yield from run(trial)
         return trial if trial.is_feasible or trial.error is not None else _unavailable(trial, 1)
 
-    def _try_promising(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial | None]:
+    def _try_counted(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial | None]:
         """The outcome of `_try_all` with a single trial, where numbers tell which; None: they do not tell, or the trial says
         otherwise, and has held nothing."""
         seed = self._entries[0][1]
-        candidates = promising(self._core, self._runner, self._group, placements, seed)
+        candidates = count_candidates(self._core, self._runner, self._group, placements, seed)
         if candidates is None:
             return None
         try:
@@ -106,17 +106,20 @@ class PlacementSearch:
 
     def _try_all(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial]:
         """Upstream's way: every placement is tried, then the best is taken. An error in one of them ends the attempt."""
-        tried: list[Tried] = []
+        first: GroupTrial | None = None
+        feasible: list[Tried] = []
         for placement in placements:
             trial = self._trial(placement)
             yield from run(trial)
             if trial.error is not None:
                 return trial
             trial.give_back()
-            tried.append(Tried(placement, trial))
-        feasible = [each for each in tried if each.trial.is_feasible]
+            first = first or trial
+            if trial.is_feasible:
+                feasible.append(Tried(placement, trial))
+        assert first is not None, "there is at least one placement"
         if not feasible:
-            return _unavailable(tried[0].trial, len(placements))
+            return _unavailable(first, len(placements))
         try:
             best = feasible[self.best([each.assignments() for each in feasible])].trial
         except AttemptError as fault:

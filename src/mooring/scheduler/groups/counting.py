@@ -27,7 +27,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
 
 
-def promising(
+def count_candidates(
     core: Core, runner: Runner, group: PodGroupContext, placements: Sequence[PodGroupPlacement], seed: int
 ) -> list[PodGroupAssignments] | None:
     """The placements where the group is feasible, with the members that have a node there; None: only trials can tell."""

@@ -20,7 +20,7 @@ from racks import RACK_GATES, a_rack_group
 
 
 def no_short_way(*_: object) -> None:
-    """In the place of `promising`: only trials tell."""
+    """In the place of `count_candidates`: only trials tell."""
 
 
 nodes = st.tuples(st.sampled_from(["r1", "r2", "r3", None]), st.integers(0, 5), st.integers(1, 4), st.booleans())
@@ -70,7 +70,7 @@ def test_the_short_way_ends_where_all_trials_end(
 ) -> None:
     short = play(a_world(listed, busy, is_seeded), wanted)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placements_module, "promising", no_short_way)
+        patch.setattr(placements_module, "count_candidates", no_short_way)
         assert play(a_world(listed, busy, is_seeded), wanted) == short
 
 
