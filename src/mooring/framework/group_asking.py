@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.kernels import MAX_SCORE, Ints
 from mooring.framework.asking import AttemptError
-from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement, RowsByPlacement
+from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
 from mooring.framework.group_points import PlacementGeneratePlugin, PlacementScorePlugin
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.profiles import Profile
@@ -57,7 +57,7 @@ def _ask_generator(
 
 def _check_rows(placements: Sequence[PodGroupPlacement], group: PodGroupContext, parent: PodGroupPlacement) -> None:
     """A generator must not invent rows. Hot: in one pass; 125 placements one by one take 0.4 ms."""
-    by_placement = RowsByPlacement(placements)
+    by_placement = group.rows_of(placements)
     rows = by_placement.rows
     if rows.dtype != np.intp or rows.ndim != 1:
         raise TypeError("the rows of a placement must be an array of intp")

@@ -216,7 +216,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return total // weights if weights else 0
 
     def score_placements(self, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Scores:
-        return score_by_use(group.nodes.amounts, self._weights, candidates)
+        return score_by_use(group, self._weights, candidates)
 
     def _checked(self, context: SchedulingContext) -> PodAmounts:
         """The requests that are compared with what is free, in upstream's order."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.kernels import Ints, most_allocated, weighted_mean
-from mooring.cluster.nodes.resource_amounts import ResourceAmounts, cells
-from mooring.framework.group_context import PodGroupAssignments, RowsByPlacement
+from mooring.cluster.nodes.resource_amounts import cells
+from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, RowsByPlacement
 from mooring.model.names import is_scalar_resource
 from mooring.model.pod import Pod
 
@@ -22,9 +22,7 @@ Amounts = NDArray[np.object_]
 """Whole numbers of any size: there is no limit to how many members a group has."""
 
 
-def score_by_use(
-    amounts: ResourceAmounts, weights: Mapping[str, int], candidates: Sequence[PodGroupAssignments]
-) -> Ints:
+def score_by_use(group: PodGroupContext, weights: Mapping[str, int], candidates: Sequence[PodGroupAssignments]) -> Ints:
     """The weighted mean over resources of the share in use, in percent.
 
     | nodes of the placement | in use | the group's pods | score |
@@ -35,7 +33,8 @@ def score_by_use(
     # Parity: an extended resource counts only where the group requests it, and nodes that have none of a resource count
     # for nothing, whatever their pods request of it.
     counted = np.array([not is_scalar_resource(name) for name in names])[:, None] | (wanted != 0)
-    rows = RowsByPlacement([candidate.placement for candidate in candidates])
+    rows = group.rows_of([candidate.placement for candidate in candidates])
+    amounts = group.nodes.amounts
     resources = amounts.resources(names)
     there, held = (cells(matrix, resources, rows.rows) for matrix in (amounts.allocatable, amounts.scored))
     allocatable, used = _sum_up(rows, there, np.where(there != 0, held, 0), wanted)

@@ -14,12 +14,7 @@ import numpy as np
 from mooring.cluster.nodes.kernels import Ints
 from mooring.framework.asking import AttemptError
 from mooring.framework.attempt import Attempt
-from mooring.framework.group_context import (
-    PodGroupAssignments,
-    PodGroupContext,
-    PodGroupPlacement,
-    RowsByPlacement,
-)
+from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
 from mooring.framework.points import PostFilterPlugin
 from mooring.framework.runner import Runner
 from mooring.framework.slots import count_slots
@@ -41,7 +36,7 @@ def count_candidates(
         return None  # the trial says it, in the name of the member that it happens to
     if slots is None or enough is None:
         return None
-    return _feasible(group.pods, placements, slots, enough)
+    return _feasible(group, placements, slots, enough)
 
 
 def is_countable(core: Core, runner: Runner, pods: Sequence[Pod]) -> bool:
@@ -87,10 +82,10 @@ def _enough(runner: Runner, group: PodGroupContext) -> int | None:
 
 
 def _feasible(
-    pods: tuple[Pod, ...], placements: Sequence[PodGroupPlacement], slots: Ints, enough: int
+    group: PodGroupContext, placements: Sequence[PodGroupPlacement], slots: Ints, enough: int
 ) -> list[PodGroupAssignments]:
     """Slots are bounded by the number of members before they are added up: hostile amounts must not overflow."""
-    rows = RowsByPlacement(placements)
+    pods, rows = group.pods, group.rows_of(placements)
     fitting = np.minimum(rows.sum(np.minimum(slots, len(pods)).take(rows.rows)), len(pods))
     first = {count: pods[:count] for count in set(fitting.tolist())}
     return [
