@@ -53,7 +53,9 @@ class Few(ByName):
     """The first rack is the best, by far once normalised."""
 
     name = "Few"
-    needs_nodes = False
+
+    def grows_with_pods(self, pods: Sequence[Pod]) -> bool:
+        return True
 
     def normalize_placements(self, group: PodGroupContext, scores: Scores) -> Scores:
         found: Scores = (scores.max() - scores) * 50

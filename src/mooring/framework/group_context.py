@@ -40,7 +40,7 @@ class PodGroupAssignments(msgspec.Struct, frozen=True, eq=False):
     pods: tuple[Pod, ...]
     """The members that have a node there, in the order in which they were tried."""
     node_names: tuple[str, ...] = ()
-    """Their nodes; empty where no plugin of the profile asks (`PlacementScorePlugin.needs_nodes`)."""
+    """Their nodes; empty where no plugin of the profile asks (`PlacementScorePlugin.grows_with_pods`)."""
 
 
 class PodGroupContext:

@@ -4,7 +4,7 @@ Parity: upstream scores placements by MostAllocated whatever strategy the argume
 domains; resources and weights are those of the arguments.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,13 @@ def score_by_use(group: PodGroupContext, weights: Mapping[str, int], candidates:
     allocatable, used = _sum_up(rows, there, np.where(there != 0, held, 0), wanted)
     counted &= allocatable != 0
     return weighted_mean(most_allocated(allocatable, used), counted, np.array(list(weights.values()), np.int64))
+
+
+def use_grows(weights: Iterable[str], pods: Sequence[Pod]) -> bool:
+    """Whether the score is never lower with more of these pods. An extended resource that only some of them request counts
+    only where they are, and may be the least used."""
+    extended = [name for name in weights if is_scalar_resource(name)]
+    return all(len({bool(pod.shape.score_request.get(name)) for pod in pods}) <= 1 for name in extended)
 
 
 def _sum_up(rows: RowsByPlacement, there: Ints, held: Ints, wanted: Amounts) -> tuple[Ints, Ints]:

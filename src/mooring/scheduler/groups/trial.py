@@ -78,6 +78,11 @@ class GroupTrial:
     def needs_preemption(self) -> bool:
         return any(member.needs_preemption for member in self.members)
 
+    @property
+    def held_count(self) -> int:
+        """How many members have a node."""
+        return sum(member.node is not None for member in self.members)
+
     def steps(self) -> Steps[None]:
         """Try the members in order. A rejected member is passed over: the others may still reach the minimum. An
         error ends the trial."""
