@@ -182,6 +182,32 @@ def test_a_gang_that_fits_nowhere_takes_one_trial_too(monkeypatch: pytest.Monkey
     assert world.group_says() == [("PodGroupScheduled", "False", "Unschedulable", text)]
 
 
+def fails(*_: object) -> bool:
+    raise ValueError("no idea")
+
+
+@pytest.mark.parametrize(
+    ("point", "method"),
+    [
+        ("permits", "enough_members"),
+        ("post_filters", "may_help"),
+        ("placement_scores", "grows_with_pods"),
+        ("reserves", "has_binding_work"),
+    ],
+)
+def test_a_plugin_that_fails_when_members_are_counted_is_asked_in_trials(
+    point: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(TWO_RACKS, [], is_seeded=False)
+    tried = count_trials(world, monkeypatch)
+    profile = world.core.runners["default-scheduler"].profile
+    monkeypatch.setattr(getattr(profile, point)[0], method, fails)
+    world.driver.create(a_rack_group(min_count=2))
+    world.members("a", "b")
+    assert len(tried) == 3
+    assert set(world.where()) == {"a", "b"}
+
+
 amounts = st.integers(0, 9)
 
 

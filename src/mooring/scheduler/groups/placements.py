@@ -29,7 +29,7 @@ def try_group(core: Core, runner: Runner, members: list[Member]) -> Steps[GroupT
     """The trial that decides about the group; its room is held if the group is feasible."""
     if runner.profile.tries_placements:
         return (yield from PlacementSearch(core, runner, members).steps())
-    trial = GroupTrial(core, runner, members, core.options)
+    trial = GroupTrial(core, runner, members)
     yield from run(trial)
     return trial
 
@@ -61,7 +61,7 @@ class Tried:
 
 
 class PlacementSearch:
-    """One attempt for a group. The members are those of the first placement; others get new ones."""
+    """One attempt for a group. Each trial has members of its own, so that what came of them is not mixed up."""
 
     def __init__(self, core: Core, runner: Runner, members: list[Member]) -> None:
         self._core = core
@@ -100,7 +100,7 @@ class PlacementSearch:
         """The outcome of trials in all placements, with fewer of them. None: a trial says otherwise, and has held
         nothing."""
         candidates = counted.candidates
-        if candidates and not counted.is_exact:
+        if len(candidates) > 1 and not counted.is_exact:
             keys = self._keys(candidates)
             order = sorted(range(len(candidates)), key=keys.__getitem__, reverse=True)
             promises = [keys[index] for index in order]
@@ -110,7 +110,8 @@ class PlacementSearch:
         yield from run(trial)
         if not candidates and not trial.is_feasible and trial.error is None:
             return _unavailable(trial, len(placements))
-        if candidates and trial.is_feasible and trial.held_count == len(chosen.pods):
+        is_as_counted = trial.held_count == len(chosen.pods) or not counted.is_exact
+        if candidates and trial.is_feasible and is_as_counted:
             return trial
         trial.give_back()
         return None

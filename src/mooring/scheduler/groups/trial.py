@@ -59,8 +59,8 @@ class GroupTrial:
     core: Core
     runner: Runner
     members: list[Member] = field(default_factory=list)
-    options: DecideOptions = field(default_factory=DecideOptions)
-    """How members are decided on, and within which nodes."""
+    options: DecideOptions | None = None
+    """How members are decided on, and within which nodes; None: as the scheduler decides, on all nodes."""
     refusal: AttemptFailure | None = None
     """Why the group as a whole does not go, if more is to be said about it than that it is unschedulable."""
 
@@ -105,7 +105,7 @@ class GroupTrial:
         core, pod = self.core, member.entry.pod
         interested = extenders_for(core, pod)
         member.decision = yield from core.deciding(
-            self.runner, pod, core.cluster, self.options, member.seed, interested
+            self.runner, pod, core.cluster, self.options or core.options, member.seed, interested
         )
         if isinstance(member.decision, NoFit):
             member.room = yield from post_filter(self.runner, member.decision, interested)
