@@ -3,6 +3,11 @@
 import pytest
 
 from gangs import BOTH_GATES, a_member
+from mooring.framework.context import SchedulingContext
+from mooring.framework.group_context import PodGroupContext, PodGroupPlacement
+from mooring.framework.group_points import PlacementGeneratePlugin
+from mooring.framework.points import Handle, ReservePlugin
+from mooring.framework.status import Rejection
 from racks import RACK_GATES, RackWorld
 
 WAITS = 'pod group is unschedulable, one or more plugins asked to wait and no plugin rejected pod "{}"'
@@ -267,3 +272,84 @@ def test_the_gate_adds_the_plugins_to_profiles() -> None:
     assert described["placementScore"] == ["NodeResourcesFit*1", "PodGroupPodsCount*1"]
     without = RackWorld(BOTH_GATES).core.runners["default-scheduler"].profile.describe()
     assert not {"placementGenerate", "placementScore"} & without.keys()
+
+
+# ---- what a trial in each placement leaves behind
+
+
+class Noting(ReservePlugin):
+    """Notes who holds room where."""
+
+    name = "Noting"
+
+    def __init__(self) -> None:
+        self.held: dict[str, str] = {}
+        self.calls: list[str] = []
+
+    def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
+        assert context.pod.name not in self.held
+        self.held[context.pod.name] = node_name
+        self.calls.append(node_name)
+        return None
+
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        assert self.held.pop(context.pod.name) == node_name
+
+
+def test_reserve_is_undone_in_all_placements_but_the_chosen_one() -> None:
+    world = RackWorld()
+    profile = world.core.runners["default-scheduler"].profile
+    noting = Noting()
+    profile.reserves += (noting,)
+    world.core.runners["default-scheduler"].binding_plugins += (noting,)
+    world.racks(r1=2, r2=3, r3=1)
+    world.rack_group(min_count=3)
+    world.driver.create(a_member("a", cpu="2"))
+    world.members("b", "c")
+    assert world.racks_of("a", "b", "c") == {"r1"}
+    assert noting.held == world.where()
+    # two fit into r3, which is not enough
+    assert {node.partition("-")[0] for node in noting.calls} == {"r1", "r2", "r3"}
+    world.rack_group("late", min_count=3)
+    before = dict(noting.held)
+    world.members("d", "e", "f", group="late", cpu="2", priority=100)
+    assert world.racks_of("d", "e", "f") == {"r2"}
+    world.rack_group("lost", min_count=2)
+    world.members("g", "h", group="lost", cpu="2")
+    assert noting.held == world.where() == {**before, **{name: world.where()[name] for name in "def"}}
+
+
+class Halves(PlacementGeneratePlugin):
+    """The first two rows, and the next two, for any group."""
+
+    name = "Halves"
+
+    def generate_placements(self, group: PodGroupContext, parent: PodGroupPlacement) -> list[PodGroupPlacement]:
+        return [PodGroupPlacement("first", parent.rows[:2]), PodGroupPlacement("second", parent.rows[2:])]
+
+
+def test_victims_leave_the_chosen_placement_only() -> None:
+    """A group without constraints may preempt: both placements could have room, and one is chosen."""
+    world = RackWorld()
+    profile = world.core.runners["default-scheduler"].profile
+    profile.placement_generates = (Halves(None, Handle()),)
+    world.racks(r1=2, r2=2)
+    for node in ("r1-1", "r1-2", "r2-1", "r2-2"):
+        world.running(f"old-{node}", node, "2", priority=-10)
+    world.rack_group(min_count=2, key=None)
+    world.members("a", "b", cpu="2", priority=100)
+    assert set(world.where()) == {"old-r2-1", "old-r2-2"}
+    assert [len(world.core.cluster.nominated.on(node)) for node in ("r1-1", "r1-2", "r2-1", "r2-2")] == [1, 1, 0, 0]
+    waits = "pod group is unschedulable, pod group is waiting for preemption to complete"
+    assert world.group_says() == [("PodGroupScheduled", "False", "Unschedulable", waits)]
+    world.wait(15)
+    assert world.group_says() == SCHEDULED
+
+
+def test_a_member_that_was_promised_a_node_elsewhere_follows_its_group() -> None:
+    world = RackWorld()
+    world.racks(r1=1, r2=2)
+    world.rack_group(min_count=3)
+    world.driver.create(a_member("a", status={"nominatedNodeName": "r1-1"}))
+    world.members("b", "c")
+    assert len(world.where()) == 3 and world.racks_of("a", "b", "c") == {"r2"}

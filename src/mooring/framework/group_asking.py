@@ -45,7 +45,7 @@ def _ask_generator(
     try:
         found = wrap("PlacementGenerate", plugin.name, plugin.generate_placements)(group, parent)
         if not isinstance(found, Rejection):
-            _check_rows(found, parent)
+            _check_rows(found, group, parent)
     except PluginError as fault:
         raise AttemptError(str(fault)) from fault
     except Exception as fault:
@@ -55,14 +55,18 @@ def _ask_generator(
     return found or curable("no feasible placements found").by(plugin.name)
 
 
-def _check_rows(placements: Sequence[PodGroupPlacement], parent: PodGroupPlacement) -> None:
-    """A generator must not invent rows. Its own placements of all rows are not looked at one by one."""
-    for placement in placements:
-        rows = placement.rows
-        if rows.dtype != np.intp or rows.ndim != 1:
-            raise TypeError(f"the rows of placement {placement.name!r} must be an array of intp")
-        if len(rows) and (rows[0] < 0 or rows[-1] > parent.rows[-1] or not (rows[1:] > rows[:-1]).all()):
-            raise ValueError(f"the rows of placement {placement.name!r} must be rows of the parent, ascending")
+def _check_rows(placements: Sequence[PodGroupPlacement], group: PodGroupContext, parent: PodGroupPlacement) -> None:
+    """A generator must not invent rows. Hot: in one pass; 125 placements one by one take 0.4 ms."""
+    by_placement = group.rows_of(placements)
+    rows = by_placement.rows
+    if rows.dtype != np.intp or rows.ndim != 1:
+        raise TypeError("the rows of a placement must be an array of intp")
+    is_there = np.zeros(group.nodes.height, np.bool_)
+    is_there[parent.rows] = True
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(is_there) or not is_there[rows].all()):
+        raise ValueError("a placement has rows that its parent does not have")
+    if not by_placement.are_ascending():
+        raise ValueError("the rows of a placement must be ascending")
 
 
 def score_placements(profile: Profile, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Ints:

@@ -1,17 +1,17 @@
 """The two extension points of pod groups, which are asked once for a group and not for each pod (points.py has the others).
 
 They need the gate TopologyAwareWorkloadScheduling. The scheduler tries the group in each placement that PlacementGenerate
-gives, and takes the one with the highest score among those where enough members fit. `mooring.framework.plain_groups` has
-both in the plain form: names of nodes instead of rows, one placement at a time.
+gives, and takes the one with the highest score among those where enough members fit. `mooring.framework.plain` has both in
+the plain form: names of nodes instead of rows, one placement at a time.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
 from mooring.framework.points import Plugin, Scores
 from mooring.framework.status import Rejection
+from mooring.model.pod import Pod
 
 
 class PlacementGeneratePlugin(Plugin):
@@ -26,9 +26,14 @@ class PlacementGeneratePlugin(Plugin):
 
 
 class PlacementScorePlugin(Plugin):
-    needs_nodes: ClassVar[bool] = True
-    """Whether a score depends on which member goes to which node. False: `node_names` may be empty. Hot: where no plugin
-    needs them, the group is tried in the placement with the highest score alone, and not in all of them."""
+    def grows_with_pods(self, pods: Sequence[Pod]) -> bool:
+        """Whether a score follows from the placement and from which of these members fit there, whichever nodes they get,
+        and is never lower with more of them, normalised or not. Then `node_names` may be empty.
+
+        Hot: where this holds for all plugins, the group is tried in the placements that promise most, and not in all of
+        them.
+        """
+        return False
 
     @abstractmethod
     def score_placements(self, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Scores:

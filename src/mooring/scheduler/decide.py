@@ -51,8 +51,8 @@ class TieBreak(Protocol):
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         """`rows` are ascending, and `totals` are theirs."""
 
-    def pick_place(self, count: int, seed: int) -> int:
-        """The place of one of so many placements of a pod group that have the same score."""
+    def rank_place(self, place: int, seed: int) -> int:
+        """Of placements of a pod group that have the same score, the one with the highest rank is taken."""
 
 
 class LowestName:
@@ -67,9 +67,9 @@ class LowestName:
         tied = _highest(totals).nonzero()[0]
         return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
 
-    def pick_place(self, count: int, seed: int) -> int:
-        """Generators give placements in the order of their names."""
-        return 0
+    def rank_place(self, place: int, seed: int) -> int:
+        """The first: generators give placements in the order of their names."""
+        return -place
 
 
 class BySeed:
@@ -82,9 +82,9 @@ class BySeed:
         highest = _highest(totals)
         return _row_at(rows, nth(highest, choose(seed, int(np.count_nonzero(highest)))))
 
-    def pick_place(self, count: int, seed: int) -> int:
-        """Mixed once more: the first member picks its node with this seed, and must not draw the same number."""
-        return choose(mix(seed), count)
+    def rank_place(self, place: int, seed: int) -> int:
+        """Mixed twice: the first member picks its node with this seed, and must not draw the same number."""
+        return mix(mix(seed) + place)
 
 
 def _highest(totals: Integers) -> Mask:

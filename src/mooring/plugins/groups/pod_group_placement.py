@@ -106,10 +106,12 @@ class PodGroupPodsCount(PlacementScorePlugin):
     """Scores the share of members that have a node, of the largest number in any placement."""
 
     name = "PodGroupPodsCount"
-    needs_nodes = False
 
     def events(self) -> tuple[()]:
         return ()
+
+    def grows_with_pods(self, pods: Sequence[Pod]) -> bool:
+        return True
 
     def score_placements(self, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Scores:
         """Members that had a node before count as well, so that one more or less changes little."""

@@ -57,7 +57,7 @@ from mooring.model.pod import Pod
 from mooring.model.quantity import parse_or, to_amount, to_milli_amount
 from mooring.model.shape import PodPart
 from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
-from mooring.plugins.resources.placement_score import score_by_use
+from mooring.plugins.resources.placement_score import score_by_use, use_grows
 from mooring.plugins.resources.pod_amounts import PodAmounts
 from mooring.plugins.resources.shortage_book import ShortageBook
 
@@ -86,7 +86,6 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     name = "NodeResourcesFit"
     is_same_in_all_profiles = True
     is_in_range = True
-    needs_nodes = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
@@ -215,8 +214,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 weights += weight
         return total // weights if weights else 0
 
+    def grows_with_pods(self, pods: Sequence[Pod]) -> bool:
+        return use_grows(self._weights, pods)
+
     def score_placements(self, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Scores:
-        return score_by_use(group.nodes.amounts, self._weights, candidates)
+        return score_by_use(group, self._weights, candidates)
 
     def _checked(self, context: SchedulingContext) -> PodAmounts:
         """The requests that are compared with what is free, in upstream's order."""

@@ -18,7 +18,7 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error
-from mooring.scheduler.groups.promising import promising
+from mooring.scheduler.groups.counting import CountedCandidates, count_candidates
 from mooring.scheduler.groups.trial import GroupTrial, Member
 
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
@@ -29,7 +29,7 @@ def try_group(core: Core, runner: Runner, members: list[Member]) -> Steps[GroupT
     """The trial that decides about the group; its room is held if the group is feasible."""
     if runner.profile.tries_placements:
         return (yield from PlacementSearch(core, runner, members).steps())
-    trial = GroupTrial(core, runner, members, core.options)
+    trial = GroupTrial(core, runner, members)
     yield from run(trial)
     return trial
 
@@ -40,6 +40,10 @@ def run(trial: GroupTrial) -> Steps[None]:
     except BaseException:
         trial.give_back()  # a bug must not leave room held that no pod will take
         raise
+
+
+Key = tuple[int, int]
+"""The score of a placement, and its rank among those with the same score."""
 
 
 @dataclass(slots=True)
@@ -57,12 +61,15 @@ class Tried:
 
 
 class PlacementSearch:
-    """One attempt for a group. The members are those of the first placement; others get new ones."""
+    """One attempt for a group. Each trial has members of its own, so that what came of them is not mixed up."""
 
     def __init__(self, core: Core, runner: Runner, members: list[Member]) -> None:
         self._core = core
         self._runner = runner
         self._entries: list[tuple[QueuedPod, int]] = [(member.entry, member.seed) for member in members]
+        self._seed = members[0].seed
+        self._place_book: dict[int, int] = {}
+        """By identity of a placement: its place among all of them."""
         first = members[0].entry.pod
         pods = [member.entry.pod for member in members]
         self._group = PodGroupContext(pods, core.cluster, runner.caller.for_attempt(first.id))
@@ -70,13 +77,16 @@ class PlacementSearch:
     def steps(self) -> Steps[GroupTrial]:
         try:
             placements = generate_placements(self._runner.profile, self._group)
+            if isinstance(placements, Rejection):
+                return self._refused(AttemptFailure(placements.message, nominate=None))
+            if len(placements) == 1:
+                return (yield from self._try_only(placements[0]))
+            self._place_book = {id(placement): place for place, placement in enumerate(placements)}
+            counted = count_candidates(self._core, self._runner, self._group, placements, self._seed)
+            found = (yield from self._try_counted(placements, counted)) if counted is not None else None
+            return found or (yield from self._try_in_order(placements, placements))
         except AttemptError as fault:
             return self._refused(error(str(fault)))
-        if isinstance(placements, Rejection):
-            return self._refused(AttemptFailure(placements.message, nominate=None))
-        if len(placements) == 1:
-            return (yield from self._try_only(placements[0]))
-        return (yield from self._try_promising(placements)) or (yield from self._try_all(placements))
 
     def _try_only(self, placement: PodGroupPlacement) -> Steps[GroupTrial]:
         """Hot: where there is nothing to choose from, the room stays held from the start."""
@@ -84,53 +94,82 @@ class PlacementSearch:
         yield from run(trial)
         return trial if trial.is_feasible or trial.error is not None else _unavailable(trial, 1)
 
-    def _try_promising(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial | None]:
-        """The outcome of `_try_all` with a single trial, where numbers tell which; None: they do not tell, or the trial says
-        otherwise, and has held nothing."""
-        seed = self._entries[0][1]
-        candidates = promising(self._core, self._runner, self._group, placements, seed)
-        if candidates is None:
-            return None
-        try:
-            chosen = candidates[self.best(candidates)] if candidates else PodGroupAssignments(placements[0], ())
-        except AttemptError as fault:
-            return self._refused(error(str(fault)))
+    def _try_counted(
+        self, placements: Sequence[PodGroupPlacement], counted: CountedCandidates
+    ) -> Steps[GroupTrial | None]:
+        """The outcome of trials in all placements, with fewer of them. None: a trial says otherwise, and has held
+        nothing."""
+        candidates = counted.candidates
+        if len(candidates) > 1 and not counted.is_exact:
+            keys = self._keys(candidates)
+            order = sorted(range(len(candidates)), key=keys.__getitem__, reverse=True)
+            promises = [keys[index] for index in order]
+            return (yield from self._try_in_order(placements, [candidates[i].placement for i in order], promises))
+        chosen = candidates[self._best(candidates)] if candidates else PodGroupAssignments(placements[0], ())
         trial = self._trial(chosen.placement)
         yield from run(trial)
-        fitting = sum(member.node is not None for member in trial.members)
-        is_as_expected = trial.is_feasible if candidates else not trial.is_feasible
-        if trial.error is None and is_as_expected and (not candidates or fitting == len(chosen.pods)):
-            return trial if candidates else _unavailable(trial, len(placements))
+        if not candidates and not trial.is_feasible and trial.error is None:
+            return _unavailable(trial, len(placements))
+        is_as_counted = trial.held_count == len(chosen.pods) or not counted.is_exact
+        if candidates and trial.is_feasible and is_as_counted:
+            return trial
         trial.give_back()
         return None
 
-    def _try_all(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial]:
-        """Upstream's way: every placement is tried, then the best is taken. An error in one of them ends the attempt."""
-        tried: list[Tried] = []
-        for placement in placements:
+    def _try_in_order(
+        self,
+        placements: Sequence[PodGroupPlacement],
+        order: Sequence[PodGroupPlacement],
+        promises: Sequence[Key] = (),
+    ) -> Steps[GroupTrial]:
+        """Upstream's way: every placement is tried, then the best is taken. An error in one of them ends the attempt.
+
+        With `promises`, which descend, it ends as soon as no placement that is left can be better.
+        """
+        feasible: list[Tried] = []
+        first: GroupTrial | None = None
+        for index, placement in enumerate(order):
+            if promises and self._is_settled(feasible, promises[index]):
+                break
             trial = self._trial(placement)
             yield from run(trial)
             if trial.error is not None:
                 return trial
             trial.give_back()
-            tried.append(Tried(placement, trial))
-        feasible = [each for each in tried if each.trial.is_feasible]
+            first = trial if placement is placements[0] else first
+            if trial.is_feasible:
+                feasible.append(Tried(placement, trial))
         if not feasible:
-            return _unavailable(tried[0].trial, len(placements))
-        try:
-            best = feasible[self.best([each.assignments() for each in feasible])].trial
-        except AttemptError as fault:
-            return self._refused(error(str(fault)))
+            return _unavailable(first, len(placements)) if first else (yield from self._try_first(placements))
+        best = feasible[self._best([each.assignments() for each in feasible])].trial
         best.hold_again()
         return best
 
-    def best(self, candidates: Sequence[PodGroupAssignments]) -> int:
-        """The place of the candidate with the highest score. Parity: a single one is not scored."""
+    def _try_first(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial]:
+        """The group fits nowhere, and the first placement was not among those tried: its reasons are the ones to tell."""
+        trial = self._trial(placements[0])
+        yield from run(trial)
+        return trial if trial.error is not None else _unavailable(trial, len(placements))
+
+    def _is_settled(self, feasible: Sequence[Tried], promise: Key) -> bool:
+        """Whether one of these placements is better than a promise. All members must fit there: otherwise a placement with
+        more of them could lower its score."""
+        found = [each.assignments() for each in feasible]
+        is_full = any(len(each.pods) == len(self._group.pods) for each in found)
+        return is_full and max(self._keys(found)) > promise
+
+    def _best(self, candidates: Sequence[PodGroupAssignments]) -> int:
+        """The index of the candidate with the highest key. Parity: a single one is not scored."""
         if len(candidates) == 1:
             return 0
-        totals = score_placements(self._runner.profile, self._group, candidates)
-        tied = np.flatnonzero(totals == totals.max())
-        return int(tied[self._core.options.tie_break.pick_place(len(tied), self._entries[0][1])])
+        keys = self._keys(candidates)
+        return keys.index(max(keys))
+
+    def _keys(self, candidates: Sequence[PodGroupAssignments]) -> list[Key]:
+        totals = score_placements(self._runner.profile, self._group, candidates).tolist()
+        rank, seed = self._core.options.tie_break.rank_place, self._seed
+        places = [self._place_book[id(candidate.placement)] for candidate in candidates]
+        return [(total, rank(place, seed)) for total, place in zip(totals, places, strict=True)]
 
     def _trial(self, placement: PodGroupPlacement) -> GroupTrial:
         members = [Member(entry, seed) for entry, seed in self._entries]

@@ -134,7 +134,7 @@ def _try_again(core: Core, runner: Runner, members: Iterable[Member]) -> Steps[R
     """Try the group on the cluster as it is now, without PostFilter and without a trace. None: it fits."""
     unseen = replace(core, observer=Observer(), tell=None, deciding=deciding)
     again = [Member(member.entry, member.seed) for member in members]
-    trial = GroupTrial(unseen, runner, again, core.options, makes_room=False)
+    trial = GroupTrial(unseen, runner, again, makes_room=False)
     try:
         yield from trial.steps()
         if trial.error is not None:

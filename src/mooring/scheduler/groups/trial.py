@@ -59,8 +59,8 @@ class GroupTrial:
     core: Core
     runner: Runner
     members: list[Member] = field(default_factory=list)
-    options: DecideOptions = field(default_factory=DecideOptions)
-    """How members are decided on, and within which nodes."""
+    options: DecideOptions | None = None
+    """How members are decided on, and within which nodes; None: as the scheduler decides, on all nodes."""
     makes_room: bool = True
     """Whether PostFilter is asked about members that fit nowhere."""
     refusal: AttemptFailure | None = None
@@ -79,6 +79,11 @@ class GroupTrial:
     @property
     def needs_preemption(self) -> bool:
         return any(member.needs_preemption for member in self.members)
+
+    @property
+    def held_count(self) -> int:
+        """How many members have a node."""
+        return sum(member.node is not None for member in self.members)
 
     def steps(self) -> Steps[None]:
         """Try the members in order. A rejected member is passed over: the others may still reach the minimum. An
@@ -102,7 +107,7 @@ class GroupTrial:
         core, pod = self.core, member.entry.pod
         interested = extenders_for(core, pod)
         member.decision = yield from core.deciding(
-            self.runner, pod, core.cluster, self.options, member.seed, interested
+            self.runner, pod, core.cluster, self.options or core.options, member.seed, interested
         )
         if isinstance(member.decision, NoFit) and self.makes_room:
             member.room = yield from post_filter(self.runner, member.decision, interested)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from gangs import GangWorld
+from gangs import GangWorld, a_member
 from how_many import examples
 from mooring.framework.points import ResourceDemand
 from mooring.framework.slots import slots_by_demand
@@ -20,15 +20,19 @@ from racks import RACK_GATES, a_rack_group
 
 
 def no_short_way(*_: object) -> None:
-    """In the place of `promising`: only trials tell."""
+    """In the place of `count_candidates`: only trials tell."""
 
 
 nodes = st.tuples(st.sampled_from(["r1", "r2", "r3", None]), st.integers(0, 5), st.integers(1, 4), st.booleans())
 """Rack, CPUs, pods that it may have, and whether a taint keeps pods away."""
 running = st.tuples(st.integers(0, 7), st.integers(1, 3))
 """Which node, and CPUs."""
-gangs = st.tuples(st.integers(1, 5), st.integers(0, 5), st.sampled_from(["500m", "1", "2"]))
-"""Members, minCount (0: a basic group), and CPUs of each member."""
+cpus = st.sampled_from(["500m", "1", "2"])
+gangs = st.tuples(
+    st.one_of(st.tuples(st.integers(1, 5), cpus).map(lambda a: [a[1]] * a[0]), st.lists(cpus, min_size=1, max_size=5)),
+    st.integers(0, 5),
+)
+"""CPUs of each member, of one shape or of several, and minCount (0: a basic group)."""
 
 
 def a_world(listed: list[Any], busy: list[Any], is_seeded: bool) -> GangWorld:
@@ -49,11 +53,13 @@ def a_world(listed: list[Any], busy: list[Any], is_seeded: bool) -> GangWorld:
 def play(world: GangWorld, wanted: list[Any]) -> list[object]:
     """Gangs come one after another. What is seen after each."""
     seen: list[object] = []
-    for index, (size, minimum, cpu) in enumerate(wanted):
+    for index, (members, minimum) in enumerate(wanted):
         group = f"g{index}"
         world.driver.create(a_rack_group(group, minimum or None))
-        world.members(*(f"{group}-{i}" for i in range(size)), group=group, cpu=cpu)
-        said = [world.said(f"{group}-{i}") for i in range(size)]
+        for number, cpu in enumerate(members):
+            world.driver.create(a_member(f"{group}-{number}", group, cpu=cpu))
+        world._settle()
+        said = [world.said(f"{group}-{i}") for i in range(len(members))]
         seen.append((world.where(), said, world.group_says(group), world.held_milli()))
     return seen
 
@@ -70,7 +76,7 @@ def test_the_short_way_ends_where_all_trials_end(
 ) -> None:
     short = play(a_world(listed, busy, is_seeded), wanted)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placements_module, "promising", no_short_way)
+        patch.setattr(placements_module, "count_candidates", no_short_way)
         assert play(a_world(listed, busy, is_seeded), wanted) == short
 
 
@@ -90,7 +96,7 @@ def test_gangs_go_whole_and_into_one_rack_and_hold_nothing_else(
         world.members(*(f"g{index}-late-{i}" for i in range(late)), group=f"g{index}", cpu="500m")
     world.wait(12)
     where = world.where()
-    for index, (_, minimum, _) in enumerate(wanted):
+    for index, (_, minimum) in enumerate(wanted):
         placed = [node for name, node in where.items() if name.startswith(f"g{index}-")]
         assert not placed or len(placed) >= minimum
         assert len({listed[int(node[1:])][0] for node in placed}) <= 1
@@ -144,6 +150,28 @@ def test_how_many_trials_a_gang_takes(more: dict[str, Any], expected: int, monke
     assert set(world.where()) == {"a", "b"}
 
 
+SIX_RACKS = [(f"r{i}", 4 if i != 5 else 2, 8, False) for i in range(6)]
+MIXED: dict[str, tuple[list[str], int, str]] = {
+    "a leader and workers take one trial": (["2", "1", "1"], 1, "r0"),
+    "... where racks that are too small promise nothing": (["3", "1"], 1, "r0"),
+    "promises that are not kept take a trial each": (["1", "2", "2", "1"], 5, ""),
+}
+
+
+@pytest.mark.parametrize(("cpus", "expected", "rack"), MIXED.values(), ids=MIXED.keys())
+def test_how_many_trials_members_of_several_shapes_take(
+    cpus: list[str], expected: int, rack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(SIX_RACKS, [], is_seeded=False)
+    tried = count_trials(world, monkeypatch)
+    world.driver.create(a_rack_group(min_count=len(cpus)))
+    for number, cpu in enumerate(cpus):
+        world.driver.create(a_member(f"m{number}", cpu=cpu))
+    world._settle()
+    assert len(tried) == expected
+    assert {SIX_RACKS[int(node[1:])][0] for node in world.where().values()} == ({rack} if rack else set())
+
+
 def test_a_gang_that_fits_nowhere_takes_one_trial_too(monkeypatch: pytest.MonkeyPatch) -> None:
     world = a_world(TWO_RACKS, [], is_seeded=False)
     tried = count_trials(world, monkeypatch)
@@ -152,6 +180,32 @@ def test_a_gang_that_fits_nowhere_takes_one_trial_too(monkeypatch: pytest.Monkey
     assert len(tried) == 1
     text = "0/3 placements are available, first placement status: pod group is unschedulable"
     assert world.group_says() == [("PodGroupScheduled", "False", "Unschedulable", text)]
+
+
+def fails(*_: object) -> bool:
+    raise ValueError("no idea")
+
+
+@pytest.mark.parametrize(
+    ("point", "method"),
+    [
+        ("permits", "enough_members"),
+        ("post_filters", "may_help"),
+        ("placement_scores", "grows_with_pods"),
+        ("reserves", "has_binding_work"),
+    ],
+)
+def test_a_plugin_that_fails_when_members_are_counted_is_asked_in_trials(
+    point: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(TWO_RACKS, [], is_seeded=False)
+    tried = count_trials(world, monkeypatch)
+    profile = world.core.runners["default-scheduler"].profile
+    monkeypatch.setattr(getattr(profile, point)[0], method, fails)
+    world.driver.create(a_rack_group(min_count=2))
+    world.members("a", "b")
+    assert len(tried) == 3
+    assert set(world.where()) == {"a", "b"}
 
 
 amounts = st.integers(0, 9)
