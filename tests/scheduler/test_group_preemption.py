@@ -12,7 +12,7 @@ import pytest
 from build import a_pod
 from gangs import BOTH_GATES, WITH_PREEMPTION, GangWorld, a_member
 from mooring.framework.group_post_filter import GroupFitError, GroupSearch, MovedPods
-from mooring.framework.intents import Evict, Intent, PatchStatus, Write
+from mooring.framework.intents import Call, Evict, Intent, PatchStatus, Write
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.scheduler.inputs import EvictionAnswered
@@ -352,3 +352,28 @@ def test_victims_that_are_terminating_are_not_evicted_again() -> None:
     world.create(case.high, "pg1")
     assert world.evicted == []
     assert world.group_says("pg1") == [("PodGroupScheduled", "False", "Unschedulable", "pod group is unschedulable")]
+
+
+def test_extenders_have_their_say_in_each_trial() -> None:
+    """An extender that rejects a node keeps the victims there safe."""
+    extender = {"urlPrefix": "http://127.0.0.1:9999", "filterVerb": "filter", "weight": 1}
+    world = GangWorld(WITH_PREEMPTION, extenders=[extender])
+    evicted: list[str] = []
+    world.driver.on_evicted = lambda victim, preemptor: evicted.append(victim.name)
+    calls: list[Call] = []
+
+    def answer(call: Call) -> Any:
+        calls.append(call)
+        items = [node for node in call.body["Nodes"]["items"] if node.name != "n2"]
+        return {"NodeNames": None, "Nodes": {"items": items}, "FailedNodes": {"n2": "not this one"}}
+
+    world.driver.extender = answer
+    for name in ("n1", "n2"):
+        world.node(name, "1")
+        world.driver.create(a_pod(f"low-{name}", cpu="1", nodeName=name, metadata={"uid": f"uid-low-{name}"}))
+    world.group("pg1", uid="uid-pg1", priority=100)
+    world.members("high", group="pg1", priority=100)
+    world.wait(5)
+    assert evicted == ["low-n1"]
+    assert world.where()["high"] == "n1"
+    assert len(calls) >= 3
