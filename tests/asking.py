@@ -68,6 +68,14 @@ _EVENT_TIME = "2026-11-15T07:17:46.000123Z"
 _CLAIM = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 
 _CONTENTS: dict[str, dict[str, Any]] = {
+    "leasecandidates": {
+        "spec": {
+            "leaseName": "kube-scheduler",
+            "binaryVersion": "1.36.4",
+            "emulationVersion": "1.36.0",
+            "strategy": "OldestEmulationVersion",
+        }
+    },
     "pods": {"spec": _POD_TEMPLATE["spec"]},
     "nodes": {"status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}},
     "services": {"spec": {"selector": {"app": "a"}, "ports": [{"port": 80, "targetPort": 8080}]}},

@@ -232,8 +232,30 @@ def test_the_documented_explanation_is_what_is_printed() -> None:
     assert indented(table) in PLUGINS
 
 
+RACKS = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
+
+
+def test_the_documented_placement_plugin_is_the_example_and_prints_what_the_page_shows() -> None:
+    assert (EXAMPLES / "gang" / "idle_racks.py").read_text() in blocks(PLUGINS, "python")
+    plugin = "--plugin examples/gang/idle_racks.py --config examples/gang/idle-racks.yaml"
+    arguments = f"examples/gang/racks.yaml {plugin} --feature-gates {RACKS}"
+    printed = simulate(*arguments.split())
+    first, placed = printed.splitlines()[0], printed[printed.index("Placed\n") :]
+    assert f"    $ mooring simulate {arguments}\n    {first}\n    ...\n{indented(placed)}" in PLUGINS
+
+
+def test_without_the_plugin_the_gang_takes_the_rack_that_it_fills_up() -> None:
+    def racks(*gates: str) -> set[str]:
+        printed = simulate("examples/gang/racks.yaml", "--feature-gates", ",".join(gates))
+        placed = printed[printed.index("Placed\n") :].splitlines()[2:]
+        return {line.split()[-1].partition("-")[0] for line in placed}
+
+    assert racks(RACKS) == {"r1"}
+    assert racks("GenericWorkload=true", "GangScheduling=true") == {"r1", "r2"}
+
+
 def documented_plugins() -> Iterator[Any]:
-    for code in (block for block in blocks(PLUGINS, "python") if "def score" in block):
+    for code in (block for block in blocks(PLUGINS, "python") if "def score(" in block):
         for name in re.findall(r'^    name = "(\w+)"', code, re.MULTILINE):
             yield pytest.param(code, name, id=name)
 

@@ -183,7 +183,9 @@ def test_a_plugin_without_filter_and_score_is_refused() -> None:
     class Empty(PlainPlugin):
         name = "Empty"
 
-    with pytest.raises(ValueError, match=r"^plain plugin Empty defines neither filter nor score$"):
+    with pytest.raises(
+        ValueError, match=r"^plain plugin Empty defines neither filter nor score, and nothing for pod groups$"
+    ):
         Registry([Empty])
 
 

@@ -598,4 +598,5 @@ def test_every_plugin_point_is_tried_here() -> None:
     }
     tried |= {"demand", "counted_rows", "unreserve", "add_pod", "remove_pod", "eviction_began", "eviction_ended"}
     tried |= {"filter_row", "score_row"}  # tests/framework/test_attempt.py does
+    tried |= {"may_help", "enough_members"}  # tests/scheduler/test_group_counting.py does
     assert methods - tried == {"normalizes", "events", "concerns", "name"} & methods

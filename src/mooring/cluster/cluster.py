@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from mooring.cluster.change_log import ChangeLog
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.claims.serving_classes import ServingClasses
 from mooring.cluster.claims.storage_view import StorageView
@@ -10,6 +11,7 @@ from mooring.cluster.claims.tainted_slices import TaintedSlices
 from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
 from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.counted_pods import CountedPods
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model import devices
@@ -17,7 +19,7 @@ from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.workloads import Namespace
+from mooring.model.workloads import Namespace, PodGroup
 
 NO_LABELS: Mapping[str, str] = {}
 """The labels of a namespace that is not known."""
@@ -29,6 +31,8 @@ class Cluster:
     def __init__(self, gates: Mapping[str, bool] | None = None) -> None:
         """`gates`: feature gates by name; one that is not named is off."""
         self.gates = gates or {}
+        self.as_counted = CountedPods(self.gates).counted
+        """Takes off a pod what does not count with these gates; every pod that comes in passes it."""
         self.nodes = NodeTable()
         self.nominated = NominatedLoad(self.nodes)
         """Pods that are promised a node: those of the same or a higher priority must still fit there."""
@@ -49,6 +53,8 @@ class Cluster:
         )
         self.groups = PodGroups() if self.gates.get("GenericWorkload", False) else None
         """The members of pod groups; None: pods are scheduled one by one, whatever group they name."""
+        self.group_changes: ChangeLog[str] = ChangeLog()
+        """Keys of PodGroups that came, changed or went."""
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
         """Grows with each change of a kind: code that keeps what follows from its objects can tell that it is void."""
@@ -67,6 +73,8 @@ class Cluster:
             self.storage.changed(type(item), item.key)
             if isinstance(item, Namespace):
                 self.namespace_labels[item.name] = item.labels
+            elif isinstance(item, PodGroup):
+                self.group_changes.note(item.key)
             elif isinstance(item, devices.ResourceClaim):
                 self.claims.changed(item.key)
             elif isinstance(item, devices.DeviceClass):
@@ -76,14 +84,6 @@ class Cluster:
             elif isinstance(item, devices.DeviceTaintRule):
                 self.tainted_slices.rule_changed(cast("devices.DeviceTaintRule | None", before), item)
 
-    def as_counted(self, pod: Pod) -> Pod:
-        """The pod without what its devices take from the node, unless DRANodeAllocatableResources is on."""
-        if pod.status.node_allocatable_resource_claim_statuses is None or self.gates.get(
-            "DRANodeAllocatableResources", False
-        ):
-            return pod
-        return pod.with_device_resources(None)
-
     def remove(self, kind: type[KubeObject], key: str) -> None:
         """Remove one of the other objects; nothing happens when it is not there."""
         item = self.objects.get(kind, {}).pop(key, None)
@@ -92,6 +92,8 @@ class Cluster:
             self.storage.changed(kind, key)
             if kind is Namespace:
                 del self.namespace_labels[key]
+            elif kind is PodGroup:
+                self.group_changes.note(key)
             elif kind is devices.ResourceClaim:
                 self.claims.changed(key)
             elif isinstance(item, devices.DeviceClass):

@@ -10,22 +10,34 @@
         def score(self, pod, node):
             return max(0, 100 - 5 * len(node.pods))
 
+    class ByRow(PlainPlugin):
+        name = "ByRow"
+
+        def placements(self, group, pods, nodes):
+            rows = sorted({node.labels.get("row", "") for node in nodes})
+            return {row: [node.name for node in nodes if node.labels.get("row", "") == row] for row in rows}
+
 It is asked about every node in every attempt, so it costs a Python call a node: fine for hundreds of nodes, slow for
 thousands. When that matters, write it over columns (points.py).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.cluster.nodes.resource_amounts import NOWHERE
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import SchedulingContext
+from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.group_points import PlacementGeneratePlugin, PlacementScorePlugin
 from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import Rejection, curable
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
 
 
 class NodeView:
@@ -88,8 +100,21 @@ class NodeView:
         return self.allocatable(resource) - self.requested(resource)
 
 
+@dataclass(frozen=True, slots=True)
+class PlacementView:
+    """A placement of a pod group as a plain plugin sees it, with the members that fit there."""
+
+    name: str
+    nodes: tuple[NodeView, ...]
+    node_of: Mapping[str, str]
+    """The node of each member that has one, by name of the pod."""
+    pods: tuple[Pod, ...]
+    """These members, in the order in which they were tried."""
+
+
 class PlainPlugin:
-    """Base of plain plugins: define `filter`, `score` or both. Built as `Plugin(args, handle)`, like all plugins."""
+    """Base of plain plugins: define `filter`, `score`, `placements` or `score_placement`. Built as `Plugin(args, handle)`,
+    like all plugins."""
 
     name: ClassVar[str]
 
@@ -112,6 +137,22 @@ class PlainPlugin:
         """Bring the scores of all nodes that passed to 0..100."""
         raise NotImplementedError
 
+    def placements(
+        self, group: PodGroup, pods: Sequence[Pod], nodes: Sequence[NodeView]
+    ) -> Mapping[str, Sequence[str]] | str | Rejection:
+        """The sets of nodes on which to try the group: names of nodes by the name of the set; or why it can go nowhere.
+        `pods` are the members that wait."""
+        raise NotImplementedError
+
+    def score_placement(self, group: PodGroup, placement: PlacementView) -> int:
+        """How good a set of nodes is where the group fits, from 0 to 100, or anything if there is a
+        `normalize_placements`."""
+        raise NotImplementedError
+
+    def normalize_placements(self, scores: list[int]) -> list[int]:
+        """Bring the scores of all sets of nodes to 0..100."""
+        raise NotImplementedError
+
 
 def lift(plain: type[PlainPlugin]) -> type[Plugin]:
     """Turn a plain plugin into one over columns, at the extension points for which it defines a method."""
@@ -120,8 +161,14 @@ def lift(plain: type[PlainPlugin]) -> type[Plugin]:
         bases.append(_LiftedFilter)
     if plain.score is not PlainPlugin.score:
         bases.append(_LiftedScore if plain.normalize is PlainPlugin.normalize else _LiftedNormalizedScore)
+    if plain.placements is not PlainPlugin.placements:
+        bases.append(_LiftedGenerator)
+    if plain.score_placement is not PlainPlugin.score_placement:
+        is_raw = plain.normalize_placements is PlainPlugin.normalize_placements
+        bases.append(_LiftedPlacementScore if is_raw else _LiftedNormalizedPlacementScore)
     if not bases:
-        raise ValueError(f"plain plugin {plain.__name__} defines neither filter nor score")
+        methods = "neither filter nor score, and nothing for pod groups"
+        raise ValueError(f"plain plugin {plain.__name__} defines {methods}")
     members = {"name": plain.name, "plain": plain, "__doc__": plain.__doc__, "__module__": plain.__module__}
     return type(plain.__name__, tuple(bases), members)
 
@@ -170,22 +217,70 @@ class _LiftedScore(_Lifted, ScorePlugin):
         return np.array([self._score(context.pod, node) for node in _views(context, rows)], np.int64)
 
     def _score(self, pod: Pod, node: NodeView) -> int:
-        score = self._plugin.score(pod, node)
-        if not isinstance(score, int):
-            raise TypeError(f"score must return a whole number, not {score!r}")
-        return score
+        return _whole(self._plugin.score(pod, node), "score")
 
 
 class _LiftedNormalizedScore(_LiftedScore):
     """With a `normalize` over the scores of all feasible nodes."""
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
-        normalized = self._plugin.normalize(scores.tolist())
-        if len(normalized) != len(scores):
-            raise ValueError(f"normalize returned {len(normalized)} scores for {len(scores)} nodes")
-        if not all(isinstance(score, int) for score in normalized):
-            raise TypeError("normalize must return whole numbers")
-        return np.array(normalized, np.int64)
+        return _normalized(self._plugin.normalize(scores.tolist()), "normalize", len(scores), "nodes")
+
+
+class _LiftedGenerator(_Lifted, PlacementGeneratePlugin):
+    """Turns names of nodes into rows."""
+
+    def generate_placements(
+        self, group: PodGroupContext, parent: PodGroupPlacement
+    ) -> Sequence[PodGroupPlacement] | Rejection:
+        nodes = group.nodes
+        views = [NodeView(nodes, row) for row in parent.rows.tolist()]
+        found = self._plugin.placements(group.declared, group.pods, views)
+        if isinstance(found, str | Rejection):
+            return curable(found) if isinstance(found, str) else found
+        return [PodGroupPlacement(name, _rows_of(listed, nodes)) for name, listed in found.items()]
+
+
+class _LiftedPlacementScore(_Lifted, PlacementScorePlugin):
+    """One call a placement."""
+
+    def score_placements(self, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Scores:
+        scores = [self._plugin.score_placement(group.declared, _view_of(group, each)) for each in candidates]
+        return np.array([_whole(score, "score_placement") for score in scores], np.int64)
+
+
+class _LiftedNormalizedPlacementScore(_LiftedPlacementScore):
+    def normalize_placements(self, group: PodGroupContext, scores: Scores) -> Scores:
+        found = self._plugin.normalize_placements(scores.tolist())
+        return _normalized(found, "normalize_placements", len(scores), "placements")
+
+
+def _view_of(group: PodGroupContext, candidate: PodGroupAssignments) -> PlacementView:
+    views = tuple(NodeView(group.nodes, row) for row in candidate.placement.rows.tolist())
+    names = (pod.name for pod in candidate.pods)
+    node_of = dict(zip(names, candidate.node_names, strict=True))
+    return PlacementView(candidate.placement.name, views, node_of, candidate.pods)
+
+
+def _rows_of(names: Sequence[str], nodes: NodeTable) -> NDArray[np.intp]:
+    unknown = [name for name in names if name not in nodes.row_book]
+    if unknown:
+        raise ValueError(f"placements must name nodes of the cluster, and {unknown[0]!r} is none")
+    return np.array(sorted({nodes.row_book[name] for name in names}), np.intp)
+
+
+def _whole(score: int, method: str) -> int:
+    if not isinstance(score, int):
+        raise TypeError(f"{method} must return a whole number, not {score!r}")
+    return score
+
+
+def _normalized(scores: list[int], method: str, count: int, of: str) -> Scores:
+    if len(scores) != count:
+        raise ValueError(f"{method} returned {len(scores)} scores for {count} {of}")
+    if not all(isinstance(score, int) for score in scores):
+        raise TypeError(f"{method} must return whole numbers")
+    return np.array(scores, np.int64)
 
 
 def _views(context: SchedulingContext, rows: Rows) -> list[NodeView]:

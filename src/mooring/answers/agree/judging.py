@@ -37,6 +37,9 @@ class TowardsRow:
         tied = (totals == totals.max()).nonzero()[0]
         return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
 
+    def rank_place(self, place: int, seed: int) -> int:
+        return lowest_name.rank_place(place, seed)
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:

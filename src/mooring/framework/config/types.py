@@ -119,7 +119,9 @@ class Plugins(Section):
     post_bind: PluginSet = field(default_factory=PluginSet)
     multi_point: PluginSet = field(default_factory=PluginSet)
     placement_generate: PluginSet = field(default_factory=PluginSet)
+    """For pod groups, with the gate TopologyAwareWorkloadScheduling; at most one plugin."""
     placement_score: PluginSet = field(default_factory=PluginSet)
+    """For pod groups, with the same gate."""
 
     def by_point(self) -> dict[str, PluginSet]:
         """The sets under the names they have in a file, `multiPoint` among them."""

@@ -1,0 +1,197 @@
+"""The placements of a pod group: the group is tried in each of them, and goes where the score is highest.
+
+Without the gate TopologyAwareWorkloadScheduling there is one trial, on all nodes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mooring.cluster.nodes.kernels import Mask
+from mooring.framework.asking import AttemptError
+from mooring.framework.group_asking import generate_placements, score_placements
+from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.runner import Runner
+from mooring.framework.status import Rejection
+from mooring.queue.entry import QueuedPod
+from mooring.scheduler.core import Core
+from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.failure import AttemptFailure, error
+from mooring.scheduler.groups.counting import CountedCandidates, count_candidates
+from mooring.scheduler.groups.trial import GroupTrial, Member
+
+UNSCHEDULABLE_GROUP = "pod group is unschedulable"
+"""Upstream's words: they end up in conditions of pods and pod groups."""
+
+
+def try_group(core: Core, runner: Runner, members: list[Member]) -> Steps[GroupTrial]:
+    """The trial that decides about the group; its room is held if the group is feasible."""
+    if runner.profile.tries_placements:
+        return (yield from PlacementSearch(core, runner, members).steps())
+    trial = GroupTrial(core, runner, members)
+    yield from run(trial)
+    return trial
+
+
+def run(trial: GroupTrial) -> Steps[None]:
+    try:
+        yield from trial.steps()
+    except BaseException:
+        trial.give_back()  # a bug must not leave room held that no pod will take
+        raise
+
+
+Key = tuple[int, int]
+"""The score of a placement, and its rank among those with the same score."""
+
+
+@dataclass(slots=True)
+class Tried:
+    """A placement with what came of the group in it."""
+
+    placement: PodGroupPlacement
+    trial: GroupTrial
+
+    def assignments(self) -> PodGroupAssignments:
+        held = [(member.entry.pod, member.node) for member in self.trial.members if member.node is not None]
+        return PodGroupAssignments(
+            self.placement, tuple(pod for pod, _ in held), tuple(node_name for _, node_name in held)
+        )
+
+
+class PlacementSearch:
+    """One attempt for a group. Each trial has members of its own, so that what came of them is not mixed up."""
+
+    def __init__(self, core: Core, runner: Runner, members: list[Member]) -> None:
+        self._core = core
+        self._runner = runner
+        self._entries: list[tuple[QueuedPod, int]] = [(member.entry, member.seed) for member in members]
+        self._seed = members[0].seed
+        self._place_book: dict[int, int] = {}
+        """By identity of a placement: its place among all of them."""
+        first = members[0].entry.pod
+        pods = [member.entry.pod for member in members]
+        self._group = PodGroupContext(pods, core.cluster, runner.caller.for_attempt(first.id))
+
+    def steps(self) -> Steps[GroupTrial]:
+        try:
+            placements = generate_placements(self._runner.profile, self._group)
+            if isinstance(placements, Rejection):
+                return self._refused(AttemptFailure(placements.message, nominate=None))
+            if len(placements) == 1:
+                return (yield from self._try_only(placements[0]))
+            self._place_book = {id(placement): place for place, placement in enumerate(placements)}
+            counted = count_candidates(self._core, self._runner, self._group, placements, self._seed)
+            found = (yield from self._try_counted(placements, counted)) if counted is not None else None
+            return found or (yield from self._try_in_order(placements, placements))
+        except AttemptError as fault:
+            return self._refused(error(str(fault)))
+
+    def _try_only(self, placement: PodGroupPlacement) -> Steps[GroupTrial]:
+        """Hot: where there is nothing to choose from, the room stays held from the start."""
+        trial = self._trial(placement)
+        yield from run(trial)
+        return trial if trial.is_feasible or trial.error is not None else _unavailable(trial, 1)
+
+    def _try_counted(
+        self, placements: Sequence[PodGroupPlacement], counted: CountedCandidates
+    ) -> Steps[GroupTrial | None]:
+        """The outcome of trials in all placements, with fewer of them. None: a trial says otherwise, and has held
+        nothing."""
+        candidates = counted.candidates
+        if len(candidates) > 1 and not counted.is_exact:
+            keys = self._keys(candidates)
+            order = sorted(range(len(candidates)), key=keys.__getitem__, reverse=True)
+            promises = [keys[index] for index in order]
+            return (yield from self._try_in_order(placements, [candidates[i].placement for i in order], promises))
+        chosen = candidates[self._best(candidates)] if candidates else PodGroupAssignments(placements[0], ())
+        trial = self._trial(chosen.placement)
+        yield from run(trial)
+        if not candidates and not trial.is_feasible and trial.error is None:
+            return _unavailable(trial, len(placements))
+        is_as_counted = trial.held_count == len(chosen.pods) or not counted.is_exact
+        if candidates and trial.is_feasible and is_as_counted:
+            return trial
+        trial.give_back()
+        return None
+
+    def _try_in_order(
+        self,
+        placements: Sequence[PodGroupPlacement],
+        order: Sequence[PodGroupPlacement],
+        promises: Sequence[Key] = (),
+    ) -> Steps[GroupTrial]:
+        """Upstream's way: every placement is tried, then the best is taken. An error in one of them ends the attempt.
+
+        With `promises`, which descend, it ends as soon as no placement that is left can be better.
+        """
+        feasible: list[Tried] = []
+        first: GroupTrial | None = None
+        for index, placement in enumerate(order):
+            if promises and self._is_settled(feasible, promises[index]):
+                break
+            trial = self._trial(placement)
+            yield from run(trial)
+            if trial.error is not None:
+                return trial
+            trial.give_back()
+            first = trial if placement is placements[0] else first
+            if trial.is_feasible:
+                feasible.append(Tried(placement, trial))
+        if not feasible:
+            return _unavailable(first, len(placements)) if first else (yield from self._try_first(placements))
+        best = feasible[self._best([each.assignments() for each in feasible])].trial
+        best.hold_again()
+        return best
+
+    def _try_first(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial]:
+        """The group fits nowhere, and the first placement was not among those tried: its reasons are the ones to tell."""
+        trial = self._trial(placements[0])
+        yield from run(trial)
+        return trial if trial.error is not None else _unavailable(trial, len(placements))
+
+    def _is_settled(self, feasible: Sequence[Tried], promise: Key) -> bool:
+        """Whether one of these placements is better than a promise. All members must fit there: otherwise a placement with
+        more of them could lower its score."""
+        found = [each.assignments() for each in feasible]
+        is_full = any(len(each.pods) == len(self._group.pods) for each in found)
+        return is_full and max(self._keys(found)) > promise
+
+    def _best(self, candidates: Sequence[PodGroupAssignments]) -> int:
+        """The index of the candidate with the highest key. Parity: a single one is not scored."""
+        if len(candidates) == 1:
+            return 0
+        keys = self._keys(candidates)
+        return keys.index(max(keys))
+
+    def _keys(self, candidates: Sequence[PodGroupAssignments]) -> list[Key]:
+        totals = score_placements(self._runner.profile, self._group, candidates).tolist()
+        rank, seed = self._core.options.tie_break.rank_place, self._seed
+        places = [self._place_book[id(candidate.placement)] for candidate in candidates]
+        return [(total, rank(place, seed)) for total, place in zip(totals, places, strict=True)]
+
+    def _trial(self, placement: PodGroupPlacement) -> GroupTrial:
+        members = [Member(entry, seed) for entry, seed in self._entries]
+        return GroupTrial(self._core, self._runner, members, replace(self._core.options, within=self._mask(placement)))
+
+    def _mask(self, placement: PodGroupPlacement) -> Mask | None:
+        """The rows of a placement as a mask; None: all nodes."""
+        nodes = self._core.cluster.nodes
+        if len(placement.rows) == nodes.alive_count:
+            return None
+        mask = np.zeros(nodes.height, np.bool_)
+        mask[placement.rows] = True
+        return mask
+
+    def _refused(self, failure: AttemptFailure) -> GroupTrial:
+        """A trial in which no member was tried: all fail for this reason."""
+        members = [Member(entry, seed, failure=failure) for entry, seed in self._entries]
+        return GroupTrial(self._core, self._runner, members, refusal=failure)
+
+
+def _unavailable(trial: GroupTrial, count: int) -> GroupTrial:
+    """The trial of the first placement, whose reasons the members get, where the group is feasible in none of them."""
+    text = f"0/{count} placements are available, first placement status: {UNSCHEDULABLE_GROUP}"
+    trial.refusal = AttemptFailure(text)
+    return trial
