@@ -112,7 +112,7 @@ def update(row: JsonObject) -> JsonObject:
     resource, old, new = RESOURCES[tuple(row["resource"])], row["old"], row["new"]
     before = copy.deepcopy((old, new))
     if row["subresource"] == "status":
-        made = prepare_status(resource, old, new)
+        made = prepare_status(resource, old, new, a_cluster())
     else:
         made = prepare_update(resource, old, new, a_cluster())
     assert (old, new) == before, "what came in was changed"
@@ -367,7 +367,7 @@ def test_an_update_cannot_touch_what_the_server_owns_nor_the_status() -> None:
 def test_a_status_update_takes_the_labels_of_pods_only_and_no_spec() -> None:
     old = create(PODS, a_pod())
     changed = {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Running"}}
-    made = prepare_status(PODS, old, changed)
+    made = prepare_status(PODS, old, changed, a_cluster())
     assert made["metadata"]["labels"] == {"a": "b"} and made["spec"] == old["spec"]
     assert made["status"] == {"phase": "Running", "qosClass": "BestEffort"}
 

@@ -203,3 +203,29 @@ def test_binding_clears_the_nomination_with_its_gate(is_on: bool) -> None:
     bound = api.get(POD, "default", "p")
     assert bound["spec"]["nodeName"] == "n"
     assert ("nominatedNodeName" in bound["status"]) is not is_on
+
+
+def nominate(api: ResourceApi, node: str) -> str:
+    """What the server says of a nomination."""
+    try:
+        api.change(
+            POD,
+            "default",
+            "p",
+            lambda pod: {**pod, "status": {**pod["status"], "nominatedNodeName": node}},
+            subresource="status",
+        )
+    except ApiError as error:
+        return str(error.status()["message"])
+    return "ok"
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_pod_that_has_its_node_is_nominated_to_no_other_with_the_gate(is_on: bool) -> None:
+    api = an_api(gates={"ClearingNominatedNodeNameAfterBinding": is_on})
+    api.create(POD, "default", {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    assert nominate(api, "m") == "ok"
+    api.bind("default", "p", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}})
+    why = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"
+    assert nominate(api, "o") == (f'Pod "p" is invalid: {why}' if is_on else "ok")
+    assert nominate(api, "") == "ok"

@@ -141,6 +141,51 @@ def test_a_lease_counts_from_when_it_was_written_not_by_the_clock_of_its_holder(
         assert lease(cluster)["holderIdentity"] == "a"
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_strategy_of_others_gets_a_lease_without_a_holder(count: int) -> None:
+    cluster = a_cluster()
+    for name in "abc"[:count]:
+        stand(cluster, name, strategy="foo.com/bar")
+    wait(cluster, 30, "abc")
+    assert lease(cluster)["strategy"] == "foo.com/bar" and "holderIdentity" not in lease(cluster)
+
+
+def test_the_newest_binary_decides_the_strategy() -> None:
+    cluster = a_cluster()
+    stand(cluster, "a", strategy="foo.com/bar")
+    stand(cluster, "b", binaryVersion="1.37.0")
+    wait(cluster, 30, "abc")
+    assert lease(cluster)["strategy"] == "OldestEmulationVersion" and lease(cluster)["holderIdentity"] == "a"
+
+
+def test_candidates_of_one_version_that_do_not_agree_on_the_strategy_elect_nobody() -> None:
+    cluster = a_cluster()
+    stand(cluster, "a", strategy="foo.com/bar")
+    stand(cluster, "b")
+    wait(cluster, 30, "abc")
+    assert lease(cluster)["strategy"] == "foo.com/bar" and "holderIdentity" not in lease(cluster)
+
+
+def test_an_instance_without_coordination_keeps_its_lease_until_it_stops() -> None:
+    """It takes leases itself, has no candidate, and does not heed preferredHolder."""
+    cluster = a_cluster()
+    mine = {"holderIdentity": "old", "leaseDurationSeconds": 15, "renewTime": now(cluster)}
+    cluster.create("leases", LEASE, {"spec": mine}, SPACE)
+    stand(cluster, "a")
+    for _ in range(15):
+        wait(cluster, 2, "a")
+        change(cluster, "leases", LEASE, renewTime=now(cluster))
+        assert lease(cluster)["holderIdentity"] == "old"
+    wait(cluster, 25, "a", renews="a")
+    assert lease(cluster)["holderIdentity"] == "a"
+
+
+def test_a_candidate_that_was_old_when_it_came_goes_at_once() -> None:
+    cluster = a_cluster()
+    stand(cluster, "a", renewTime="2001-01-01T00:00:00.000000Z")
+    assert cluster.find(PLURAL, "a", SPACE) is None
+
+
 def test_candidates_that_do_not_renew_go_after_half_an_hour() -> None:
     cluster = a_cluster()
     stand(cluster, "a")
@@ -175,7 +220,7 @@ def test_candidates_that_do_not_renew_go_after_half_an_hour() -> None:
         ),
         pytest.param(
             {"strategy": "Newest"},
-            "spec.strategy",
+            "spec.strategy.strategy",
             'Unsupported value: "Newest": supported values: "OldestEmulationVersion"',
             id="an unknown strategy",
         ),

@@ -180,8 +180,8 @@ class CoordinatingServer:
         match ask:
             case Read():
                 return self._api.get(LEASES, LEASE.namespace, LEASE.name)
-            case Create():
-                raise AssertionError("no instance creates a lease")
+            case Create(lease):
+                return self._api.create(LEASES, LEASE.namespace, lease)
             case Update(lease):
                 return self._api.change(LEASES, LEASE.namespace, LEASE.name, lambda held: lease)
 
@@ -203,27 +203,30 @@ def _raise(text: str, fault: Exception) -> None:
     raise AssertionError(text) from fault
 
 
-def an_instance(identity: str, random: Callable[[], float], *rest: Any) -> Instance:
+def an_instance(identity: str, random: Callable[[], float], *rest: Any, is_coordinated: bool = True) -> Instance:
     """Each of its writes differs from the one before, as the time of day does."""
     now = (f"2026-01-01T00:00:00.{number:06}Z" for number in range(1_000_000))
-    candidate = Candidate(identity, LEASE, TIMES, lambda: next(now), random, is_coordinated=True)
+    candidate = Candidate(identity, LEASE, TIMES, lambda: next(now), random, is_coordinated)
     return Instance(Election(candidate, SILENT), *rest)
 
 
 def coordinated(instances: list[Instance], emulations: list[str]) -> World:
+    """Instances without an emulation version have no candidate."""
     server = CoordinatingServer()
     world = server.world = World(instances, server)
     for identity, emulation in zip("abc", emulations, strict=False):
-        server.stand(identity, emulation)
+        if emulation:
+            server.stand(identity, emulation)
     world.at(0.0, server.tick)
     return world
 
 
 @st.composite
-def stands(draw: st.DrawFn) -> tuple[list[Instance], list[str]]:
-    """Instances, and the emulation versions of their candidates."""
+def stands(draw: st.DrawFn, versions: tuple[str, ...]) -> tuple[list[Instance], list[str]]:
+    """Instances, and the emulation versions of their candidates; one without a version is not coordinated."""
     instances, emulations = [], []
     for identity in "abc"[: draw(st.integers(2, 3))]:
+        emulation = draw(st.sampled_from(versions))
         chance = cycle(draw(st.lists(st.sampled_from([0.0, 0.3125, 0.625]), min_size=1, max_size=4)))
         instances.append(
             an_instance(
@@ -234,15 +237,23 @@ def stands(draw: st.DrawFn) -> tuple[list[Instance], list[str]]:
                 float(draw(st.one_of(st.just(1e9), st.just(1e9), st.integers(0, 100)))),
                 float(draw(st.one_of(st.just(1e9), st.integers(0, 30)))),
                 draw(st.integers(0, 40)) / 4,
+                is_coordinated=bool(emulation),
             )
         )
-        emulations.append(draw(st.sampled_from(["1.35.0", "1.36.0"])))
+        emulations.append(emulation)
     return instances, emulations
 
 
-@given(stands())
+@given(stands(("1.35.0", "1.36.0")))
 @settings(max_examples=examples(100), deadline=None)
 def test_at_no_moment_do_two_lead_whom_the_server_picks(stands: tuple[list[Instance], list[str]]) -> None:
+    coordinated(*stands).run(until_s=100)
+
+
+@given(stands(("", "1.36.0")))
+@settings(max_examples=examples(100), deadline=None)
+def test_at_no_moment_do_two_lead_while_some_take_leases_themselves(stands: tuple[list[Instance], list[str]]) -> None:
+    """As during an upgrade."""
     coordinated(*stands).run(until_s=100)
 
 

@@ -15,6 +15,7 @@ from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.live.leader_elector import Callbacks, ElectorSettings, LeaderElector, TimeAndChance, elector_settings
 from mooring.live.lease_candidate import CandidateName, LeaseCandidacy, is_pinged
+from mooring.model.api_errors import not_found
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds.lease_candidates import LEASE_CANDIDATE
 from mooring.model.kinds.nodes import LEASE as LEASES
@@ -120,15 +121,30 @@ def test_a_ping_is_answered_at_the_next_look() -> None:
 
 
 def test_a_fault_ends_no_candidacy() -> None:
+    """Tries at 0, 4 and 12 s: the pause doubles."""
+
     async def main() -> None:
         client = StoreClient(faults=[Unanswered("no route"), Unanswered("still none")])
         candidacy = asyncio.ensure_future(a_candidacy(client).run(2.0))
-        await asyncio.sleep(5)
+        await asyncio.sleep(11)
+        assert client.asked == ["GET leasecandidates"] * 2
+        await asyncio.sleep(2)
         assert not candidacy.done()
         candidacy.cancel()
         assert client.candidate()["metadata"]["name"] == IDENTITY
 
     on_virtual_time(main)
+
+
+def test_a_server_that_knows_no_candidates_is_asked_less_and_less() -> None:
+    async def main() -> int:
+        client = StoreClient(faults=[not_found("leasecandidates", IDENTITY)] * 10_000)
+        candidacy = asyncio.ensure_future(a_candidacy(client).run(2.0))
+        await asyncio.sleep(600)
+        candidacy.cancel()
+        return len(client.asked)
+
+    assert on_virtual_time(main) < 60
 
 
 def test_an_elector_stands_is_picked_and_leads() -> None:

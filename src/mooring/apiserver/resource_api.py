@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from mooring.apiserver.admission import admit
 from mooring.apiserver.admission.faults import check_form, check_valid
+from mooring.apiserver.admission.gated_fields import CLEARING_GATE
 from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.admission.object_meta import (
     Deletion,
@@ -19,7 +20,7 @@ from mooring.apiserver.admission.object_meta import (
     ending,
     is_over,
 )
-from mooring.apiserver.admission.pod_updates import CLEARING_GATE, PODS, bind, check_binding, take_part
+from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
 from mooring.apiserver.admission.template_pods import TemplatePods
@@ -235,7 +236,7 @@ class ResourceApi:
         _check_names(resource, meta.get("namespace", ""), meta["name"], new)
         check_version(resource, old, new)
         if subresource == "status":
-            return admit.prepare_status(resource, old, new)
+            return admit.prepare_status(resource, old, new, self.lookups)
         if subresource:
             made = self._prepare_part(resource, old, new, subresource)
         else:

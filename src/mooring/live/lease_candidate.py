@@ -22,6 +22,8 @@ STRATEGY = "OldestEmulationVersion"
 """The server picks the oldest emulation version, then the oldest binary, then the candidate that came first."""
 RENEWED_AFTER_S = 300.0
 """Upstream's requeueInterval: a candidate renews as often as that without being asked."""
+LONGEST_PAUSE_S = 30.0
+"""Between tries while the API server refuses or does not answer."""
 _MAJOR_MINOR = KUBERNETES_VERSION.rpartition(".")[0]
 
 
@@ -76,13 +78,17 @@ class LeaseCandidacy:
         self._renewed_s = float("-inf")
 
     async def run(self, period_s: float) -> None:
-        """Look after the candidate every period until cancelled. No fault ends it: the server then picks another."""
+        """Look after the candidate every period until cancelled. No fault ends it: the server then picks another. After
+        faults the pause doubles: a server without the gate does not know candidates at all."""
+        pause_s = period_s
         while True:
             try:
                 await self.look_after()
+                pause_s = period_s
             except (ApiError, Unanswered, CredentialsError) as error:
                 self._log.error("Ensuring lease failed", None, candidate=self._name.identity, err=error)
-            await self._timing.sleep(period_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await self._timing.sleep(pause_s)
 
     async def look_after(self) -> None:
         """Create the candidate if it is missing; renew it if the server asks, or if five minutes have passed."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from mooring.apiserver.admission import object_meta
 from mooring.apiserver.admission.faults import check_form, check_valid, unreadable_field
-from mooring.apiserver.admission.gated_fields import changed_gated_faults, new_gated_faults
+from mooring.apiserver.admission.gated_fields import changed_gated_faults, new_gated_faults, status_gated_faults
 from mooring.apiserver.admission.lookups import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.admission.tidy import tidy
@@ -58,7 +58,7 @@ def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     return made
 
 
-def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> JsonObject:
+def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> JsonObject:
     """`old` with the status of `new`, and with what its metadata may change."""
     given = _readable(resource, new)
     object_meta.check_uid(resource, old, given["metadata"].get("uid"))
@@ -68,7 +68,7 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> Json
     own.change_status(old, made)
     if resource.completes_status:
         _complete(resource, own, made)
-    check_valid(resource, made)
+    check_valid(resource, made, status_gated_faults(resource, old, made, cluster))
     return made
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from mooring.apiserver.admission.group_priority import priority_faults
 from mooring.apiserver.admission.lookups import Lookups
-from mooring.model.api_errors import Cause, field_unsupported
+from mooring.model.api_errors import Cause, field_forbidden, field_unsupported
 from mooring.model.json_objects import JsonObject, at
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.pods import POD
@@ -16,6 +16,8 @@ from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.kinds.storage import PERSISTENT_VOLUME
 from mooring.rules.gated_fields import TOLERATION_OPERATORS, gated_operators
 
+CLEARING_GATE = "ClearingNominatedNodeNameAfterBinding"
+"""The gate by which a pod loses its nomination when it is bound, and gets none afterwards."""
 NODE_AFFINITY_GATE = "MutablePVNodeAffinity"
 """Whether the node affinity of a PersistentVolume may change once it is set."""
 
@@ -37,6 +39,16 @@ def new_gated_faults(resource: KindSpec, item: JsonObject, cluster: Lookups) -> 
 def changed_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
     """Faults of a change."""
     return [*_comparisons(resource, old, new, cluster.gates), *_moved_volume(resource, old, new, cluster.gates)]
+
+
+def status_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+    """Faults of a change of the status: a pod that has its node is nominated to none."""
+    if resource is not POD or not cluster.gates.get(CLEARING_GATE, True) or not at(old, "spec.nodeName"):
+        return []
+    after = at(new, "status.nominatedNodeName", "")
+    if not after or after == at(old, "status.nominatedNodeName", ""):
+        return []
+    return [field_forbidden("status.nominatedNodeName", "may not be set on pods that are already bound to a node")]
 
 
 def _of_groups(resource: KindSpec, item: JsonObject) -> list[Cause]:

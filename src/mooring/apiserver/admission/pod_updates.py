@@ -56,8 +56,6 @@ def _resized(held: list[JsonObject], given: list[JsonObject]) -> list[JsonObject
 # ---- binding
 
 
-CLEARING_GATE = "ClearingNominatedNodeNameAfterBinding"
-"""The gate by which a pod loses its nomination when it is bound."""
 PODS = RESOURCES["", "v1", "pods"]
 _BINDING = "pods/binding"
 """What the conflict names as its resource."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES
-from mooring.kit.clock import NS_PER_S, in_micros
+from mooring.kit.clock import NS_PER_S, in_micros, moment_ns
 from mooring.model.json_objects import JsonObject, at
 from mooring.model.kinds.lease_candidates import LEASE_CANDIDATE as CANDIDATES
 from mooring.model.kinds.lease_candidates import NO_VERSION, OLDEST_EMULATION, Version, version_of
@@ -35,6 +35,7 @@ class _Standing:
     key: Key
     emulation: Version
     binary: Version
+    strategy: str
     created: str
     renewed_ns: int
     """When its renewTime was seen to change."""
@@ -63,7 +64,7 @@ class LeaderElections:
         self._standing: dict[Key, dict[Key, _Standing]] = {}
         """By lease: its candidates."""
         self._changed_ns: dict[Key, int] = {}
-        """By lease that has candidates: when its spec was seen to change."""
+        """By lease that has candidates: when it was seen to be assigned or renewed."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == CANDIDATES.storage:
@@ -72,7 +73,7 @@ class LeaderElections:
             return ()
         if write.type == "DELETED":
             self._changed_ns.pop(write.key, None)
-        elif write.before is None or write.before.get("spec") != write.object.get("spec"):
+        elif write.before is None or _renewal(write.before) != _renewal(write.object):
             self._changed_ns[write.key] = self._api.clock.now_ns()
         return (write.key,)
 
@@ -86,14 +87,26 @@ class LeaderElections:
                 del self._standing[lease]
                 self._changed_ns.pop(lease, None)
             return (lease,)
-        before = at(write.before or {}, "spec.renewTime")
-        now_ns, old = self._api.clock.now_ns(), held.get(key)
-        renewed_ns = now_ns if old is None or spec.get("renewTime") != before else old.renewed_ns
-        emulation, binary = version_of(spec.get("emulationVersion")), version_of(spec["binaryVersion"])
-        created = write.object["metadata"]["creationTimestamp"]
-        pinged_ns = 0 if old is None else old.pinged_ns
-        held[key] = _Standing(key, emulation or NO_VERSION, binary or NO_VERSION, created, renewed_ns, pinged_ns)
+        held[key] = self._standing_of(write, held.get(key))
         return () if held[key].is_silent() else (lease,)
+
+    def _standing_of(self, write: StoreWrite, old: _Standing | None) -> _Standing:
+        """A renewal counts from when it is seen. A candidate that is new may be old already: then its own time counts."""
+        spec, renewed_ns = write.object["spec"], self._api.clock.now_ns()
+        written = spec.get("renewTime")
+        if old is None:
+            renewed_ns = min(renewed_ns, moment_ns(written)) if written else 0
+        elif written == at(write.before or {}, "spec.renewTime"):
+            renewed_ns = old.renewed_ns
+        return _Standing(
+            write.key,
+            version_of(spec.get("emulationVersion")) or NO_VERSION,
+            version_of(spec["binaryVersion"]) or NO_VERSION,
+            spec["strategy"],
+            write.object["metadata"]["creationTimestamp"],
+            renewed_ns,
+            0 if old is None else old.pinged_ns,
+        )
 
     # ---- elections
 
@@ -107,8 +120,9 @@ class LeaderElections:
             return None
         if self._is_needed(key, candidates, now_ns) and not self._wait_for_answers(candidates, now_ns):
             answered = [each for each in candidates if each.renewed_ns + ELECTION_NS > now_ns]
-            if answered:
-                self._assign(key, min(answered, key=_Standing.rank).key[1], now_ns)
+            strategy = _best_strategy(answered)
+            if strategy:
+                self._assign(key, strategy, min(answered, key=_Standing.rank).key[1], now_ns)
         return now_ns + LOOK_NS
 
     def _drop_expired(self, key: Key, now_ns: int) -> None:
@@ -123,7 +137,8 @@ class LeaderElections:
             return True
         if any(each.renewed_ns + VALID_NS // 2 < now_ns for each in candidates):
             return True
-        return bool(min(candidates, key=_Standing.rank).key[1] != lease["spec"]["holderIdentity"])
+        is_best = min(candidates, key=_Standing.rank).key[1] == lease["spec"]["holderIdentity"]
+        return _best_strategy(candidates) == OLDEST_EMULATION and not is_best
 
     def _is_expired(self, key: Key, lease: JsonObject, now_ns: int) -> bool:
         duration_s = at(lease, "spec.leaseDurationSeconds", 0)
@@ -148,28 +163,43 @@ class LeaderElections:
         text = in_micros(now_ns)
         self._api.change(CANDIDATES, *candidate.key, lambda held: {**held, "spec": {**held["spec"], "pingTime": text}})
 
-    def _assign(self, key: Key, electee: str, now_ns: int) -> None:
-        """Make the electee the holder of a lease that is free; tell the holder of another one that its term is over."""
-        fresh = {
-            "holderIdentity": electee,
-            "leaseDurationSeconds": ASSIGNED_S,
-            "renewTime": in_micros(now_ns),
-            "strategy": OLDEST_EMULATION,
-        }
+    def _assign(self, key: Key, strategy: str, electee: str, now_ns: int) -> None:
+        """Make the electee the holder of a lease that is free; tell the holder of another one that its term is over. With
+        a strategy of others, only the lease and its strategy are ours to write."""
+        fresh = {"leaseDurationSeconds": ASSIGNED_S, "renewTime": in_micros(now_ns), "strategy": strategy}
+        is_ours = strategy == OLDEST_EMULATION
+        if is_ours:
+            fresh["holderIdentity"] = electee
         lease = self._api.find(LEASES, *key)
         if lease is None:
             metadata = {"name": key[1], "namespace": key[0]}
             self._api.create(LEASES, key[0], {"metadata": metadata, "spec": fresh})
             return
-        spec = {**(lease.get("spec") or {}), "strategy": OLDEST_EMULATION}
-        if not spec.get("holderIdentity") or self._is_expired(key, lease, now_ns):
+        spec = {**(lease.get("spec") or {}), "strategy": strategy}
+        if is_ours and (not spec.get("holderIdentity") or self._is_expired(key, lease, now_ns)):
             spec = {
                 name: value for name, value in spec.items() if name not in ("preferredHolder", "acquireTime")
             } | fresh
-        elif spec["holderIdentity"] != electee:
+        elif is_ours and spec["holderIdentity"] != electee:
             spec["preferredHolder"] = electee
         if spec != lease.get("spec"):
             self._api.change(LEASES, *key, lambda held: {**lease, "spec": spec})
+
+
+def _renewal(lease: JsonObject) -> tuple[object, object]:
+    """What changes when a lease is assigned or renewed, and not when its term is marked as over."""
+    return at(lease, "spec.holderIdentity"), at(lease, "spec.renewTime")
+
+
+def _best_strategy(candidates: Iterable[_Standing]) -> str:
+    """The strategy of the newest binary; empty where binaries of one version do not agree, or there is no candidate."""
+    best, strategies = NO_VERSION, {""}
+    for each in candidates:
+        if each.binary > best:
+            best, strategies = each.binary, {each.strategy}
+        elif each.binary == best:
+            strategies.add(each.strategy)
+    return next(iter(strategies)) if len(strategies) == 1 else ""
 
 
 CONTROLLERS = (LeaderElections,)

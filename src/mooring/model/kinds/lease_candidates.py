@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mooring.model.api_errors import Cause, field_invalid, field_required, field_unsupported
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.names import config_key_faults
+from mooring.model.names import config_key_faults, qualified_name_faults
 from mooring.model.table_columns import AGE, NAME, Column, field_cell
 from mooring.model.validation.field_rules import named
 
@@ -50,8 +50,11 @@ def _strategy_faults(spec: JsonObject) -> Iterator[Cause]:
         return
     if strategy == OLDEST_EMULATION and (version_of(spec.get("emulationVersion")) or NO_VERSION) == NO_VERSION:
         yield field_required("spec.emulationVersion", "must be specified when `strategy` is 'OldestEmulationVersion'")
-    if strategy != OLDEST_EMULATION:
-        yield field_unsupported("spec.strategy", strategy, (OLDEST_EMULATION,))
+    # Parity: the server names the field twice. A strategy with a slash is for controllers of others.
+    if "/" in strategy:
+        yield from (field_invalid("spec.strategy.strategy", strategy, why) for why in qualified_name_faults(strategy))
+    elif strategy != OLDEST_EMULATION:
+        yield field_unsupported("spec.strategy.strategy", strategy, (OLDEST_EMULATION,))
 
 
 LEASE_CANDIDATE = KindSpec(
