@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.cluster.pods.pod_groups import gang_minimum
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
@@ -39,14 +40,17 @@ class AskedGroup:
     """None: pods name the group, but there is no such object."""
     pending: Sequence[Pod] = field(default=(), repr=False)
     placed: Sequence[Pod] = field(default=(), repr=False)
-    is_all_or_nothing: bool = False
-    """Whether it is a gang, and the scheduler heeds that (gate GangScheduling)."""
+    gates: Mapping[str, bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_all_or_nothing(self) -> bool:
+        """Whether it is a gang, and the scheduler heeds that."""
+        return gang_minimum(self.declared, self.gates) is not None
 
     @property
     def min_count(self) -> int:
         """How many pods must fit before any of them goes: 1 if the group is no gang."""
-        gang = None if self.declared is None else self.declared.spec.scheduling_policy.gang
-        return gang.min_count if gang is not None and self.is_all_or_nothing else 1
+        return gang_minimum(self.declared, self.gates) or 1
 
     @property
     def needed(self) -> int:
@@ -79,13 +83,12 @@ def asked_group(loaded: LoadedCluster, key: str) -> AskedGroup:
     """The group with this `namespace/name`."""
     declared = next((item for item in loaded.objects if isinstance(item, PodGroup) and item.key == key), None)
     pods = [pod for pod in loaded.pods() if pod.group_key == key]
-    is_gang = declared is not None and declared.spec.scheduling_policy.gang is not None
     return AskedGroup(
         key,
         declared,
         [pod for pod in pods if not pod.spec.node_name],
         [pod for pod in pods if pod.spec.node_name],
-        is_gang and with_defaults(loaded.gates)["GangScheduling"],
+        with_defaults(loaded.gates),
     )
 
 
