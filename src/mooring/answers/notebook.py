@@ -69,12 +69,14 @@ class QuestionedCluster:
         *,
         mix: Sequence[PodFile | tuple[PodFile, int]] = (),
         most: int | None = None,
+        gang: int | None = None,
     ) -> Capacity:
         """How many more of a pod fit, where, and what stops the next one. Raises InputError.
 
-        `pod` is a manifest, as a file or a dictionary; with `mix` several are taken in turn, in proportion.
+        `pod` is a manifest, as a file or a dictionary; with `mix` several are taken in turn, in proportion. `gang` counts
+        whole gangs of so many pods, as does a manifest with a PodGroup that the pod names.
         """
-        return capacity(self.loaded, pod, mix=mix, most=most)
+        return capacity(self.loaded, pod, mix=mix, most=most, gang=gang)
 
     def plan(
         self,

@@ -99,9 +99,17 @@ class GroupTrials:
         return self._simulated.cluster
 
     def attempt(
-        self, edits: Sequence[Edit] = (), group: AskedGroup | None = None, *, explain: bool = False
+        self,
+        edits: Sequence[Edit] = (),
+        group: AskedGroup | None = None,
+        *,
+        explain: bool = False,
+        keep: bool = False,
     ) -> GroupOutcome:
-        """What becomes of the group once the edits are made; `group` has its pods in another form."""
+        """What becomes of the group once the edits are made; `group` has its pods in another form, or is another one.
+
+        With `keep`, a group that is placed stays, with the edits.
+        """
         group = self.group if group is None else group
         for edit in edits:
             self._make(edit)
@@ -113,7 +121,10 @@ class GroupTrials:
         records, self._records = self._records, None
         self._let_time_pass(group)
         outcome = self._outcome(group, records)
-        self._take_back()
+        if keep and outcome.is_placed:
+            self._before = dict(self._driver.objects)
+        else:
+            self._take_back()
         return outcome
 
     def _let_time_pass(self, group: AskedGroup) -> None:
