@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
+from mooring.apiserver.admission.group_templates import check_template
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
 from mooring.apiserver.admission.pod_updates import update_faults
@@ -16,7 +17,7 @@ from mooring.model.api_errors import Cause, internal_error
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.pods import POD
-from mooring.model.kinds.scheduling import PRIORITY_CLASS
+from mooring.model.kinds.scheduling import POD_GROUP, PRIORITY_CLASS
 from mooring.model.kinds.services import SERVICE
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.kinds.workloads import JOB
@@ -153,6 +154,10 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 
+def _admit_pod_group(group: JsonObject, cluster: Lookups, now: str) -> None:
+    check_template(group, cluster)
+
+
 _ORDINARY = Special()
 """Nothing special."""
 _SPECIAL: Mapping[KindSpec, Special] = {
@@ -160,6 +165,7 @@ _SPECIAL: Mapping[KindSpec, Special] = {
     PERSISTENT_VOLUME_CLAIM: Special(admit=_admit_claim),
     PRIORITY_CLASS: Special(admit=_admit_priority_class, change=_change_priority_class),
     JOB: Special(admit=_admit_job),
+    POD_GROUP: Special(admit=_admit_pod_group),
     SERVICE: Special(allocate=give_addresses),
 }
 
