@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 WRITER = HERE.parent / "tests" / "conformance" / "workloads.py"
 MORE = HERE / "workloads_more.py"
-MORE_KINDS = ("preemption", "preemptors")
+MORE_KINDS = ("preemption", "preemptors", "gangs", "gang-racks", "group-preemption", "whole-groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,20 @@ PREEMPTION = (
 )
 """A preemptor is tried again once its victims are gone, so preemption needs the queue."""
 
+GANGS = (
+    Workload("gangs", 5000, 1000, 4000, queue=True),
+    Workload("gang-racks", 5000, 1000, 4000, queue=True),
+    Workload("group-preemption", 5000, 20000, 4000, queue=True),
+    Workload("whole-groups", 5000, 20000, 4000, queue=True),
+)
+"""Pod groups are tried as the queue has them."""
+
 _COMPARED_WITH_QUEUE = ("basic", "requests", "tenants", "diverse")
 
 WITH_QUEUE = (
     *(replace(each, queue=True) for each in WORKLOADS if each.kind in _COMPARED_WITH_QUEUE and each.nodes == 5000),
     *PREEMPTION,
+    *GANGS,
 )
 
 LARGE = Workload("basic", 5000, 30000, 1000)

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cases import LARGE, PREEMPTION, WORKLOADS, Workload, choose
+from cases import GANGS, LARGE, PREEMPTION, WORKLOADS, Workload, choose
 
 MEBIBYTE = 1 << 20
 Tell = Callable[[str], None]
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def offered(queue: bool) -> list[Workload]:
-    return [*(replace(each, queue=True) for each in WORKLOADS), *PREEMPTION] if queue else list(WORKLOADS)
+    return [*(replace(each, queue=True) for each in WORKLOADS), *PREEMPTION, *GANGS] if queue else list(WORKLOADS)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -1,11 +1,15 @@
 """Throughput scenarios beside those of tests/conformance/workloads.py, in the same form.
 
-usage: workloads_more.py preemption|preemptors NODES PLACED PENDING
+usage: workloads_more.py preemption|preemptors|gangs|gang-racks|group-preemption|whole-groups NODES PLACED PENDING
        workloads_more.py requests|diverse NODES PLACED PENDING TEMPLATES
 
 preemption: nodes of 4 CPUs that are full of pods with 900m, and pods of a higher priority that ask for 3 CPUs.
 preemptors: the same nodes with pods of ten priorities and of 400 applications; each pod that makes others leave has
 requests and a priority of its own and, by turns, a node affinity, an anti-affinity or a spread of its own.
+gangs: pods of 1 CPU in pod groups of 8 that go together, on nodes of 4 CPUs with pods of 900m.
+gang-racks: the same, and each group goes to one rack of 40 nodes.
+group-preemption: the nodes of preemption, and groups of 8 pods of 1 CPU with a higher priority that preempt as one.
+whole-groups: the same, and the pods that leave are in groups of 8 that leave as one.
 requests, diverse: those of tests/conformance/workloads.py, with so many templates that come in turn.
 """
 
@@ -21,11 +25,18 @@ CORPUS_WRITER = Path(__file__).parent.parent / "tests" / "conformance" / "worklo
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 CAPACITY = {"pods": "110", "cpu": "4", "memory": "32Gi"}
 APPLICATIONS = 400
+RACK = "example.com/rack"
+RACK_NODES = 40
+GANG = 8
+GANG_GATES = "GenericWorkload=true,GangScheduling=true"
+RACK_GATES = f"{GANG_GATES},TopologyAwareWorkloadScheduling=true"
+PREEMPTION_GATES = f"{GANG_GATES},WorkloadAwarePreemption=true"
 
 
 def a_node(index: int) -> dict[str, Any]:
     name = f"node-{index:05d}"
-    metadata = {"name": name, "uid": f"uid-{name}", "labels": {HOST: name, ZONE: f"zone{index % 3 + 1}"}}
+    labels = {HOST: name, ZONE: f"zone{index % 3 + 1}", RACK: f"rack-{index // RACK_NODES:04d}"}
+    metadata = {"name": name, "uid": f"uid-{name}", "labels": labels}
     status = {"capacity": CAPACITY, "allocatable": CAPACITY}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status}
 
@@ -96,9 +107,48 @@ def _own_spread(i: int, mine: dict[str, Any]) -> dict[str, Any]:
     return {"topologySpreadConstraints": [spread]}
 
 
+def a_gang_pod(i: int) -> dict[str, Any]:
+    return a_pod(f"new-{i:05d}", "sched-1", "1", schedulingGroup={"podGroupName": f"gang-{i // GANG:05d}"})
+
+
+def a_gang(index: int, constraints: dict[str, Any]) -> dict[str, Any]:
+    name = f"gang-{index:05d}"
+    metadata = {"name": name, "namespace": "sched-1", "uid": f"uid-{name}"}
+    spec = {"schedulingPolicy": {"gang": {"minCount": GANG}}, **constraints}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def a_low_member(i: int) -> dict[str, Any]:
+    return a_pod(f"init-{i:05d}", "sched-0", "900m", schedulingGroup={"podGroupName": f"low-{i // GANG:05d}"})
+
+
+def a_high_member(i: int) -> dict[str, Any]:
+    group = {"podGroupName": f"gang-{i // GANG:05d}"}
+    return a_pod(f"new-{i:05d}", "sched-1", "1", schedulingGroup=group, priority=1000)
+
+
+def a_low_group(index: int) -> dict[str, Any]:
+    """A group that leaves as one."""
+    group = a_gang(index, {"disruptionMode": "PodGroup", "priority": 0})
+    group["metadata"] |= {"name": f"low-{index:05d}", "namespace": "sched-0", "uid": f"uid-low-{index:05d}"}
+    return group
+
+
+IN_A_RACK = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+GANGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gangs": (GANG_GATES, {}),
+    "gang-racks": (RACK_GATES, IN_A_RACK),
+    "group-preemption": (PREEMPTION_GATES, {"priority": 1000}),
+    "whole-groups": (PREEMPTION_GATES, {"priority": 1000}),
+}
+"""Kind -> the feature gates, and what the pod groups have besides their size."""
+
 KINDS: dict[str, tuple[Pods, Pods]] = {
     "preemption": (a_low_pod, a_preemptor),
     "preemptors": (own_low_pod, own_preemptor),
+    **dict.fromkeys(("gangs", "gang-racks"), (a_low_pod, a_gang_pod)),
+    "group-preemption": (a_low_pod, a_high_member),
+    "whole-groups": (a_low_member, a_high_member),
 }
 
 
@@ -113,10 +163,16 @@ def scenario(kind: str, nodes: int, placed: int, pending: int) -> dict[str, Any]
         pod = low(i)
         pod["spec"]["nodeName"], pod["status"]["phase"] = f"node-{i % nodes:05d}", "Running"
         objects.append(pod)
+    gates, constraints = GANGS.get(kind, ("", {}))
+    if kind in GANGS:
+        objects += [a_gang(index, constraints) for index in range(-(-pending // GANG))]
+    if kind == "whole-groups":
+        objects += [a_low_group(index) for index in range(-(-placed // GANG))]
     waiting = [preemptor(i) for i in range(pending)]
     names = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in waiting]
     title = f"{kind}-{nodes}n-{placed}i-{pending}p"
-    return {"name": title, "config": None, "objects": objects + waiting, "pods": names}
+    written = {"name": title, "config": None, "objects": objects + waiting, "pods": names}
+    return {**written, "featureGates": gates} if gates else written
 
 
 def corpus_writer() -> Any:

@@ -72,6 +72,14 @@ _GANG = {"gang": {"minCount": 2}}
 _CONTENTS: dict[str, dict[str, Any]] = {
     "podgroups": {"spec": {"schedulingPolicy": _GANG}},
     "workloads": {"spec": {"podGroupTemplates": [{"name": "t", "schedulingPolicy": _GANG}]}},
+    "leasecandidates": {
+        "spec": {
+            "leaseName": "kube-scheduler",
+            "binaryVersion": "1.36.4",
+            "emulationVersion": "1.36.0",
+            "strategy": "OldestEmulationVersion",
+        }
+    },
     "pods": {"spec": _POD_TEMPLATE["spec"]},
     "nodes": {"status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}},
     "services": {"spec": {"selector": {"app": "a"}, "ports": [{"port": 80, "targetPort": 8080}]}},

@@ -19,10 +19,16 @@ from mooring.sim.driver import START_NS, Driver
 BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}
 
 
-def a_group(name: str = "gang", min_count: int | None = None, namespace: str = "default") -> PodGroup:
+WITH_PREEMPTION = {**BOTH_GATES, "WorkloadAwarePreemption": True}
+
+
+def a_group(
+    name: str = "gang", min_count: int | None = None, namespace: str = "default", *, uid: str = "", **spec: Any
+) -> PodGroup:
     """Without `min_count` its policy is basic."""
     policy = {"basic": {}} if min_count is None else {"gang": {"minCount": min_count}}
-    written = {"metadata": {"name": name, "namespace": namespace}, "spec": {"schedulingPolicy": policy}}
+    metadata = {"name": name, "namespace": namespace, "uid": uid}
+    written = {"metadata": metadata, "spec": {"schedulingPolicy": policy, **spec}}
     return msgspec.convert(written, PodGroup)
 
 
@@ -61,8 +67,8 @@ class GangWorld:
         self.driver.create(a_node(name, cpu=cpu))
         self._settle()
 
-    def group(self, name: str = "gang", min_count: int | None = None) -> None:
-        self.driver.create(a_group(name, min_count))
+    def group(self, name: str = "gang", min_count: int | None = None, **more: Any) -> None:
+        self.driver.create(a_group(name, min_count, **more))
         self._settle()
 
     def members(self, *names: str, group: str = "gang", **more: Any) -> None:

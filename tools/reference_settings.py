@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 import yaml
 from documentation import slug
+from gate_notes import AS_UPSTREAM, GATE_NOTES, NOT_YET
 from msgspec.structs import FieldInfo, fields
 from reference_text import code, field_texts, page, paragraphs, prose, summary_of, table
 
@@ -14,7 +15,7 @@ from mooring.framework import config as configuration
 from mooring.framework.config import args
 from mooring.framework.config.args import ARGS_KINDS, args_kind
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_SCHEDULERS
+from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS
 from mooring.framework.config.settings import as_object
 from mooring.framework.config.types import (
     ClientConnectionConfiguration,
@@ -150,7 +151,8 @@ def gates_page() -> str:
     groups = {
         "Gates with an effect in Mooring": EFFECTIVE,
         "Other gates of kube-scheduler": OF_SCHEDULERS - EFFECTIVE,
-        "Gates of other components": GATES.keys() - OF_SCHEDULERS,
+        "Gates of the embedded cluster": OF_EMBEDDED,
+        "Gates of other components": GATES.keys() - OF_SCHEDULERS - OF_EMBEDDED,
     }
     intro = f"""\
 `--feature-gates Name=true,Other=false` takes all {len(GATES)} gates of Kubernetes v1.36, so that one flag serves all
@@ -158,17 +160,29 @@ components of a cluster, and `AllAlpha` and `AllBeta`. A gate that is locked can
 on as well. Mooring refuses unknown gates and wrong combinations with kube-scheduler's messages. `mooring run` logs the
 gates that differ from their defaults, and which of them have no effect."""
     texts = {
-        "Other gates of kube-scheduler": "They have no effect in Mooring yet.",
-        "Gates of other components": "They have no effect in a scheduler.",
+        "Other gates of kube-scheduler": "Mooring behaves as the column *in Mooring* says, whatever their values are.",
+        "Gates of the embedded cluster": "They have no effect in kube-scheduler, but in the cluster of `mooring up`.",
+        "Gates of other components": "They have no effect in a scheduler, and none in the cluster of `mooring up`.",
     }
     parts = [part for title, names in groups.items() for part in (f"## {title}", texts.get(title, ""), _gates(names))]
     return page("Feature gates", intro, *parts)
 
 
 def _gates(names: Iterable[str]) -> str:
-    rows = []
-    for name in sorted(names):
-        gate = GATES[name]
-        needs = ", ".join(map(code, NEEDS.get(name, ())))
-        rows.append([code(name), gate.stage, str(gate.default).lower(), "yes" if gate.is_locked else "", needs])
-    return table(["gate", "stage", "default", "locked", "needs"], rows)
+    """A table of gates; those that a scheduler or the embedded cluster knows have their effects and tests."""
+    listed = sorted(names)
+    has_notes = all(name in GATE_NOTES for name in listed)
+    head = ["gate", "stage", "default", "locked", "needs", *(["effect", "in Mooring", "test"] if has_notes else ())]
+    return table(head, [[*_of_gate(name), *(_noted(name) if has_notes else ())] for name in listed])
+
+
+def _of_gate(name: str) -> list[str]:
+    gate = GATES[name]
+    needs = ", ".join(map(code, NEEDS.get(name, ())))
+    return [code(name), gate.stage, str(gate.default).lower(), "yes" if gate.is_locked else "", needs]
+
+
+def _noted(name: str) -> list[str]:
+    note = GATE_NOTES[name]
+    ours = AS_UPSTREAM if note.ours == NOT_YET and name in EFFECTIVE else note.ours
+    return [note.effect, ours, code(f"tests/{note.test}") if note.test else ""]

@@ -97,14 +97,26 @@ def test_the_benchmark_runs_with_queue_and_then_with_preemption_too(
     preempting = (Workload("preemption", 4, 16, 3, queue=True), Workload("preemptors", 12, 48, 8, queue=True))
     monkeypatch.setattr(throughput, "WORKLOADS", (Workload("basic", 5, 5, 7),))
     monkeypatch.setattr(throughput, "PREEMPTION", preempting)
+    gangs = (Workload("gangs", 50, 0, 16, queue=True), Workload("gang-racks", 41, 0, 20, queue=True))
+    monkeypatch.setattr(throughput, "GANGS", gangs)
     throughput.main(["--queue", "--runs", "1", "--json", str(tmp_path / "figures.json")])
-    _, basic, preemption, preemptors = capsys.readouterr().out.splitlines()
+    _, basic, preemption, preemptors, gangs_line, racks_line = capsys.readouterr().out.splitlines()
     assert basic.startswith("basic 5/5/7 with queue ") and basic.endswith(" 7 of 7")
     assert preemption.startswith("preemption 4/16/3 with queue ") and preemption.endswith(" 3 of 3")
     assert preemptors.startswith("preemptors 12/48/8 with queue ") and preemptors.endswith(" 8 of 8")
+    assert gangs_line.startswith("gangs 50/0/16 with queue ") and gangs_line.endswith(" 16 of 16")
+    assert racks_line.startswith("gang-racks 41/0/20 with queue ")
+    assert racks_line.endswith(" 16 of 20"), "the last gang is not complete"
     _, *entries = json.loads((tmp_path / "figures.json").read_text())
     names = [run["name"] for entry in entries for run in entry["runs"]]
-    assert names == ["preemption-4n-16i-3p", "preemptors-12n-48i-8p"]
+    assert names == ["preemption-4n-16i-3p", "preemptors-12n-48i-8p", "gangs-50n-0i-16p", "gang-racks-41n-0i-20p"]
+
+
+def test_gates_of_a_scenario_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text('{"featureGates": "Nope=true"}')
+    ran = mooring("bench", "--queue", tmp_path / "odd.json")
+    assert ran.code == 2
+    assert ran.err.endswith("featureGates: unrecognized feature gate: Nope\n")
 
 
 def test_preemption_is_a_workload_only_with_the_queue() -> None:

@@ -49,6 +49,42 @@ def test_gates_for_what_is_not_there_yet_are_accepted_and_told(gates: str) -> No
     assert "Feature gates have no effect in Mooring yet: " in simulated.stderr
 
 
+LEVELS = [
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"level-{level}"}}
+    | {"spec": {"taints": [{"key": "level", "value": level, "effect": "NoSchedule"}]}}
+    | {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+    for level in ("3", "7")
+]
+COMPARING = {"tolerations": [{"key": "level", "operator": "Gt", "value": "5"}], "containers": [{"name": "c"}]}
+COMPARISON_GATE = "--feature-gates=TaintTolerationComparisonOperators=true"
+
+
+def levels(tmp_path: Path, kind: str) -> str:
+    """A file with two nodes and pods that tolerate high levels only."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": COMPARING}
+    specs = {
+        "Pod": {"apiVersion": "v1", "spec": COMPARING},
+        "DaemonSet": {"apiVersion": "apps/v1", "spec": {"selector": {"matchLabels": labels}, "template": template}},
+    }
+    file = tmp_path / "levels.json"
+    written = {"kind": kind, "metadata": {"name": "web"}, **specs[kind]}
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*LEVELS, written]}))
+    return str(file)
+
+
+@pytest.mark.parametrize("kind", ["Pod", "DaemonSet"])
+def test_manifests_may_compare_numbers_with_the_gate_only(tmp_path: Path, kind: str) -> None:
+    file = levels(tmp_path, kind)
+    allowed = run("simulate", file, "-o", "json", COMPARISON_GATE)
+    assert allowed.exit_code == 0, allowed.output
+    assert [pod["node"] for pod in json.loads(allowed.stdout)["pods"]] == ["level-7"]
+    refused = run("simulate", file)
+    assert refused.exit_code == 2
+    fault = 'spec.tolerations[0].operator: Unsupported value: "Gt": supported values: Equal, Exists, Lt, Gt'
+    assert fault in refused.stderr
+
+
 def test_the_flag_may_be_repeated() -> None:
     checked = run("config", "check", "--feature-gates", "GenericWorkload=true", "--feature-gates=GangScheduling=true")
     assert checked.stdout.splitlines() == [

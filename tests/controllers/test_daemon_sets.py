@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.workloads.daemon_sets import node_of
+from mooring.controllers.workloads.daemon_sets import Eligibility, node_of
 from workload_stage import Json, Stage, a_template, a_workload, resource
 
 NODES = resource("nodes")
@@ -129,6 +129,16 @@ FITNESS: dict[str, tuple[Json, dict[str, Any], bool]] = {
         False,
     ),
 }
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+@pytest.mark.parametrize(("level", "effect"), [("4", "NoSchedule"), ("4", "NoExecute"), ("5", "NoExecute")])
+def test_daemons_compare_numbers_if_the_gate_is_on(is_on: bool, level: str, effect: str) -> None:
+    node = a_node("n", taints=[{"key": "level", "value": level, "effect": effect}])
+    template = {"spec": {"tolerations": [{"key": "level", "operator": "Lt", "value": "5"}]}}
+    verdict = Eligibility(template, compares=is_on).of(node)
+    fits = is_on and level == "4"
+    assert verdict == (fits, fits or effect == "NoSchedule")
 
 
 @pytest.mark.parametrize(("node", "pod_spec", "runs"), FITNESS.values(), ids=FITNESS.keys())

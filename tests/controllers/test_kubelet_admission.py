@@ -122,6 +122,15 @@ def test_a_taint_that_evicts_rejects_as_well(cluster: LivingCluster) -> None:
     )
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_taint_with_a_number_is_compared_if_the_gate_is_on(is_on: bool) -> None:
+    cluster = LivingCluster(gates={"TaintTolerationComparisonOperators": True})
+    node(cluster, "level-4", taints=[{"key": "level", "value": "4", "effect": "NoExecute"}])
+    pod = cluster.pod(tolerations=[{"key": "level", "operator": "Lt", "value": "5"}])
+    rejection = KubeletAdmission(NodeLoads(), compares=is_on).rejection_of(pod, cluster.get("nodes", "level-4"))
+    assert (rejection is None) is is_on
+
+
 def test_resources_that_the_node_does_not_know_are_for_others_to_provide(cluster: LivingCluster) -> None:
     assert cluster.pod(node="node", containers=asking(tape="3"))["status"]["phase"] == "Running"
 

@@ -81,6 +81,15 @@ def test_no_rule_is_for_secrets_or_for_roles() -> None:
     assert not {resource for _, resource, _, _ in granted} & {"secrets", "roles", "clusterroles", "serviceaccounts"}
 
 
+def test_candidates_of_the_lease_are_written_only_with_coordinated_election() -> None:
+    coordinated = permissions_of(rendered("--set=featureGates.CoordinatedLeaderElection=true"), "sched").grants
+    usual = permissions_of(rendered(), "sched").grants
+    more = set(coordinated) - set(usual)
+    assert {grant[:3] for grant in more} == {
+        ("coordination.k8s.io", "leasecandidates", verb) for verb in ("create", "get", "update")
+    }
+
+
 def test_the_lease_is_the_only_one_that_can_be_changed() -> None:
     granted = permissions_of(rendered(), "sched").grants
     assert granted["coordination.k8s.io", "leases", "update", "team"] == {"sched"}

@@ -12,12 +12,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent / "tools"))
 
 import reference
 import reference_text
+from gate_notes import GATE_NOTES, NOT_YET
 from reference_commands import exit_texts, walk
 from reference_python import ANSWERS, signature
 from reference_schemas import fields, forms
 
 from docs_pages import DOCS, ROOT
-from mooring.framework.config.gate_table import GATES
+from mooring.framework.config.gate_table import EFFECTIVE, GATES, OF_EMBEDDED, OF_SCHEDULERS
 from mooring.framework.config.types import Extender, KubeSchedulerConfiguration
 from mooring.sim.generated_load import GeneratedLoad
 
@@ -59,6 +60,17 @@ def test_every_gate_and_every_field_is_described() -> None:
     for kind in (KubeSchedulerConfiguration, Extender):
         names = [name for name in kind.__struct_encode_fields__ if f"| `{name}` |" not in page("configuration.md")]
         assert names == []
+
+
+def test_every_gate_of_a_scheduler_has_its_effect_and_a_test_that_is_there() -> None:
+    assert GATE_NOTES.keys() == OF_SCHEDULERS | OF_EMBEDDED
+    for name, note in GATE_NOTES.items():
+        assert note.effect and note.ours, name
+        assert not note.test or (ROOT / "tests" / note.test).is_file(), name
+    untested = {
+        name for name in EFFECTIVE | OF_EMBEDDED if not GATE_NOTES[name].test and GATE_NOTES[name].ours != NOT_YET
+    }
+    assert untested == set()
 
 
 def test_defaults_are_those_of_a_scheduler_without_a_file() -> None:

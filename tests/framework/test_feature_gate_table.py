@@ -3,7 +3,7 @@
 import pytest
 
 from mooring.framework.config.feature_gates import DEFAULTS, GateError, parse_gates, told_gates
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_SCHEDULERS, Gate, Stage
+from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS, Gate, Stage
 
 
 def test_all_gates_of_kube_scheduler_are_known() -> None:
@@ -14,6 +14,7 @@ def test_all_gates_of_kube_scheduler_are_known() -> None:
 
 def test_no_gate_is_listed_twice_or_missing_elsewhere() -> None:
     assert EFFECTIVE <= OF_SCHEDULERS <= GATES.keys()
+    assert GATES.keys() - OF_SCHEDULERS >= OF_EMBEDDED
     assert {*NEEDS, *(other for needed in NEEDS.values() for other in needed)} <= GATES.keys()
 
 
@@ -98,10 +99,12 @@ def test_stages_do_not_fulfil_needs_by_themselves() -> None:
 
 
 def test_gates_that_are_not_as_usual_are_told_by_their_effect() -> None:
-    text = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,SELinuxMount=true,DRADeviceTaints=true"
+    text = "GenericWorkload=true,ClientsPreferCBOR=true,SELinuxMount=true,DRADeviceTaints=true"
+    text += ",MutablePVNodeAffinity=true"
     assert dict(told_gates(parse_gates(text))) == {
         "Feature gates are in effect": ["GenericWorkload=true"],
-        "Feature gates have no effect in Mooring yet": ["TopologyAwareWorkloadScheduling=true"],
+        "Feature gates have no effect in Mooring yet": ["ClientsPreferCBOR=true"],
+        "Feature gates have an effect in the embedded cluster only": ["MutablePVNodeAffinity=true"],
         "Feature gates have no effect in a scheduler": ["SELinuxMount=true"],
     }
     assert not dict(told_gates(DEFAULTS))

@@ -6,6 +6,7 @@ import pytest
 
 from mooring.framework.config import ConfigError, from_object
 from mooring.framework.config.types import KubeSchedulerConfiguration, PluginConfig
+from mooring.framework.group_points import GROUP_POINTS
 from mooring.framework.points import POINTS, Handle, Plugin
 from mooring.framework.profiles import Profile, build_profiles
 from mooring.framework.registry import Registry
@@ -22,7 +23,7 @@ def a_plugin(name: str, *points: str) -> type[Plugin]:
         if args == "bad":
             raise ValueError("bad arguments")
 
-    bases = tuple(POINTS[point] for point in points)
+    bases = tuple({**POINTS, **GROUP_POINTS}[point] for point in points)
     made = type(name, bases, {"name": name, "__init__": build})
     made.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
     return made
@@ -31,9 +32,10 @@ def a_plugin(name: str, *points: str) -> type[Plugin]:
 def a_registry() -> Registry:
     both = ("filter", "score")
     plugins = [a_plugin(name, *both) for name in ("A", "B", "C")]
-    lone = [a_plugin("Filter", "filter"), a_plugin("NodeResourcesFit", "filter", "score")]
+    lone = [a_plugin("Filter", "filter"), a_plugin("NodeResourcesFit", "filter", "score", "placementScore")]
+    lone += [a_plugin("Racks", "placementGenerate"), a_plugin("Rows", "placementGenerate")]
     sorters = [a_plugin("Sort", "queueSort"), a_plugin("Other", "queueSort"), a_plugin("Bind", "bind")]
-    return Registry([*plugins, *lone, *sorters])
+    return Registry([*plugins, *lone, *sorters, a_plugin("Placer", "placementScore")])
 
 
 def entries(text: str) -> list[dict[str, Any]]:
@@ -142,6 +144,14 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"placementScore": "NodeResourcesFit NodeResourcesFit"},
         'plugin "NodeResourcesFit" already registered as "PlacementScorePlugin"',
     ),
+    "two generators of placements": (
+        {"placementGenerate": "Racks Rows"},
+        f"at most one placement generate plugin is allowed {MINE}",
+    ),
+    "weights of placements that do not add up": (
+        {"placementScore": "NodeResourcesFit*-1", "multi": "Sort Bind Placer"},
+        "placement score plugins: total score of Score plugins could overflow",
+    ),
 }
 
 
@@ -162,6 +172,24 @@ def test_a_score_plugin_under_another_name_has_no_weight() -> None:
     registry.register_factory("Alias", a_plugin("Own", "score"))
     text = refusal(a_config(a_profile(score="Alias")), registry)
     assert text.endswith('score plugin "Own" is not configured with weight')
+
+
+def test_a_placement_score_plugin_under_another_name_has_no_weight() -> None:
+    registry = a_registry()
+    registry.register_factory("Alias", a_plugin("Own", "placementScore"))
+    text = refusal(a_config(a_profile(placementScore="Alias")), registry)
+    assert text.endswith('placement score plugin "Own" is not configured with weight')
+
+
+def test_placements_have_weights_of_their_own() -> None:
+    written = a_profile(multi="Sort Bind A B Placer*4 Racks", placementScore="NodeResourcesFit*7", score="A*3")
+    (profile,) = build_profiles(a_config(written), a_registry(), {"TopologyAwareWorkloadScheduling": True}).values()
+    assert profile.placement_weights == {"Placer": 4, "NodeResourcesFit": 7}
+    described = profile.describe()
+    assert described["placementScore"] == ["Placer*4", "NodeResourcesFit*7"]
+    assert described["placementGenerate"] == ["Racks"]
+    (without,) = build(written).values()
+    assert not {"placementGenerate", "placementScore"} & without.describe().keys()
 
 
 def test_there_must_be_a_profile() -> None:

@@ -37,7 +37,9 @@ class State:
         self.resets += 1
 
 
-def the_pages(state: State, is_elected: bool = True, is_profiling: bool = True) -> Pages:
+def the_pages(
+    state: State, is_elected: bool = True, is_profiling: bool = True, gates: dict[str, bool] | None = None
+) -> Pages:
     sources = Sources(
         metrics=lambda: b"scheduler_pending_pods 1\n",
         resource_metrics=lambda: b"",
@@ -51,7 +53,7 @@ def the_pages(state: State, is_elected: bool = True, is_profiling: bool = True) 
     clock = VirtualClock(START_NS + 3_725 * NS_PER_S)
     observe = lambda name, page, passed: state.observed.append((name, page, passed))  # noqa: E731
     build = Build(language_version="python3.11.7")
-    return Pages(sources, health_pages(health, SILENT, observe), clock, START_NS, build)
+    return Pages(sources, health_pages(health, SILENT, observe), clock, START_NS, build, gates=gates)
 
 
 def ask(path: str, state: State | None = None, method: str = "GET", accept: str = "", body: bytes = b"") -> PageReply:
@@ -299,3 +301,16 @@ def test_flags() -> None:
 def test_questions_keep_repeated_parameters() -> None:
     question = replace(PageRequest(), query=(("exclude", "a"), ("verbose", ""), ("exclude", "b")))
     assert question.values("exclude") == ["a", "b"]
+
+
+@pytest.mark.parametrize(("path", "gate"), [("/flagz", "ComponentFlagz"), ("/statusz", "ComponentStatusz")])
+def test_a_page_whose_gate_is_off_is_not_there(path: str, gate: str) -> None:
+    for is_on, status in ((True, 200), (False, 404)):
+        pages = the_pages(State(), gates={gate: is_on})
+        assert pages.answer(PageRequest("GET", path, (), "", b"")).status == status
+
+
+def test_the_status_page_lists_no_page_that_is_off() -> None:
+    pages = the_pages(State(), gates={"ComponentFlagz": False})
+    text = pages.answer(PageRequest("GET", "/statusz", (), "", b"")).body.decode()
+    assert "Paths: /configz /healthz /livez /metrics /readyz\n" in text

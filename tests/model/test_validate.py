@@ -242,6 +242,16 @@ SPECS: list[Any] = [
         id="a toleration operator",
     ),
     pytest.param(
+        {"tolerations": [{"key": "a", "operator": "Lt", "value": "01"}]},
+        'tolerations[0].value: Invalid value: "01": must be a valid decimal integer in canonical form',
+        id="a comparison with a number in another form",
+    ),
+    pytest.param(
+        {"tolerations": [{"operator": "Gt", "value": "1"}]},
+        'tolerations[0].operator: Invalid value: "Gt": must be Exists, because the key is empty',
+        id="a comparison without a key",
+    ),
+    pytest.param(
         {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
         'tolerations[0].value: Invalid value: "b": must be empty with Exists',
         id="Exists with a value",

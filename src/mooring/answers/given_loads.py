@@ -1,7 +1,7 @@
 """Pods that come over time, as Python code gives them: a file, or plain data of the same form."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mooring.answers.loaded_cluster import Source, Written
 from mooring.model.meta import KubeObject
@@ -9,11 +9,13 @@ from mooring.sim.reading.arrivals import Arrival, arrivals_of, read_arrivals
 from mooring.sim.reading.load_plan import LoadPlan, load_plan_of, read_load_plan
 
 
-def arrivals_from(given: Source | Sequence[Written], objects: Sequence[KubeObject]) -> list[Arrival]:
+def arrivals_from(
+    given: Source | Sequence[Written], objects: Sequence[KubeObject], gates: Mapping[str, bool] | None = None
+) -> list[Arrival]:
     """The arrivals of a file, or of entries as such a file has them. Raises ArrivalsError."""
     if isinstance(given, str | os.PathLike):
-        return read_arrivals(os.fspath(given), objects)
-    return arrivals_of(given, objects)
+        return read_arrivals(os.fspath(given), objects, gates=gates)
+    return arrivals_of(given, objects, gates)
 
 
 def plan_from(given: Source | Written) -> LoadPlan:

@@ -133,11 +133,14 @@ def from_manifests(
 
 
 def read_objects(
-    objects: Objects, cluster: Sequence[KubeObject] = (), validation: Validation = Validation.STRICT
+    objects: Objects,
+    cluster: Sequence[KubeObject] = (),
+    validation: Validation = Validation.STRICT,
+    gates: Mapping[str, bool] | None = None,
 ) -> Manifests:
     """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises TypeError for anything else.
 
-    `cluster` are the objects of the cluster that they come to, if there is one.
+    `cluster` are the objects of the cluster that they come to, if there is one, and `gates` its feature gates.
     """
     listed = [objects] if isinstance(objects, str | os.PathLike | Mapping) else list(objects)
     for item in listed:
@@ -146,9 +149,9 @@ def read_objects(
     paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
     written = [item for item in listed if isinstance(item, Mapping)]
     if not written:
-        return read(paths, getattr(sys.stdin, "buffer", None), validation=validation, cluster=cluster)
+        return read(paths, getattr(sys.stdin, "buffer", None), validation=validation, cluster=cluster, gates=gates)
     text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
-    manifests = read([*paths, STDIN], io.BytesIO(text), validation=validation, cluster=cluster)
+    manifests = read([*paths, STDIN], io.BytesIO(text), validation=validation, cluster=cluster, gates=gates)
     manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
     return manifests
 

@@ -249,7 +249,7 @@ def _simulated(
     if generate is not None:
         return run_day(cluster, GeneratedLoad(plan_from(generate), cluster.objects), story=story, until_ns=until_ns)
     if arrivals is not None:
-        return run_day(cluster, arrivals_from(arrivals, cluster.objects), story=story, until_ns=until_ns)
+        return run_day(cluster, arrivals_from(arrivals, cluster.objects, cluster.gates), story=story, until_ns=until_ns)
     return place_pending(cluster, explain, story=story, until_ns=until_ns)
 
 

@@ -69,4 +69,5 @@ class SchedulerView:
         if runner is None:
             return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
         self.decisions += 1
+        pod = self.cluster.as_counted(pod)
         return decide(runner, pod, cluster or self.cluster, _EXPLAINED if explain else _PLAIN, self.decisions)

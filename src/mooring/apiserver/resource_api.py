@@ -5,7 +5,7 @@ checked, versioned and deleted in one way for all of them. A refusal is an ApiEr
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mooring.apiserver.admission import admit
@@ -19,7 +19,7 @@ from mooring.apiserver.admission.object_meta import (
     ending,
     is_over,
 )
-from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, take_part
+from mooring.apiserver.admission.pod_updates import CLEARING_GATE, PODS, bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
 from mooring.apiserver.admission.template_pods import TemplatePods
@@ -85,6 +85,8 @@ class ResourceApi:
     clock: Clock
     taints_new_nodes: bool = False
     """Whether a new node is tainted not-ready, for the node controller to lift."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """The feature gates of the cluster, for its API and for its controllers. One that is not named has its default."""
     cluster_id: str = field(default_factory=_new_uid)
     """By which clients tell this cluster from others; see `identity`."""
     new_uid: Callable[[], str] = _new_uid
@@ -98,13 +100,17 @@ class ResourceApi:
     quotas: Quotas = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lookups = StoreLookups(self.store)
+        self.lookups = StoreLookups(self.store, self.gates)
         self.templates = TemplatePods(self.store)
         self.quotas = Quotas(self.store, self.clock.now_ns)
 
     def now(self) -> str:
         """The present moment in whole seconds, as objects carry it."""
         return in_seconds(self.clock.now_ns())
+
+    def is_on(self, gate: str, default: bool = False) -> bool:
+        """Whether a feature gate of the cluster is on; `default` is the value of one that is not named."""
+        return self.gates.get(gate, default)
 
     # ---- reading
 
@@ -263,7 +269,9 @@ class ResourceApi:
         check_binding(name, binding)
         pod = self.get(PODS, namespace, name)
         node = self.lookups.node(binding["target"]["name"])
-        self._put(PODS, namespace, name, bind(pod, binding, node, self.now()), by)
+        self._put(
+            PODS, namespace, name, bind(pod, binding, node, self.now(), self.is_on(CLEARING_GATE, default=True)), by
+        )
 
     def delete(
         self, resource: KindSpec, namespace: str, name: str, how: Deletion | None = None, by: Requester = CONTROL_PLANE

@@ -289,7 +289,7 @@ class Running:
             self._live.driver.halt()  # another instance may bind from now on
 
         component = config.profiles[0].scheduler_name or ""
-        settings = elector_settings(config.leader_election, new_identity(), component)
+        settings = elector_settings(config.leader_election, new_identity(), component, self._settings.gates)
         callbacks = Callbacks(start, stop, self._metrics.led)
         access, connection = self._settings.lease_access, config.client_connection
         return LeaseThread(access, connection, USER_AGENT, settings, callbacks, self._fence, self._log)
@@ -388,7 +388,7 @@ class Running:
         health = Health(self._elects, self._stopping.is_set, lambda: self._live.reflectors.is_settled)
         checks = health_pages(health, self._log, metrics.checked)
         more = {SNAPSHOT_PATH: lambda question: json_document(snapshot(self._scheduler, config, self._settings.gates))}
-        return Pages(sources, checks, self._clock, self._clock.now_ns(), more=more)
+        return Pages(sources, checks, self._clock, self._clock.now_ns(), more=more, gates=self._settings.gates)
 
     # ---- signals
 

@@ -102,8 +102,9 @@ class ClusterSource:
             return self._read_live()
         if self.is_live:
             refuse("--from cannot be used with --kubeconfig or --context; choose a file or a live cluster")
+        gates = chosen_gates(self.feature_gates) if self.feature_gates else None
         with LateBar("reading") as bar:
-            manifests = read(self.sources, sys.stdin.buffer, bar, validation=Validation(self.validate))
+            manifests = read(self.sources, sys.stdin.buffer, bar, validation=Validation(self.validate), gates=gates)
         for warning in manifests.warnings:
             click.echo(f"warning: {warning}", err=True)
         if manifests.problems:

@@ -10,6 +10,7 @@ from mooring.cluster.claims.tainted_slices import TaintedSlices
 from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
 from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.counted_pods import CountedPods
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model import devices
@@ -29,6 +30,8 @@ class Cluster:
     def __init__(self, gates: Mapping[str, bool] | None = None) -> None:
         """`gates`: feature gates by name; one that is not named is off."""
         self.gates = gates or {}
+        self.as_counted = CountedPods(self.gates).counted
+        """Takes off a pod what does not count with these gates; every pod that comes in passes it."""
         self.nodes = NodeTable()
         self.nominated = NominatedLoad(self.nodes)
         """Pods that are promised a node: those of the same or a higher priority must still fit there."""
@@ -75,14 +78,6 @@ class Cluster:
                 self.tainted_slices.slice_changed(item.key)
             elif isinstance(item, devices.DeviceTaintRule):
                 self.tainted_slices.rule_changed(cast("devices.DeviceTaintRule | None", before), item)
-
-    def as_counted(self, pod: Pod) -> Pod:
-        """The pod without what its devices take from the node, unless DRANodeAllocatableResources is on."""
-        if pod.status.node_allocatable_resource_claim_statuses is None or self.gates.get(
-            "DRANodeAllocatableResources", False
-        ):
-            return pod
-        return pod.with_device_resources(None)
 
     def remove(self, kind: type[KubeObject], key: str) -> None:
         """Remove one of the other objects; nothing happens when it is not there."""

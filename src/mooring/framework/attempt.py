@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import weigh
+from mooring.cluster.nodes.kernels import Mask, weigh
 from mooring.framework.asking import (
     AttemptError,
     ask_filter,
@@ -52,6 +52,8 @@ class Narrowing(msgspec.Struct):
 
     names: frozenset[str] | None = None
     plugins: tuple[str, ...] = ()
+    within: Mask | None = None
+    """The only rows to look at, whatever PreFilter says: those of a placement. It makes no rejections."""
 
     def rejection_of_others(self) -> Rejection | None:
         if self.names is None:
@@ -173,6 +175,8 @@ class Attempt:
         verdicts = Verdicts(kept, kept=kept)
         if narrowing.names is not None:
             verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
+        if narrowing.within is not None:
+            verdicts.first = with_value(verdicts.first, ~narrowing.within, NARROWED_OUT)
         for index, plugin in self.runner.asked_filters:
             if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
                 self._ask_filter(index, plugin, verdicts)

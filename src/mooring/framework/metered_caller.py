@@ -64,6 +64,9 @@ class MeteredCaller(PluginCaller):
     def wrap_for(self, seed: int) -> Wrap:
         return self._timed if is_sampled(seed) else unwrapped
 
+    def wrap_always(self) -> Wrap:
+        return self._timed
+
     def _timed(self, point: str, plugin: str, method: M) -> M:
         return cast(M, partial(self._call, point, plugin, method))
 

@@ -1,4 +1,5 @@
-"""The contract between scheduler and plugins: twelve extension points, in the order in which a pod meets them.
+"""The contract between scheduler and plugins: twelve extension points, in the order in which a pod meets them, and two for
+pod groups.
 
 A plugin is a class with a `name` that inherits from the points it extends and is built as `Plugin(args, handle)`.
 The two hot points work on columns: `filter` and `score` answer for many nodes at once. `rows` says for which: it is a
@@ -18,6 +19,11 @@ at one node at a time uses `mooring.framework.plain`.
 | PreBind    | before binding                     | nothing, a Rejection, or Work that must be done first      |
 | Bind       | to bind                            | binds, or SKIPs                                           |
 | PostBind   | after binding                      | nothing; it may note that the pod is bound                |
+
+The points of pod groups are in group_points.py:
+
+| PlacementGenerate | before a group is tried            | the sets of nodes to try it on, one after the other |
+| PlacementScore    | for the sets where enough pods fit | an integer for each; `normalize_placements` brings it to 0..100 |
 """
 
 from abc import ABC, abstractmethod
@@ -323,6 +329,13 @@ class PostFilterPlugin(Plugin):
     def post_filter(self, failure: FitError) -> Nomination | NoRoom | Candidates:
         """Find room for a pod that fits nowhere, or say why that cannot be done. Others act on what it finds."""
 
+    def may_help(self, pod: Pod, cluster: Cluster) -> bool:
+        """Whether it could find room for this pod at all. A plugin that says False answers NoRoom whatever the nodes.
+
+        Hot: pod groups that it cannot help need not be tried in each placement.
+        """
+        return True
+
     def eviction_began(self, pod: Pod) -> None:
         """The victims that were found for the pod are being evicted."""
 
@@ -382,6 +395,14 @@ class Wait:
 class PermitPlugin(Plugin):
     @abstractmethod
     def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None: ...
+
+    def enough_members(self, pod: Pod) -> int | None:
+        """How many pods of the pod's group must have a node, this one included, for `permit` to let it go, where nothing
+        else matters; None: more matters.
+
+        Hot: then the scheduler knows whether a group is feasible from the number of members that fit.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from mooring.framework.config.types import (
     Plugins,
     PluginSet,
 )
+from mooring.framework.group_points import GROUP_POINTS, PlacementGeneratePlugin, PlacementScorePlugin
 from mooring.framework.points import (
     POINTS,
     BindPlugin,
@@ -47,14 +48,7 @@ from mooring.kit.metrics import MetricRegistry as MetricRegistry
 _MAX_INT64 = (1 << 63) - 1
 """Totals of scores must fit into upstream's int64."""
 _FIT = "NodeResourcesFit"
-_PLACEMENT_POINTS: dict[str, tuple[str, ...]] = {
-    "placementGenerate": ("TopologyPlacementGenerator",),
-    "placementScore": (_FIT, "PodGroupPodsCount"),
-}
-"""Extension points for pod groups that upstream has and Mooring does not, with the plugins that a configuration may list
-there."""
-# Later: when pod groups are scheduled these get ABCs in points.py, their weights count, and a profile may have at most
-# one PlacementGenerate plugin. Until then the names in their sets are checked and nothing more.
+_ALL_POINTS = {**POINTS, **GROUP_POINTS}
 
 
 _ATTRIBUTES = {
@@ -70,8 +64,11 @@ _ATTRIBUTES = {
     "permit": "permits",
     "preEnqueue": "pre_enqueues",
     "queueSort": "queue_sorts",
+    "placementGenerate": "placement_generates",
+    "placementScore": "placement_scores",
 }
-"""Point -> the attribute of a profile that lists its plugins, in the order of POINTS."""
+"""Point -> the attribute of a profile that lists its plugins, in the order of POINTS and GROUP_POINTS."""
+_GROUP_GATE = "TopologyAwareWorkloadScheduling"
 
 
 class _Refusal(ValueError):
@@ -93,6 +90,11 @@ class Profile:
     """All plugins that were made, also those that all their points disable."""
     args: dict[str, Any] = field(default_factory=dict)
     """The arguments of plugins that have any, by name."""
+    placement_weights: dict[str, int] = field(default_factory=dict)
+    """PlacementScore plugin -> what its scores are multiplied with."""
+    tries_placements: bool = False
+    """Whether pod groups are tried in placements (gate TopologyAwareWorkloadScheduling). Without it nothing asks the plugins
+    at PlacementGenerate and PlacementScore."""
     pre_enqueues: tuple[PreEnqueuePlugin, ...] = field(init=False)
     queue_sorts: tuple[QueueSortPlugin, ...] = field(init=False)
     pre_filters: tuple[PreFilterPlugin, ...] = field(init=False)
@@ -105,6 +107,8 @@ class Profile:
     pre_binds: tuple[PreBindPlugin, ...] = field(init=False)
     binds: tuple[BindPlugin, ...] = field(init=False)
     post_binds: tuple[PostBindPlugin, ...] = field(init=False)
+    placement_generates: tuple[PlacementGeneratePlugin, ...] = field(init=False)
+    placement_scores: tuple[PlacementScorePlugin, ...] = field(init=False)
 
     def __post_init__(self, points: Mapping[str, Sequence[Plugin]]) -> None:
         """Distribute the plugins over the typed attributes, so that no code has to look points up by name."""
@@ -113,7 +117,7 @@ class Profile:
                 self.plugins.setdefault(plugin.name, plugin)
         for point, attribute in _ATTRIBUTES.items():
             listed = tuple(points.get(point, ()))
-            assert all(isinstance(plugin, POINTS[point]) for plugin in listed), f"{listed} at {point}"
+            assert all(isinstance(plugin, _ALL_POINTS[point]) for plugin in listed), f"{listed} at {point}"
             setattr(self, attribute, listed)
 
     def plugin(self, name: str) -> Plugin | None:
@@ -121,11 +125,14 @@ class Profile:
         return self.plugins.get(name)
 
     def describe(self) -> dict[str, list[str]]:
-        """Point -> plugin names, `Name*weight` where they score; points without plugins are left out."""
-        listed = {point: getattr(self, attribute) for point, attribute in _ATTRIBUTES.items()}
+        """Point -> plugin names, `Name*weight` where they score; points without plugins are left out, and so are those that
+        nothing asks."""
+        asked = _ALL_POINTS if self.tries_placements else POINTS
+        listed = {point: getattr(self, attribute) for point, attribute in _ATTRIBUTES.items() if point in asked}
         described = {point: [plugin.name for plugin in plugins] for point, plugins in listed.items() if plugins}
-        if "score" in described:
-            described["score"] = [f"{name}*{self.weights[name]}" for name in described["score"]]
+        for point, weights in (("score", self.weights), ("placementScore", self.placement_weights)):
+            if point in described:
+                described[point] = [f"{name}*{weights[name]}" for name in described[point]]
         return described
 
 
@@ -224,16 +231,23 @@ def _build(written: KubeSchedulerProfile, registry: Registry, handle: Handle) ->
         for point, plugin_set in _by_build_order(sets):
             listed[point] = _expand(point, plugin_set, sets.multi_point, made)
     _check_counts(name, listed)
-    points = {point: tuple(made[plugin] for plugin in listed[point]) for point in POINTS}
-    weights = _weights(sets, made, points["score"])
-    args = {config.name: config.args for config in written.plugin_config}
-    return Profile(name, written.percentage_of_nodes_to_score, points, weights, made, args)
+    points = {point: tuple(made[plugin] for plugin in listed[point]) for point in _ALL_POINTS}
+    return Profile(
+        name,
+        written.percentage_of_nodes_to_score,
+        points,
+        _weights("score", sets, made, points["score"]),
+        made,
+        args={config.name: config.args for config in written.plugin_config},
+        placement_weights=_weights("placementScore", sets, made, points["placementScore"]),
+        tries_placements=handle.feature_gates.get(_GROUP_GATE, False),
+    )
 
 
 def _by_build_order(sets: Plugins) -> list[tuple[str, PluginSet]]:
     """Extension points in the order in which upstream builds them."""
     by_point = sets.by_point()
-    return [(point, by_point[point]) for point in (*POINTS, *_PLACEMENT_POINTS)]
+    return [(point, by_point[point]) for point in _ALL_POINTS]
 
 
 def _make_plugins(written: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:
@@ -262,13 +276,6 @@ def _type_name(point: str) -> str:
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 
-def _extends(point: str, name: str, plugin: Plugin) -> bool:
-    """Whether the plugin may be listed at the extension point."""
-    if point in _PLACEMENT_POINTS:
-        return name in _PLACEMENT_POINTS[point]
-    return isinstance(plugin, POINTS[point])
-
-
 def _found(point: str, name: str, made: Mapping[str, Plugin]) -> Plugin:
     """The plugin of this name; refuses names that are not registered."""
     if name not in made:
@@ -280,7 +287,7 @@ def _listed(point: str, plugin_set: PluginSet, made: Mapping[str, Plugin]) -> li
     """The names that the point's own set enables, all of them fit to be there."""
     names: list[str] = []
     for entry in plugin_set.enabled:
-        if not _extends(point, entry.name, _found(point, entry.name, made)):
+        if not isinstance(_found(point, entry.name, made), _ALL_POINTS[point]):
             raise _Refusal(f"plugin {show(entry.name)} does not extend {_type_name(point)} plugin")
         _add_once(names, entry.name, point)
     return names
@@ -307,7 +314,8 @@ def _expand(point: str, plugin_set: PluginSet, multi_point: PluginSet, made: Map
     overridden: set[str] = set()
     added: list[str] = []
     for entry in multi_point.enabled:
-        if not _extends(point, entry.name, _found(point, entry.name, made)) or plugin_set.disables(entry.name):
+        extends = isinstance(_found(point, entry.name, made), _ALL_POINTS[point])
+        if not extends or plugin_set.disables(entry.name):
             continue
         if entry.name in own:
             overridden.add(entry.name)
@@ -319,29 +327,35 @@ def _expand(point: str, plugin_set: PluginSet, multi_point: PluginSet, made: Map
 
 
 def _check_counts(scheduler_name: str, listed: Mapping[str, list[str]]) -> None:
-    """Exactly one QueueSort and at least one Bind plugin, as upstream."""
+    """Exactly one QueueSort, at least one Bind, and at most one PlacementGenerate plugin, as upstream."""
     where = f"for profile with scheduler name {show(scheduler_name)}"
     sorters = len(listed["queueSort"])
     if sorters != 1:
         raise _Refusal(f"only one queue sort plugin required {where}, but got {sorters}")
     if not listed["bind"]:
         raise _Refusal(f"at least one bind plugin is needed {where}")
+    if len(listed["placementGenerate"]) > 1:
+        raise _Refusal(f"at most one placement generate plugin is allowed {where}")
 
 
 # ---- Weights
 
 
-def _weights(sets: Plugins, made: Mapping[str, Plugin], scorers: tuple[Plugin, ...]) -> dict[str, int]:
+_SCORING = {"score": "score", "placementScore": "placement score"}
+"""Point with weights -> upstream's word for its plugins."""
+
+
+def _weights(point: str, sets: Plugins, made: Mapping[str, Plugin], scorers: tuple[Plugin, ...]) -> dict[str, int]:
     """The weights of the plugins that score, by name. Entries of plugins that no longer score still count in the
     check for overflow."""
-    weights = _listed_weights((*sets.score.enabled, *sets.multi_point.enabled), made)
+    weights = _listed_weights(point, (*sets.by_point()[point].enabled, *sets.multi_point.enabled), made)
     for plugin in scorers:
         if plugin.name not in weights:  # it was registered under another name than its own
-            raise _Refusal(f"score plugin {show(plugin.name)} is not configured with weight")
+            raise _Refusal(f"{_SCORING[point]} plugin {show(plugin.name)} is not configured with weight")
     return {plugin.name: weights[plugin.name] for plugin in scorers}
 
 
-def _listed_weights(entries: Iterable[PluginEntry], made: Mapping[str, Plugin]) -> dict[str, int]:
+def _listed_weights(point: str, entries: Iterable[PluginEntry], made: Mapping[str, Plugin]) -> dict[str, int]:
     """The first entry of a name counts: the point's own set stands before multiPoint. 0 is 1.
 
     Parity: upstream asks whether a weight still fits under the largest int64 less the sum so far. That difference wraps
@@ -350,10 +364,10 @@ def _listed_weights(entries: Iterable[PluginEntry], made: Mapping[str, Plugin]) 
     weights: dict[str, int] = {}
     total = 0
     for entry in entries:
-        if entry.name in weights or not isinstance(made.get(entry.name), ScorePlugin):
+        if entry.name in weights or not isinstance(made.get(entry.name), _ALL_POINTS[point]):
             continue
         weights[entry.name] = weight = entry.weight or 1
         if total < 0 or weight * MAX_SCORE > _MAX_INT64 - total:
-            raise _Refusal("score plugins: total score of Score plugins could overflow")
+            raise _Refusal(f"{_SCORING[point]} plugins: total score of Score plugins could overflow")
         total += weight * MAX_SCORE
     return weights

@@ -26,6 +26,9 @@ class _CallerAround(PluginCaller):
     def wrap_for(self, seed: int) -> Wrap:
         return self._inner.wrap_for(seed)
 
+    def wrap_always(self) -> Wrap:
+        return self._inner.wrap_always()
+
     def began(self) -> int:
         return self._inner.began()
 
@@ -68,8 +71,12 @@ class TracedCaller(_CallerAround):
         self._now_ns = clock.now_ns
 
     def wrap_for(self, seed: int) -> Wrap:
-        wrap = self._inner.wrap_for(seed)
+        return self._around(self._inner.wrap_for(seed))
 
+    def wrap_always(self) -> Wrap:
+        return self._around(self._inner.wrap_always())
+
+    def _around(self, wrap: Wrap) -> Wrap:
         def timed(point: str, plugin: str, method: M) -> M:
             return cast(M, partial(self._call, point, plugin, wrap(point, plugin, method)))
 

@@ -7,6 +7,9 @@ Two safeguards keep two instances from leading at once:
 - A leader counts its time from the moment when it sent its last successful renewal, not from the answer, so it stops before
   a candidate may take over.
 
+With coordinated leader election the API server picks the leader from LeaseCandidates and writes it into the lease. An
+instance then never takes a lease: it renews one that names it, and lets it expire when another is preferred.
+
 `leader_elector.py` makes the requests; tests drive this module on a virtual clock.
 """
 
@@ -146,6 +149,8 @@ class Candidate:
     """The wall clock as the Lease shows it."""
     random: Callable[[], float]
     """Draws from 0 (included) to 1 (excluded), for the jitter."""
+    is_coordinated: bool = False
+    """Whether the API server picks the leader (the gate CoordinatedLeaderElection)."""
 
 
 class Election:
@@ -215,10 +220,11 @@ class Election:
 
     def _begin_round(self, now_s: float) -> None:
         """A leader renews from the lease as it last saw it, without reading it first; if the lease has changed, the API
-        server refuses, and the leader reads it. A candidate reads."""
+        server refuses, and the leader reads it. A candidate reads. With coordination everyone reads first."""
         self._round_s = now_s
-        self._is_optimistic = self._is_leader
-        self._ask = self._update(self._record.acquire_time, self._record.transitions) if self._is_leader else Read()
+        self._is_optimistic = self._is_leader and not self._candidate.is_coordinated
+        renewal = self._is_optimistic
+        self._ask = self._update(self._record.acquire_time, self._record.transitions) if renewal else Read()
 
     def _check_deadline(self, now_s: float) -> None:
         if self._is_leader and now_s >= self._ends_s:
@@ -236,8 +242,10 @@ class Election:
         return Update(changed_lease(self._lease, self._written))
 
     def _ours(self, acquire_time: str, transitions: int) -> LeaseRecord:
-        now = self._candidate.now_text()
-        return LeaseRecord(self._candidate.identity, self._times.written_s, acquire_time or now, now, transitions)
+        now, strategy = self._candidate.now_text(), self._record.strategy if self._candidate.is_coordinated else ""
+        return LeaseRecord(
+            self._candidate.identity, self._times.written_s, acquire_time or now, now, transitions, strategy
+        )
 
     # ---- answers
 
@@ -261,7 +269,13 @@ class Election:
         match answer:
             case Found(lease):
                 self._observe(now_s, lease)
-                self._take_or_wait(now_s)
+                if self._candidate.is_coordinated:
+                    self._renew_if_assigned(now_s)
+                else:
+                    self._take_or_wait(now_s)
+            case NoLease() if self._candidate.is_coordinated:
+                self._notes.info("Lease lock not found", lock=str(self._candidate.lease))
+                self._try_later(now_s)
             case NoLease():
                 self._written = self._ours("", 0)
                 self._ask = Create(new_lease(self._candidate.lease, self._written))
@@ -288,6 +302,23 @@ class Election:
             self._try_later(now_s)
         else:
             self._ask = self._update("", record.transitions + 1)
+
+    def _renew_if_assigned(self, now_s: float) -> None:
+        """Renew a lease that names us and is not over. Everything else is the API server's business."""
+        record, keys = self._record, {"lock": str(self._candidate.lease)}
+        if self._is_leader and record.holder and record.holder != self._candidate.identity:
+            self._stop("another instance leads")
+        elif now_s >= self._observed_s + record.duration_s:
+            self._notes.info("Lease has expired", **keys)
+            self._try_later(now_s)
+        elif record.holder != self._candidate.identity:
+            self._notes.v(6, "Lease is held and has not yet expired", **keys, holder=record.holder)
+            self._try_later(now_s)
+        elif record.preferred_holder:
+            self._notes.v(4, "Lease is marked as 'end of term'", **keys)
+            self._try_later(now_s)
+        else:
+            self._ask = self._update(record.acquire_time, record.transitions)
 
     def _hear_written(self, now_s: float, lease: JsonObject) -> None:
         """The write succeeded: this instance leads from now on, counted from when it sent the request."""

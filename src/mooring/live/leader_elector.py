@@ -7,17 +7,17 @@ It runs on any event loop, so tests run it on virtual time; `mooring run` uses t
 import asyncio
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from random import SystemRandom
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
-from mooring.apiclient.transport import Params
+from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
 from mooring.kit.clock import Clock, WallClock, in_micros, in_seconds
 from mooring.kit.fence import Fence, elapsed_s
@@ -39,6 +39,8 @@ from mooring.live.leader_election import (
     Unfulfilled,
     Update,
 )
+from mooring.live.lease_candidate import CandidateName, LeaseCandidacy
+from mooring.live.lease_client import LeaseClient
 from mooring.live.lease_record import API_VERSION, LeaseName, LeaseRecord, changed_lease
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
@@ -47,20 +49,12 @@ T = TypeVar("T")
 
 Outcome = Literal["stopped", "lost"]
 
+COORDINATION_GATE = "CoordinatedLeaderElection"
+
 _LAST_EVENTS_S = 1.0
 """How long `run` waits at the end for events that are still on their way."""
 _LEASE_BYTES = 1 << 20
 """The largest answer that is read. A Lease is small, but anyone who may write it can add annotations."""
-
-
-class LeaseClient(Protocol):
-    """The methods of ApiClient that the elector uses."""
-
-    async def get(self, path: str, params: Params | None = None) -> Any: ...
-
-    async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
-
-    async def put(self, path: str, body: Any, params: Params | None = None) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +66,8 @@ class ElectorSettings:
     times: ElectionTimes = field(default_factory=ElectionTimes)
     component: str = "default-scheduler"
     """The source of events: the schedulerName of the first profile, as upstream."""
+    is_coordinated: bool = False
+    """Whether the API server picks the leader from LeaseCandidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +94,10 @@ def new_identity(hostname: str = "") -> str:
     return f"{hostname or socket.gethostname()}_{uuid.uuid4()}"
 
 
-def elector_settings(config: LeaderElectionConfiguration, identity: str, component: str) -> ElectorSettings:
-    """The settings in a configuration. Raises ElectionError with upstream's texts."""
+def elector_settings(
+    config: LeaderElectionConfiguration, identity: str, component: str, gates: Mapping[str, bool] | None = None
+) -> ElectorSettings:
+    """The settings in a configuration, with these feature gates. Raises ElectionError with upstream's texts."""
     if config.resource_lock in ("endpoints", "configmaps", "endpointsleases", "configmapsleases"):
         raise ElectionError(f"couldn't create resource lock: {config.resource_lock} lock is removed, migrate to leases")
     if config.resource_lock != "leases":
@@ -109,7 +107,8 @@ def elector_settings(config: LeaderElectionConfiguration, identity: str, compone
         times = ElectionTimes(*(duration.seconds for duration in durations))
     except ElectionError as error:
         raise ElectionError(f"couldn't create leader elector: {error}") from None
-    return ElectorSettings(identity, LeaseName(config.resource_namespace, config.resource_name), times, component)
+    lease = LeaseName(config.resource_namespace, config.resource_name)
+    return ElectorSettings(identity, lease, times, component, with_defaults(gates)[COORDINATION_GATE])
 
 
 def lease_client(
@@ -144,7 +143,9 @@ class LeaderElector:
         self._around = around or TimeAndChance()
         self._events = events
         self._fence = fence or Fence()
-        candidate = Candidate(settings.identity, settings.lease, settings.times, self._now_text, self._around.random)
+        chance = self._around.random
+        who = (settings.identity, settings.lease, settings.times)
+        candidate = Candidate(*who, self._now_text, chance, settings.is_coordinated)
         self._election = Election(candidate, log)
         self._params = {"timeout": f"{settings.times.request_s:g}s"}
         self._stopping = asyncio.Event()
@@ -174,7 +175,7 @@ class LeaderElector:
         self._callbacks.on_master_status(False)
         self._log.info("Attempting to acquire leader lease...", lock=str(self._settings.lease))
         try:
-            outcome = await self._campaign()
+            outcome = await self._stand()
         finally:
             self._fence.shut()  # before another instance can acquire the lease
             self._tell(leads=False)
@@ -184,6 +185,19 @@ class LeaderElector:
             await self._within(self._release(), limit_s)
         await self._finish_events()
         return outcome
+
+    async def _stand(self) -> Outcome:
+        """Take part in the election; with coordination, with a LeaseCandidate that lives as long."""
+        if not self._settings.is_coordinated:
+            return await self._campaign()
+        name = CandidateName(self._settings.lease, self._settings.identity)
+        candidacy = LeaseCandidacy(self._client, name, self._around.timing, self._around.clock, self._log)
+        looking_after = asyncio.ensure_future(candidacy.run(self._settings.times.retry_period_s))
+        try:
+            return await self._campaign()
+        finally:
+            looking_after.cancel()
+            await settle((looking_after,))
 
     async def _campaign(self) -> Outcome:
         """Follow the election step by step. After each answer the fence gets the new deadline."""

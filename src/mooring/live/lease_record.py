@@ -38,6 +38,8 @@ class _LeaseSpec(msgspec.Struct, rename="camel"):
     acquire_time: str | None = None
     renew_time: str | None = None
     lease_transitions: int | None = None
+    strategy: str | None = None
+    preferred_holder: str | None = None
 
 
 class _Lease(msgspec.Struct):
@@ -53,6 +55,10 @@ class LeaseRecord:
     acquire_time: str = ""
     renew_time: str = ""
     transitions: int = 0
+    strategy: str = ""
+    """How the API server picks leaders (coordinated leader election); empty: it does not."""
+    preferred_holder: str = ""
+    """Who is to lead next: the holder lets the lease expire."""
 
     @classmethod
     def of(cls, lease: object) -> "LeaseRecord":
@@ -64,16 +70,20 @@ class LeaseRecord:
             spec.acquire_time or "",
             spec.renew_time or "",
             spec.lease_transitions or 0,
+            spec.strategy or "",
+            spec.preferred_holder or "",
         )
 
     def spec(self) -> JsonObject:
         """The spec of the Lease with this record."""
+        coordination = {"strategy": self.strategy, "preferredHolder": self.preferred_holder}
         return {
             "holderIdentity": self.holder,
             "leaseDurationSeconds": self.duration_s,
             "acquireTime": self.acquire_time,
             "renewTime": self.renew_time,
             "leaseTransitions": self.transitions,
+            **{name: text for name, text in coordination.items() if text},
         }
 
 

@@ -139,6 +139,8 @@ class KindSpec:
     """The struct that its objects are decoded into; KubeObject (metadata alone) for kinds that cannot change a decision."""
     other_versions: tuple[str, ...] = ()
     """Further apiVersions of the same form that manifests may have."""
+    name_rule: Callable[[str, str], Problems] | None = None
+    """Validates `metadata.name` at its path, where names are not DNS subdomains."""
     check: Callable[[Any], Problems] | None = None
     """Validates a typed object; metadata is validated for all kinds alike."""
     makes_pods: bool = False

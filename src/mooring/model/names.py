@@ -34,11 +34,18 @@ _DNS_1035_RULE = (
     f"end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{_DNS_1035}')"
 )
 
+_CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_CONFIG_KEY_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    f"'key-name', regex used for validation is '{_CONFIG_KEY}')"
+)
+
 _name = re.compile(_NAME)
 _value = re.compile(f"({_NAME})?")
 _subdomain = re.compile(_SUBDOMAIN)
 _dns_label = re.compile(_DNS_LABEL)
 _dns_1035 = re.compile(_DNS_1035)
+_config_key = re.compile(_CONFIG_KEY)
 
 
 def qualified_name_faults(text: str) -> list[str]:
@@ -71,6 +78,18 @@ def subdomain_faults(text: str) -> list[str]:
     faults = ["must be no more than 253 bytes"] if len(text) > 253 else []
     if not _subdomain.fullmatch(text):
         faults.append(_SUBDOMAIN_RULE)
+    return faults
+
+
+def config_key_faults(text: str) -> list[str]:
+    """The faults of a key of a ConfigMap; names of LeaseCandidates have the same form."""
+    faults = ["must be no more than 253 characters"] if len(text) > 253 else []
+    if not _config_key.fullmatch(text):
+        faults.append(_CONFIG_KEY_RULE)
+    if text in (".", ".."):
+        faults.append(f"must not be '{text}'")
+    elif text.startswith(".."):
+        faults.append("must not start with '..'")
     return faults
 
 

@@ -59,6 +59,8 @@ HARD_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
 """Effects that keep pods away. PreferNoSchedule only lowers a score."""
 
 
+COMPARISON_OPERATORS = ("Lt", "Gt")
+"""Operators of tolerations that compare the values of taints as numbers."""
 COMPARISON_GATE = "TaintTolerationComparisonOperators"
 """The feature gate of the operators Lt and Gt: while it is off, its default, they cover no taint."""
 
@@ -90,10 +92,15 @@ def covers(toleration: Toleration, taint: Taint, compares: bool = False) -> bool
 def decimal_int64(text: str) -> int | None:
     """The number that a taint or toleration is compared by. Parity: unlike for label selectors, a plus sign, leading
     zeros and -0 make none."""
-    if len(text) > MAX_DECIMAL or not _DECIMAL.fullmatch(text):
+    if len(text) > MAX_DECIMAL or not is_decimal(text):
         return None
     number = int(text)
     return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+def is_decimal(text: str) -> bool:
+    """Whether the text is an integer as it is usually written, of any length."""
+    return _DECIMAL.fullmatch(text) is not None
 
 
 class Tolerance:

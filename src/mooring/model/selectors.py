@@ -16,6 +16,7 @@ from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SET_OPERATORS = ("In", "NotIn")
 _KEY_OPERATORS = ("Exists", "DoesNotExist")
+MAX_INT64_DIGITS = 19
 _ORDER_OPERATORS = ("Gt", "Lt")
 
 
@@ -125,6 +126,8 @@ def parse_int64(text: str | None) -> int | None:
     """A decimal int64 as Go's ParseInt reads it, or None: Python's int() accepts more (spaces, underscores, any size)."""
     if text is None or not _INTEGER.fullmatch(text):
         return None
+    if len(text.lstrip("+-0")) > MAX_INT64_DIGITS:
+        return None  # int() refuses a text of thousands of digits, and takes minutes for millions
     number = int(text)
     return number if -(1 << 63) <= number < (1 << 63) else None
 

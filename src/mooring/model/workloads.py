@@ -6,7 +6,7 @@ use them.
 
 from msgspec import field
 
-from mooring.model.meta import Condition, KubeObject, LabelSelector, ObjectMeta, Wire
+from mooring.model.meta import Condition, KubeObject, LabelSelector, ObjectMeta, Wire, int32
 from mooring.model.pod_spec import PodSpec, ResourceList, Toleration
 from mooring.model.storage import PersistentVolumeClaim
 
@@ -118,8 +118,8 @@ class GroupClaimStatus(Wire):
     resource_claim_name: str | None = None
 
 
-DISRUPTED_TOGETHER = "PodGroup"
-"""The disruption mode of groups whose pods are evicted together; with `Pod`, or none, each goes alone."""
+DISRUPTED_ALONE, DISRUPTED_TOGETHER = "Pod", "PodGroup"
+"""The disruption modes of groups: each pod is evicted alone, or all of them together. None is the same as the first."""
 
 
 class PodGroupSpec(Wire):
@@ -143,6 +143,12 @@ class PodGroup(KubeObject):
 
     spec: PodGroupSpec = field(default_factory=PodGroupSpec)
     status: PodGroupStatus = field(default_factory=PodGroupStatus)
+
+    @property
+    def priority(self) -> int:
+        """Of the group as one, whatever the priorities of its pods."""
+        written = self.spec.priority
+        return 0 if written is None else int32(written)
 
 
 class LimitRangeItem(Wire):

@@ -126,13 +126,15 @@ def selector_conflicts(spec: JsonObject, runtime_class: JsonObject) -> Iterator[
 # ---- what the API server's pod strategy adds
 
 
-def merge_label_keys(pod: JsonObject) -> None:
+def merge_label_keys(pod: JsonObject, merges_spread: bool = True) -> None:
     """matchLabelKeys and mismatchLabelKeys become requirements of the selector, so that schedulers read only selectors.
 
-    A key that the pod has no label for adds nothing, and neither does a term without a selector.
+    A key that the pod has no label for adds nothing, and neither does a term without a selector. `merges_spread`: whether
+    spread constraints are merged too, or only terms of pod affinity.
     """
     labels = pod["metadata"].get("labels") or {}
-    for term in (*_pod_terms(pod["spec"]), *pod["spec"].get("topologySpreadConstraints", ())):
+    spread = pod["spec"].get("topologySpreadConstraints", ()) if merges_spread else ()
+    for term in (*_pod_terms(pod["spec"]), *spread):
         if "labelSelector" not in term:
             continue
         lines = [*_lines(labels, term, "matchLabelKeys", "In"), *_lines(labels, term, "mismatchLabelKeys", "NotIn")]

@@ -3,7 +3,7 @@
 PreFilter -> Filter -> (extenders filter) -> PreScore -> Score -> normalise -> weigh -> (extenders score) -> pick
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from mooring.framework.prepared import SearchCursor
 from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
 from mooring.framework.what_if import leave_room
-from mooring.kit.choice import choose
+from mooring.kit.choice import choose, mix
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import (
     Decision,
@@ -30,6 +30,7 @@ from mooring.scheduler.decision import (
     Diagnosis,
     NoFit,
     Placement,
+    count_nodes,
     diagnose,
     diagnose_rejected_pod,
     rejections_by_node,
@@ -50,6 +51,9 @@ class TieBreak(Protocol):
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         """`rows` are ascending, and `totals` are theirs."""
 
+    def pick_place(self, count: int, seed: int) -> int:
+        """The place of one of so many placements of a pod group that have the same score."""
+
 
 class LowestName:
     """The row whose node has the lowest name: the same every time."""
@@ -63,6 +67,10 @@ class LowestName:
         tied = _highest(totals).nonzero()[0]
         return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
 
+    def pick_place(self, count: int, seed: int) -> int:
+        """Generators give placements in the order of their names."""
+        return 0
+
 
 class BySeed:
     """Any of the rows, uniformly, as the seed of the attempt decides."""
@@ -73,6 +81,10 @@ class BySeed:
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         highest = _highest(totals)
         return _row_at(rows, nth(highest, choose(seed, int(np.count_nonzero(highest)))))
+
+    def pick_place(self, count: int, seed: int) -> int:
+        """Mixed once more: the first member picks its node with this seed, and must not draw the same number."""
+        return choose(mix(seed), count)
 
 
 def _highest(totals: Integers) -> Mask:
@@ -104,6 +116,8 @@ class DecideOptions:
     names_expected_node: bool = True
     """Whether the status of a pod that waits before it is bound names its node, so that the cluster autoscaler and other
     schedulers see where it is going (gate NominatedNodeNameForExpectation)."""
+    within: Mask | None = field(default=None, compare=False)
+    """By row: the only nodes to look at, where a member of a pod group is tried in a placement. None: all."""
 
     @property
     def keeps_details(self) -> bool:
@@ -143,7 +157,7 @@ def deciding(
             interested is None or (yield from still_passes(interested, attempt, verdicts, promised))
         ):
             return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, options)
-        if interested is None and not options.keeps_details and _looks_at_all(attempt):
+        if interested is None and not options.keeps_details and _looks_at_all(attempt, options):
             best = attempt.best(verdicts)
             if best is not None:
                 return _take_best(attempt, best, options)
@@ -201,14 +215,15 @@ def _take_best(attempt: Attempt, card: ScoreCard | MaskedTotals, options: Decide
 
 def _screen(attempt: Attempt, options: DecideOptions) -> tuple[Verdicts, Narrowing] | NoFit:
     """PreFilter and Filter: the verdict of each node; or that the pod goes nowhere, whatever the node."""
-    if not attempt.context.nodes.alive_count:
+    if not count_nodes(attempt, options.within):
         return NoFit(Diagnosis(0))
     narrowing = attempt.pre_filter()
     if isinstance(narrowing, PodRejected):
-        diagnosis = diagnose_rejected_pod(attempt, narrowing)
+        diagnosis = diagnose_rejected_pod(attempt, narrowing, options.within)
         return NoFit(
             diagnosis, DecisionDetails() if options.explain else None, _failure(attempt, None, diagnosis, options)
         )
+    narrowing.within = options.within
     verdicts = attempt.filter(narrowing)
     nominated = attempt.context.cluster.nominated
     if nominated:
@@ -235,9 +250,9 @@ def _take_promised(verdicts: Verdicts, row: int) -> Rows:
     return np.array([row], np.intp)
 
 
-def _looks_at_all(attempt: Attempt) -> bool:
+def _looks_at_all(attempt: Attempt, options: DecideOptions) -> bool:
     """Whether the profile tells nodes apart, and looks at all that are feasible."""
-    count = attempt.context.nodes.alive_count
+    count = count_nodes(attempt, options.within)
     percentage = attempt.runner.profile.percentage_of_nodes_to_score
     return bool(attempt.runner.scores) and nodes_to_find(count, percentage) >= count
 
@@ -245,7 +260,7 @@ def _looks_at_all(attempt: Attempt) -> bool:
 def _feasible_rows(attempt: Attempt, verdicts: Verdicts, options: DecideOptions) -> Rows:
     """The rows that passed every filter; a profile may ask for fewer than there are."""
     nodes = attempt.context.nodes
-    count = nodes.alive_count
+    count = count_nodes(attempt, options.within)
     # Parity: where nothing tells nodes apart the first one found will do.
     is_ranked = bool(attempt.runner.scores) or options.has_ranking_extender()
     wanted = nodes_to_find(count, attempt.runner.profile.percentage_of_nodes_to_score) if is_ranked else 1
@@ -253,7 +268,7 @@ def _feasible_rows(attempt: Attempt, verdicts: Verdicts, options: DecideOptions)
         if is_ranked:  # Parity: what is enough goes by the nodes that PreFilter left, not by all
             left = int(np.count_nonzero(verdicts.first >= 0))
             wanted = nodes_to_find(left, attempt.runner.profile.percentage_of_nodes_to_score)
-        rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, attempt.runner.cursor)
+        rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, attempt.runner.cursor, count)
         return rows
     passed = verdicts.first == PASSED
     if np.count_nonzero(passed) == nodes.height:
@@ -331,9 +346,10 @@ def nodes_to_find(count: int, percentage: int | None) -> int:
 
 
 def cut_short(
-    nodes: NodeTable, first: NDArray[np.int8], wanted: int, cursor: SearchCursor
+    nodes: NodeTable, first: NDArray[np.int8], wanted: int, cursor: SearchCursor, total: int | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.int8]]:
-    """Stop after `wanted` feasible nodes, as a walk over the nodes from `cursor.start` would.
+    """Stop after `wanted` feasible nodes, as a walk over the nodes from `cursor.start` would. There are `total` nodes;
+    None: all of the table.
 
     Returns the feasible rows in the order of the walk, and the verdicts with those of nodes never reached taken out.
     """
@@ -345,7 +361,7 @@ def cut_short(
     walk = np.roll(candidates, -(cursor.start % count))
     passed = np.flatnonzero(first[walk] == PASSED)
     reached = count if len(passed) <= wanted else int(passed[wanted])
-    cursor.start = (cursor.start + reached) % nodes.alive_count
+    cursor.start = (cursor.start + reached) % (total or nodes.alive_count)
     seen = np.full(len(first), NARROWED_OUT, np.int8)
     seen[walk[:reached]] = first[walk[:reached]]
     return walk[passed[:wanted]], seen

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
 from mooring.framework.context import SchedulingContext
 from mooring.framework.rejected_attempt import RejectedAttempt, rejecting_codes
@@ -125,13 +126,18 @@ def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diag
     if verdicts.is_thinned:
         plugins.append(EXTENDER)
     found += [(objection, 1) for objection in verdicts.objections.values()]
-    count = attempt.context.nodes.alive_count
+    count = count_nodes(attempt, narrowing.within)
     return Diagnosis(count, found, narrowing.rejection_of_others(), plugins=frozenset(plugins))
 
 
-def diagnose_rejected_pod(attempt: Attempt, refused: PodRejected) -> Diagnosis:
+def count_nodes(attempt: Attempt, within: Mask | None) -> int:
+    """How many nodes there are to look at: all, or those of a placement."""
+    return attempt.context.nodes.alive_count if within is None else int(np.count_nonzero(within))
+
+
+def diagnose_rejected_pod(attempt: Attempt, refused: PodRejected, within: Mask | None = None) -> Diagnosis:
     """PreFilter rejected the pod itself: its verdict stands for every node, and no node was looked at."""
-    count = attempt.context.nodes.alive_count
+    count = count_nodes(attempt, within)
     return Diagnosis(count, [], refused.rejection, pod_rejected=True, plugins=refused.plugins)
 
 

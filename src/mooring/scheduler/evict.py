@@ -2,21 +2,29 @@
 the node."""
 
 from collections.abc import Callable
+from typing import cast
 
 from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.framework.points import Nomination, PostFilterPlugin
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
 from mooring.scheduler.core import Core
 from mooring.scheduler.evictions import Eviction
 from mooring.scheduler.pre_bind import stop
 
 _WAITS = "DefaultPreemption"
 """Upstream's preemption evaluator rejects waiting victims under this plugin name."""
+WHOLE_CLUSTER = "cluster"
+"""What upstream names as the node of victims that leave for a pod group. Parity: nominations to a node of this name go."""
 
 
-def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilterPlugin) -> None:
+def evict(
+    core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilterPlugin, members: tuple[Pod, ...] = ()
+) -> None:
     """Evict the victims of a nomination. Victims that are terminating already need no eviction.
+
+    Where a group preempts as one, the preemptor is the first of its `members`.
 
     The preemptor is gated until all evictions are answered (`eviction_began`, `eviction_ended`): before that an attempt
     would find the room still taken.
@@ -26,16 +34,18 @@ def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilter
         return
     core.observer.preempts(preemptor, nomination)
     core.story(preemptor, f"preempts {', '.join(v.key for v in victims)} on {nomination.node_name}")
-    _clear_lower_nominations(core, preemptor, nomination.node_name)
+    group = preempting_group(core, preemptor)
+    kind, priority = ("pod", preemptor.priority) if group is None else ("podgroup", group.priority)
+    _clear_lower_nominations(core, priority, nomination.node_name)
     leaving = {victim.id for victim in victims if not _stop_waiting(core, victim, preemptor, nomination.node_name)}
     if not leaving:
         return
-    core.evictions.begin(Eviction(preemptor, leaving, plugin))
+    core.evictions.begin(Eviction(preemptor, leaving, plugin, members or (preemptor,)))
     _tell(core, plugin, preemptor, plugin.eviction_began)
-    message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+    message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority {kind}"
     for victim in victims:
         if victim.id in leaving:
-            core.story(victim, f"is preempted by {preemptor.key} and leaves {nomination.node_name}")
+            core.story(victim, f"is preempted by {preemptor.key} and leaves {victim.spec.node_name}")
             core.outbox.append(Evict(victim, preemptor, _target(victim, message)))
 
 
@@ -50,11 +60,26 @@ def _target(victim: Pod, message: str) -> Condition:
     )
 
 
+def preempting_group(core: Core, preemptor: Pod) -> PodGroup | None:
+    """The group that preempts as one when this pod is the preemptor; None: the pod preempts for itself."""
+    if preemptor.group_key is None or not core.cluster.gates.get("WorkloadAwarePreemption", False):
+        return None
+    return cast("PodGroup | None", core.cluster.objects[PodGroup].get(preemptor.group_key))
+
+
+def _note(core: Core, preemptor: Pod, node_name: str) -> str:
+    """The event about a victim, in upstream's words."""
+    group = preempting_group(core, preemptor)
+    if group is None:
+        return f"Preempted by pod {preemptor.uid} on node {node_name}"
+    return f"Preempted by podgroup {group.uid} on node {WHOLE_CLUSTER}"
+
+
 def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None, *, was_there: bool = True) -> None:
     """A victim is gone, or could not be evicted. Parity: nothing is said of one that was gone before."""
     if fault is None and was_there:
         core.observer.victim_evicted(victim)
-        note = f"Preempted by pod {preemptor.uid} on node {victim.spec.node_name}"
+        note = _note(core, preemptor, victim.spec.node_name)
         core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
     eviction = core.evictions.by_preemptor.get(preemptor.id)
     if eviction is not None:
@@ -77,10 +102,11 @@ def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
     if core.evictions.cross_off(eviction, victim_id):
         _tell(core, eviction.plugin, eviction.preemptor, eviction.plugin.eviction_ended)
         if eviction.has_failed:
-            core.queue.activate([eviction.preemptor])
+            core.queue.activate(eviction.members)
         else:
             # A victim may have made room before the last one was evicted: that event met the gate, and none follows.
-            core.queue.reconsider(eviction.preemptor)
+            for member in eviction.members:
+                core.queue.reconsider(member)
 
 
 def _tell(core: Core, plugin: PostFilterPlugin, preemptor: Pod, tell: Callable[[Pod], None]) -> None:
@@ -97,14 +123,14 @@ def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bo
     waiting = core.services.waiting.get(victim.id)
     if not (stop(core, victim.id, _WAITS) if waiting is None else waiting.preempt(_WAITS, "preempted")):
         return False
-    note = f"Preempted by pod {preemptor.uid} on node {node_name} (in kube-scheduler memory)."
+    note = f"{_note(core, preemptor, node_name)} (in kube-scheduler memory)."
     core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
     return True
 
 
-def _clear_lower_nominations(core: Core, preemptor: Pod, node_name: str) -> None:
+def _clear_lower_nominations(core: Core, priority: int, node_name: str) -> None:
     """Pods of lower priority that are nominated to the node lose that: their room goes to the preemptor. Their
     nomination in memory goes when the watch shows the new status."""
     for pod in core.cluster.nominated.on(node_name):
-        if pod.priority < preemptor.priority:
+        if pod.priority < priority:
             core.outbox.append(PatchStatus(core.pods.get(pod.key, pod), nominated_node_name=""))

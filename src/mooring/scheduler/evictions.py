@@ -15,6 +15,8 @@ class Eviction:
     victims: set[str]
     """Ids of pods."""
     plugin: PostFilterPlugin
+    members: tuple[Pod, ...] = ()
+    """The pods that wait for it: the preemptor; or the members of its group, where the group preempts as one."""
     has_failed: bool = False
     """Whether one of them could not be evicted."""
 

@@ -18,7 +18,7 @@ from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import BindAnswered
 from mooring.sim.controllers import VolumeController
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.scenario import Outcome, configuration, load, parse, put_objects
+from mooring.sim.scenario import Outcome, configuration, gates_of, load, parse, put_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ def measure_with_queue(text: bytes) -> Figures:
     """
     scenario = parse(text)
     virtual = VirtualClock(START_NS)
-    driver = _AssumingDriver(virtual, build_scheduler(configuration(scenario), virtual, all_plugins()))
+    gates = gates_of(scenario)
+    scheduler = build_scheduler(configuration(scenario, gates), virtual, all_plugins(), gates=gates)
+    driver = _AssumingDriver(virtual, scheduler)
     waiting: dict[str, Pod] = {}
 
     def put(item: KubeObject) -> None:
@@ -80,18 +82,36 @@ def measure_with_queue(text: bytes) -> Figures:
     clock = _Stopwatch()
     for key in keys:
         driver.create(waiting[key])
-    while driver.attempt_once() is not None:
+    while _attempt_next(driver):
         clock.lap()
     return clock.figures(name, len(keys), driver.bound)
+
+
+def _attempt_next(driver: "_AssumingDriver") -> bool:
+    """Attempt a pod. Where none is active, the time passes until the next backoff ends, as long as that leads to pods that
+    are bound or evicted. False: the run is over."""
+    if driver.attempt_once() is not None:
+        return True
+    if not driver.has_moved or not driver.scheduler.core.queue.pending_counts()["backoff"]:
+        return False
+    driver.has_moved = False
+    next_ns = driver.next_ns()
+    if next_ns is not None:
+        driver.jump(next_ns)
+        driver.tick()
+    return driver.attempt_once() is not None
 
 
 class _AssumingDriver(Driver):
     """Answers every bind at once without a change of the pod: the measurement ends with the assumed pod."""
 
     bound = 0
+    has_moved = False
+    """Whether a pod was bound or evicted since the clock moved."""
 
     def _bind(self, intent: Bind) -> None:
         self.bound += 1
+        self.has_moved = True
         self.scheduler.handle(BindAnswered(intent.pod))
 
 

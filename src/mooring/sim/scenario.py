@@ -4,7 +4,7 @@
 decide` and `mooring bench` use it; everything with time uses `driver.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -15,6 +15,7 @@ import msgspec
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework import config
+from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.points import Nomination, NoRoom, Plugin, SchedulerServices
 from mooring.framework.registry import Registry
@@ -187,6 +188,8 @@ class Scenario(msgspec.Struct):
     config: Any = None
     objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
     pods: list[str] = msgspec.field(default_factory=list)
+    featureGates: str = ""
+    """As `--feature-gates` takes them. Only `mooring bench --queue` has gates."""
 
 
 class _ScenarioHeader(msgspec.Struct):
@@ -207,10 +210,20 @@ def parse(line: bytes | str) -> Scenario:
         raise ScenarioError(str(fault)) from fault
 
 
-def configuration(scenario: Scenario) -> config.KubeSchedulerConfiguration:
+def gates_of(scenario: Scenario) -> dict[str, bool]:
+    """All feature gates. Raises ScenarioError."""
+    try:
+        return parse_gates(scenario.featureGates)
+    except ValueError as fault:
+        raise ScenarioError(f"featureGates: {fault}") from fault
+
+
+def configuration(scenario: Scenario, gates: Mapping[str, bool] | None = None) -> config.KubeSchedulerConfiguration:
     """The scenario's configuration, or the default one. Raises ScenarioError."""
     try:
-        return config.default() if scenario.config is None else config.from_object(scenario.config)
+        if scenario.config is None:
+            return config.default(feature_gates=gates)
+        return config.from_object(scenario.config, feature_gates=gates)
     except ValueError as fault:
         raise ScenarioError(f"config: {fault}") from fault
 

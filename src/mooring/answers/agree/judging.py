@@ -37,6 +37,9 @@ class TowardsRow:
         tied = (totals == totals.max()).nonzero()[0]
         return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
 
+    def pick_place(self, count: int, seed: int) -> int:
+        return lowest_name.pick_place(count, seed)
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:

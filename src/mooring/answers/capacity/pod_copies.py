@@ -81,7 +81,7 @@ def pod_copies(
     warn: Warn | None = None,
 ) -> list[PodCopies]:
     """Each pod and workload of a file or dictionary, admitted as the cluster would admit it. Raises InputError."""
-    manifests = read_objects(source, loaded.objects, validation)
+    manifests = read_objects(source, loaded.objects, validation, loaded.gates)
     if manifests.problems:
         raise InputError(manifests.problems)
     if warn is not None:
@@ -95,7 +95,7 @@ class _CopyReader:
 
     def __init__(self, loaded: LoadedCluster, manifests: Manifests, in_turn: int) -> None:
         objects = [*loaded.objects, *(manifest.object for manifest in manifests.objects)]
-        self._admission = Admission.of(objects)
+        self._admission = Admission.of(objects, loaded.gates)
         self._templates = {item.key: item for item in objects if isinstance(item, ResourceClaimTemplate)}
         self._extras = [each.object for each in manifests.objects if not isinstance(each.object, Pod)]
         self._manifests = manifests

@@ -89,9 +89,11 @@ def _be_silent(*told: object) -> None:
 
 def _arrivals(given: Source | Sequence[Written] | Sequence[Arrival], cluster: LoadedCluster) -> list[Arrival]:
     if isinstance(given, str | os.PathLike):
-        return arrivals_from(given, cluster.objects)
+        return arrivals_from(given, cluster.objects, cluster.gates)
     made = [item for item in given if isinstance(item, Arrival)]
-    return made or arrivals_from([item for item in given if not isinstance(item, Arrival)], cluster.objects)
+    return made or arrivals_from(
+        [item for item in given if not isinstance(item, Arrival)], cluster.objects, cluster.gates
+    )
 
 
 def _until_ns(until: float | str | None) -> int | None:

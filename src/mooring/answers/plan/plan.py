@@ -306,9 +306,12 @@ def _with_arrivals(
 ) -> LoadedCluster:
     if arrivals is None:
         return loaded
-    objects = loaded.objects
+    objects, gates = loaded.objects, loaded.gates
     is_file = isinstance(arrivals, str) or hasattr(arrivals, "__fspath__")
-    listed = read_arrivals(str(arrivals), objects, validation) if is_file else arrivals_of(arrivals, objects)
+    if is_file:
+        listed = read_arrivals(str(arrivals), objects, validation, gates=gates)
+    else:
+        listed = arrivals_of(arrivals, objects, gates)
     return replace(loaded, objects=[*objects, *pods_at_peak(listed)])
 
 

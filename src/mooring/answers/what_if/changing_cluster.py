@@ -133,7 +133,7 @@ class ChangingCluster:
     def admission(self) -> Admission:
         """What an API server with these objects adds to new ones; `recount` forgets it."""
         if self._admission is None:
-            self._admission = Admission.of([*self.driver.objects.values()])
+            self._admission = Admission.of([*self.driver.objects.values()], self.loaded.gates)
         return self._admission
 
     @property

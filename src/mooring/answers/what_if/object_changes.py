@@ -28,7 +28,7 @@ _NEW_TEMPLATE = "its workload has a new pod template"
 
 def apply(cluster: ChangingCluster, written: Objects) -> None:
     """Create the objects of files or dictionaries, or change those that are there."""
-    manifests = read_objects(written, [*cluster.driver.objects.values()], cluster.validation)
+    manifests = read_objects(written, [*cluster.driver.objects.values()], cluster.validation, cluster.loaded.gates)
     if manifests.problems:
         raise InputError(manifests.problems)
     if not manifests.objects and not manifests.workloads:

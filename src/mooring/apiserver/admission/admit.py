@@ -9,6 +9,7 @@ from typing import Any
 
 from mooring.apiserver.admission import object_meta
 from mooring.apiserver.admission.faults import check_form, check_valid, unreadable_field
+from mooring.apiserver.admission.gated_fields import changed_gated_faults, new_gated_faults
 from mooring.apiserver.admission.lookups import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.admission.tidy import tidy
@@ -40,7 +41,7 @@ def prepare_create(
     _protect(resource, made)
     _reset_status(resource, made)
     own.admit(made, cluster, now)
-    check_valid(resource, made, _new_faults(resource, made))
+    check_valid(resource, made, [*_new_faults(resource, made), *new_gated_faults(resource, made, cluster)])
     return made
 
 
@@ -52,7 +53,7 @@ def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     _complete(resource, own, made)
     _keep_status(resource, old, made)
     faults = [*own.change(old, made, cluster), *_change_faults(resource, old, made)]
-    check_valid(resource, made, faults)
+    check_valid(resource, made, [*faults, *changed_gated_faults(resource, old, made, cluster)])
     object_meta.count_change(resource, old, made)
     return made
 

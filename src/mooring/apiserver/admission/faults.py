@@ -70,7 +70,7 @@ def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None =
     """Refuse an object that breaks rules, with all the rules that it breaks: those of the model and `more`. Raises 422."""
     typed, problems = decode_as(resource.struct, item)
     if typed is not None:
-        problems = validate(typed)
+        problems = validate(typed, resource.name_rule)
     faults = [*(_cause(problem, item) for problem in problems), *(more or ())]
     if faults:
         # Parity: whichever group an event is written to, its faults are those of the core kind.
@@ -81,7 +81,7 @@ def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None =
 def _cause(problem: Problem, item: JsonObject) -> Cause:
     """One problem in the server's words. Rules with words of their own come first, then the general forms by what was
     found."""
-    for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node):
+    for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node, _as_said):
         found = known(problem, item)
         if found is not None:
             return found
@@ -173,3 +173,10 @@ def _gated_node(problem: Problem, item: JsonObject) -> Cause | None:
     if problem.path != "spec.nodeName":
         return None
     return field_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def _as_said(problem: Problem, item: JsonObject) -> Cause | None:
+    """A problem that has the server's words already."""
+    if problem.allowed or not problem.found.startswith("Invalid value: "):
+        return None
+    return Cause("FieldValueInvalid", problem.found, problem.path)

@@ -5,7 +5,7 @@
 them too; here is what needs other objects of the cluster, and what the server says when it refuses.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mooring.apiserver.admission.lookups import Lookups, name_of
@@ -15,6 +15,7 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import NANO, parse
 from mooring.model.validation.field_rules import amount
 from mooring.model.well_known_labels import TOPOLOGY
+from mooring.rules.gated_fields import drop_disabled_fields, merges_spread_keys
 from mooring.rules.pod_admission import (
     add_limits,
     add_runtime,
@@ -33,6 +34,7 @@ GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 def admit_pod(pod: JsonObject, cluster: Lookups) -> None:
     """All admission plugins that change pods, in upstream's order: later ones see what earlier ones set."""
+    drop_disabled_fields(pod["spec"], cluster.gates)
     apply_limit_ranges(pod, cluster)
     set_priority(pod, cluster)
     add_tolerations(pod["spec"])
@@ -41,13 +43,13 @@ def admit_pod(pod: JsonObject, cluster: Lookups) -> None:
         add_topology(pod, cluster.node(pod["spec"]["nodeName"]))
 
 
-def finish_pod(pod: JsonObject, now: str) -> None:
+def finish_pod(pod: JsonObject, now: str, gates: Mapping[str, bool]) -> None:
     """The strategy's part: a status that no client can choose, and selectors that schedulers can read as they are."""
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
         pod["status"]["conditions"] = [condition | {"reason": "SchedulingGated", "message": GATED}]
-    merge_label_keys(pod)
+    merge_label_keys(pod, merges_spread_keys(gates))
 
 
 def add_topology(pod: JsonObject, node: JsonObject | None) -> None:

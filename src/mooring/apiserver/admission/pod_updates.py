@@ -56,6 +56,8 @@ def _resized(held: list[JsonObject], given: list[JsonObject]) -> list[JsonObject
 # ---- binding
 
 
+CLEARING_GATE = "ClearingNominatedNodeNameAfterBinding"
+"""The gate by which a pod loses its nomination when it is bound."""
 PODS = RESOURCES["", "v1", "pods"]
 _BINDING = "pods/binding"
 """What the conflict names as its resource."""
@@ -81,10 +83,12 @@ def _target_faults(target: JsonObject) -> list[Cause]:
     return faults
 
 
-def bind(pod: JsonObject, binding: JsonObject, node: JsonObject | None, now: str) -> JsonObject:
+def bind(
+    pod: JsonObject, binding: JsonObject, node: JsonObject | None, now: str, clears_nomination: bool = True
+) -> JsonObject:
     """The pod on its node; the node need not exist. Raises a conflict where the pod cannot have one (any more).
 
-    Generation stays: the pod's owner changed nothing.
+    Generation stays: the pod's owner changed nothing. `clears_nomination` is the gate ClearingNominatedNodeNameAfterBinding.
     """
     _check_pod(pod, binding.get("metadata") or {})
     given = binding.get("metadata") or {}
@@ -93,6 +97,8 @@ def bind(pod: JsonObject, binding: JsonObject, node: JsonObject | None, now: str
     _merge(meta, "labels", given)
     bound = {**pod, "metadata": meta, "spec": {**pod["spec"], "nodeName": binding["target"]["name"]}}
     bound["status"] = _scheduled(pod.get("status", {}), now)
+    if clears_nomination:
+        bound["status"].pop("nominatedNodeName", None)
     add_topology(bound, node)
     return bound
 
@@ -128,9 +134,7 @@ def _merge(meta: JsonObject, group: str, given: JsonObject) -> None:
 def _scheduled(status: JsonObject, now: str) -> JsonObject:
     """Parity: the condition is replaced whole, so that no reason, message or observedGeneration stays behind."""
     condition: JsonObject = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-    changed = {**status, "conditions": with_condition(status.get("conditions", ()), condition, now)}
-    changed.pop("nominatedNodeName", None)
-    return changed
+    return {**status, "conditions": with_condition(status.get("conditions", ()), condition, now)}
 
 
 # ---- updates

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
+from mooring.apiserver.admission.group_priority import admit_changed_priority, admit_priority
 from mooring.apiserver.admission.group_templates import check_template
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
@@ -101,7 +102,7 @@ class Special:
 def _admit_pod(pod: JsonObject, cluster: Lookups, now: str) -> None:
     """Admission plugins, then the strategy."""
     admit_pod(pod, cluster)
-    finish_pod(pod, now)
+    finish_pod(pod, now, cluster.gates)
 
 
 def _change_pod(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
@@ -155,7 +156,13 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
 
 
 def _admit_pod_group(group: JsonObject, cluster: Lookups, now: str) -> None:
+    admit_priority(group, cluster)
     check_template(group, cluster)
+
+
+def _change_pod_group(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+    admit_changed_priority(old, new, cluster)
+    return []
 
 
 _ORDINARY = Special()
@@ -165,7 +172,7 @@ _SPECIAL: Mapping[KindSpec, Special] = {
     PERSISTENT_VOLUME_CLAIM: Special(admit=_admit_claim),
     PRIORITY_CLASS: Special(admit=_admit_priority_class, change=_change_priority_class),
     JOB: Special(admit=_admit_job),
-    POD_GROUP: Special(admit=_admit_pod_group),
+    POD_GROUP: Special(admit=_admit_pod_group, change=_change_pod_group),
     SERVICE: Special(allocate=give_addresses),
 }
 

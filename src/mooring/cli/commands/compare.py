@@ -184,4 +184,4 @@ def _arrivals(path: str, loaded: LoadedCluster, source: ClusterSource) -> list[A
     def warn(problem: object) -> None:
         click.echo(f"warning: {problem}", err=True)
 
-    return read_arrivals(path, loaded.objects, Validation(source.validate), warn)
+    return read_arrivals(path, loaded.objects, Validation(source.validate), warn, loaded.gates)

@@ -270,7 +270,7 @@ class _Task:
     def run_arrivals(self, path: str) -> bool:
         """Let pods arrive over time. Returns whether no pod is pending in the end and none was preempted."""
         try:
-            arrivals = read_arrivals(path, self.loaded.objects, self.validation, _warn)
+            arrivals = read_arrivals(path, self.loaded.objects, self.validation, _warn, self.loaded.gates)
         except ArrivalsError as error:
             refuse(*error.problems)
         return self._show_day(self._day(arrivals))

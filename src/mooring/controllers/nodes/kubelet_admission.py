@@ -136,10 +136,12 @@ _TAINTED = PodRejection(
 
 
 class KubeletAdmission:
-    """The checks of all kubelets. `loads` must know all pods that were admitted."""
+    """The checks of all kubelets. `loads` must know all pods that were admitted; `compares` is the gate of the operators
+    Lt and Gt in tolerations."""
 
-    def __init__(self, loads: NodeLoads) -> None:
+    def __init__(self, loads: NodeLoads, compares: bool = False) -> None:
         self._loads = loads
+        self._compares = compares
         self._capacities: dict[str, tuple[JsonObject, dict[str, int]]] = {}
         """By node: the allocatable as written, and parsed."""
 
@@ -152,7 +154,7 @@ class KubeletAdmission:
             or _lacking(pod, shape, load, self._capacity(node))
             or (None if _is_wanted_node(shape, node) else _WRONG_NODE)
             or (_TAKEN_PORT if any(map(load.has_port, shape.host_ports)) else None)
-            or _repelled(shape, node)
+            or _repelled(shape, node, self._compares)
         )
 
     def forget(self, node: str) -> None:
@@ -211,8 +213,8 @@ def _is_wanted_node(shape: PodShape, node: JsonObject) -> bool:
     return shape.required_nodes is None or shape.required_nodes.matches(name, labels)
 
 
-def _repelled(shape: PodShape, node: JsonObject) -> PodRejection | None:
+def _repelled(shape: PodShape, node: JsonObject, compares: bool) -> PodRejection | None:
     """Kubelets check NoExecute only: other effects are for schedulers."""
     evicting = [taint for taint in node.get("spec", {}).get("taints", ()) if taint.get("effect") == NO_EXECUTE]
     taints = msgspec.convert(evicting, list[Taint]) if evicting else ()
-    return None if tolerates_hard(shape.tolerations, taints) else _TAINTED
+    return None if tolerates_hard(shape.tolerations, taints, compares) else _TAINTED

@@ -16,6 +16,7 @@ from mooring.controllers.nodes.pod_statuses import PodMoment
 from mooring.controllers.nodes.simulated_nodes import Addresses, Host
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
+from mooring.model.node import COMPARISON_GATE
 from mooring.rules.conditions import holds
 
 REJECTED_AFTER_NS = NS_PER_S
@@ -43,7 +44,7 @@ class Kubelets:
         self._hosts: dict[str, Host] = {}
         """By node: what its pods need to know of it."""
         self._loads = NodeLoads()
-        self._admission = KubeletAdmission(self._loads)
+        self._admission = KubeletAdmission(self._loads, api.is_on(COMPARISON_GATE))
         self._moment = PodMoment(0)
         """The present second, with the parts of statuses that all pods share that begin in it."""
 

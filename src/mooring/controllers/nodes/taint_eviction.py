@@ -14,7 +14,7 @@ from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_lifecycle import taints_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
-from mooring.model.node import NO_EXECUTE, Taint, covers
+from mooring.model.node import COMPARISON_GATE, NO_EXECUTE, Taint, covers
 from mooring.model.pod_spec import Toleration
 from mooring.rules.conditions import disruption_target, with_condition
 
@@ -71,7 +71,7 @@ class TaintEviction:
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return None
         taints = self._evicting.get(pod["spec"].get("nodeName", ""), [])
-        stay_s = tolerated_s(pod, taints)
+        stay_s = tolerated_s(pod, taints, self._api.is_on(COMPARISON_GATE))
         if stay_s is None:
             self._stay(pod)
             return None
@@ -97,12 +97,13 @@ class TaintEviction:
         self._api.delete(PODS, meta["namespace"], meta["name"], Deletion(uid=meta["uid"]))
 
 
-def tolerated_s(pod: JsonObject, taints: list[Taint]) -> int | None:
-    """How long the pod may stay beside these taints: None for ever, 0 not at all. The shortest toleration counts."""
+def tolerated_s(pod: JsonObject, taints: list[Taint], compares: bool = False) -> int | None:
+    """How long the pod may stay beside these taints: None for ever, 0 not at all. The shortest toleration counts.
+    `compares` is the gate of the operators Lt and Gt."""
     tolerations = [msgspec.convert(written, Toleration) for written in pod["spec"].get("tolerations", ())]
     limits = []
     for taint in taints:
-        fitting = next((toleration for toleration in tolerations if covers(toleration, taint)), None)
+        fitting = next((toleration for toleration in tolerations if covers(toleration, taint, compares)), None)
         if fitting is None:
             return 0
         if fitting.toleration_seconds is not None:

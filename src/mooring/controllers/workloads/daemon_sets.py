@@ -20,7 +20,7 @@ from mooring.controllers.workloads.rollout_numbers import share_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import RESOURCES
-from mooring.model.node import NO_EXECUTE, Taint, tolerates_hard
+from mooring.model.node import COMPARISON_GATE, NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod_spec import NodeSelector, Toleration
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.rules.workload_pods import REVISION_LABEL, daemon_tolerations, meant_for
@@ -55,6 +55,8 @@ class Eligibility:
     rarely."""
 
     template: JsonObject
+    compares: bool = False
+    """The gate of the operators Lt and Gt in tolerations."""
     _tolerations: list[Toleration] = field(init=False)
     _matcher: NodeMatcher | None = field(init=False)
     _verdicts: dict[str, tuple[Any, Any, NodeVerdict]] = field(default_factory=dict)
@@ -91,10 +93,10 @@ class Eligibility:
         if self._matcher is not None and not self._matcher.matches(name, labels):
             return _NEITHER
         held = msgspec.convert(taints, list[Taint])
-        if tolerates_hard(self._tolerations, held):
+        if tolerates_hard(self._tolerations, held, self.compares):
             return NodeVerdict(True, True)
         evicting = [taint for taint in held if taint.effect == NO_EXECUTE]
-        return NodeVerdict(False, tolerates_hard(self._tolerations, evicting))
+        return NodeVerdict(False, tolerates_hard(self._tolerations, evicting, self.compares))
 
 
 # ---- The controller
@@ -196,7 +198,9 @@ class DaemonSets:
         """The verdicts for the present template: a new template makes them void."""
         held = self._eligibility.get(key)
         if held is None or held.template != daemon_set["spec"]["template"]:
-            held = self._eligibility[key] = Eligibility(daemon_set["spec"]["template"])
+            held = self._eligibility[key] = Eligibility(
+                daemon_set["spec"]["template"], self._api.is_on(COMPARISON_GATE)
+            )
         return held
 
     def _sort_out(self, sync: DaemonSetSync, pods: list[JsonObject], stays: bool) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_SCHEDULERS, STAGES
+from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS, STAGES
 
 # ---- The gates that the configuration being read was given
 
@@ -51,7 +51,8 @@ def told_gates(gates: Mapping[str, bool]) -> Iterator[tuple[str, list[str]]]:
     for text, names in (
         (IN_EFFECT, EFFECTIVE),
         ("Feature gates have no effect in Mooring yet", OF_SCHEDULERS - EFFECTIVE),
-        ("Feature gates have no effect in a scheduler", GATES.keys() - OF_SCHEDULERS),
+        ("Feature gates have an effect in the embedded cluster only", OF_EMBEDDED),
+        ("Feature gates have no effect in a scheduler", GATES.keys() - OF_SCHEDULERS - OF_EMBEDDED),
     ):
         listed = [gate for gate in changed if gate.partition("=")[0] in names]
         if listed:

@@ -229,28 +229,35 @@ STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 EFFECTIVE = _names(
     """
-    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
+    ComponentFlagz ComponentStatusz CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions
+    DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
-    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures
-    NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
-    TaintTolerationComparisonOperators VolumeLimitScaling
+    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload
+    InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures
+    NominatedNodeNameForExpectation PodLevelResources SchedulerPopFromBackoffQ StorageCapacityScoring
+    TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption
     """
 )
 """Gates that change what Mooring does."""
 
 OF_SCHEDULERS = EFFECTIVE | _names(
     """
-    AtomicFIFO ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowCBOR
-    ClientsAllowTLSCacheGC ClientsPreferCBOR ComponentFlagz ComponentStatusz ContextualLogging
-    CoordinatedLeaderElection DRAAdminAccess
+    AtomicFIFO ClientsAllowCARotation ClientsAllowCBOR
+    ClientsAllowTLSCacheGC ClientsPreferCBOR ContextualLogging
+    DRAAdminAccess
     DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
-    InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions
-    MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms
+    InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions NativeHistograms
     NodeInclusionPolicyInPodTopologySpread OpportunisticBatching
-    PodLevelResources SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerQueueingHints SidecarContainers
-    TopologyAwareWorkloadScheduling UnlockWhileProcessingFIFO VolumeAttributesClass WatchListClient
-    WorkloadAwarePreemption
+    SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerQueueingHints SidecarContainers
+    UnlockWhileProcessingFIFO VolumeAttributesClass WatchListClient
     """
 )
 """Gates that change what kube-scheduler does; the others are for other components."""
+
+OF_EMBEDDED = _names(
+    """
+    ClearingNominatedNodeNameAfterBinding MatchLabelKeysInPodTopologySpreadSelectorMerge MutablePVNodeAffinity
+    """
+)
+"""Gates of other components that change the embedded cluster, and no scheduler."""

@@ -118,6 +118,8 @@ class HealthPage:
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 LISTED = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 """The paths that /statusz lists."""
+GATED = {"/flagz": "ComponentFlagz", "/statusz": "ComponentStatusz"}
+"""Pages that there are only with a feature gate, which is on by default."""
 
 Handler = Callable[[PageRequest], PageReply]
 
@@ -149,20 +151,25 @@ class Pages:
         started_ns: int,
         build: Build | None = None,
         more: Mapping[str, Handler] | None = None,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
-        """`more` are pages that upstream does not have, by path."""
+        """`more` are pages that upstream does not have, by path. Feature gates that are not named have their defaults."""
         self._sources = sources
         self._started_ns = started_ns
         build = build or Build()
+        hidden = {path for path, gate in GATED.items() if not (gates or {}).get(gate, True)}
+        listed = tuple(path for path in LISTED if path not in hidden)
         self._handlers: dict[str, Handler] = {
             "/metrics": self._metrics,
             "/metrics/resources": lambda question: _exposition(sources.resource_metrics()),
             "/metrics/slis": lambda question: _exposition(sources.sli_metrics()),
             "/configz": self._configuration,
-            "/statusz": StatusPage(build, clock, started_ns, LISTED).answer,
+            "/statusz": StatusPage(build, clock, started_ns, listed).answer,
             "/flagz": FlagsPage(build, sources.flags).answer,
         }
-        self._handlers |= more or {}
+        for path in hidden:
+            del self._handlers[path]
+        self._handlers.update(more or {})
         for page in health:
             self._add_health(page)
         if sources.set_verbosity is not None:

@@ -3,6 +3,7 @@
 A rule yields the problems that it finds at `path`. The rules are the API server's, as far as they affect scheduling.
 """
 
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import lru_cache
 
@@ -14,7 +15,15 @@ from mooring.model.names import (
     qualified_name_faults,
     subdomain_faults,
 )
-from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
+from mooring.model.node import (
+    COMPARISON_OPERATORS,
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    Taint,
+    decimal_int64,
+    is_decimal,
+)
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, ResourceList, ResourceRequirements, Toleration
 from mooring.model.quantity import NANO, QuantityText, parse
 from mooring.model.selectors import parse_int64
@@ -24,7 +33,9 @@ EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
 FIELD_OPERATORS = ("In", "NotIn")
+EQUALITY_OPERATORS = ("Equal", "Exists")
 QUANTITY_FORM = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
+_INTEGER = re.compile("[+-]?[0-9]+")
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 # Hot: a cluster has few distinct keys and values but many pods; without a cache, names take half the time of validation.
@@ -61,7 +72,8 @@ def unique(places: Iterable[tuple[str, Hashable]], what: str) -> Problems:
         seen.add(value)
 
 
-def _named(path: str, text: str, faults: Callable[[str], list[str]]) -> Problems:
+def named(path: str, text: str, faults: Callable[[str], list[str]]) -> Problems:
+    """A name of the form that `faults` checks."""
     if not text:
         yield Problem(path, NOTHING_THERE, "a name")
     elif found := faults(text):
@@ -70,12 +82,12 @@ def _named(path: str, text: str, faults: Callable[[str], list[str]]) -> Problems
 
 def object_name(path: str, text: str) -> Problems:
     """The name of most kinds: a DNS subdomain, at most 253 characters."""
-    return _named(path, text, subdomain_faults)
+    return named(path, text, subdomain_faults)
 
 
 def short_name(path: str, text: str) -> Problems:
     """The name of a namespace, a container or a volume: a DNS label, without dots, at most 63 characters."""
-    return _named(path, text, dns_label_faults)
+    return named(path, text, dns_label_faults)
 
 
 def label_key(path: str, text: str) -> Problems:
@@ -223,23 +235,49 @@ def taint(path: str, written: Taint, effects: Collection[str] = EFFECTS) -> Prob
 
 
 def tolerations(path: str, written: Collection[Toleration] | None, effects: Collection[str] = EFFECTS) -> Problems:
+    """Tolerations of devices, with the two operators that every API server knows."""
     for i, toleration in enumerate(written or ()):
-        yield from _toleration(f"{path}[{i}]", toleration, effects)
+        yield from _toleration(f"{path}[{i}]", toleration, effects, EQUALITY_OPERATORS)
 
 
-def _toleration(path: str, toleration: Toleration, effects: Collection[str]) -> Problems:
+def pod_tolerations(path: str, written: Collection[Toleration] | None) -> Problems:
+    """Tolerations of pods. Lt and Gt have a rule here; `gated_fields` says whether a cluster knows them."""
+    for i, toleration in enumerate(written or ()):
+        operators = EQUALITY_OPERATORS if toleration.operator not in COMPARISON_OPERATORS else COMPARISON_OPERATORS
+        yield from _toleration(f"{path}[{i}]", toleration, EFFECTS, operators)
+
+
+def _toleration(path: str, toleration: Toleration, effects: Collection[str], operators: Collection[str]) -> Problems:
     """An empty key needs Exists and covers every taint; tolerationSeconds is for NoExecute only."""
     operator = toleration.operator or "Equal"
     if toleration.key:
         yield from label_key(f"{path}.key", toleration.key)
-    elif operator == "Equal":
+    elif operator in ("Equal", *COMPARISON_OPERATORS):
         yield Problem(f"{path}.operator", show(toleration.operator), "Exists, because the key is empty")
-    yield from one_of(f"{path}.operator", operator, ("Equal", "Exists"))
-    if operator == "Equal":
-        yield from label_value(f"{path}.value", toleration.value)
-    elif toleration.value:
-        yield Problem(f"{path}.value", show(toleration.value), "nothing with Exists")
+    yield from one_of(f"{path}.operator", operator, operators)
+    yield from _tolerated_value(f"{path}.value", operator, toleration.value)
     yield from one_of(f"{path}.effect", toleration.effect, effects)
     if toleration.toleration_seconds is not None and toleration.effect != NO_EXECUTE:
         allowed = "NoExecute, because tolerationSeconds is set"
         yield Problem(f"{path}.effect", show_text(toleration.effect), allowed)
+
+
+def _tolerated_value(path: str, operator: str, value: str) -> Problems:
+    if operator == "Equal":
+        yield from label_value(path, value)
+    elif operator in COMPARISON_OPERATORS:
+        yield from _compared_number(path, value)
+    elif value:
+        yield Problem(path, show(value), "nothing with Exists")
+
+
+def _compared_number(path: str, value: str) -> Problems:
+    """A decimal int64. Parity: upstream checks the form and the range, so that one value may break both rules."""
+    if decimal_int64(value) is not None:
+        return
+    if not is_decimal(value):
+        rule = "must be a valid decimal integer in canonical form" if value else "must be non-empty"
+        yield Problem(path, show(value), rule)
+    if parse_int64(value) is None:
+        why = "value out of range" if _INTEGER.fullmatch(value) else "invalid syntax"
+        yield Problem(path, f"Invalid value: {show(value)}: strconv.ParseInt: parsing {show(value)}: {why}")

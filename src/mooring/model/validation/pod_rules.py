@@ -51,7 +51,7 @@ def check_pod_spec(path: str, spec: PodSpec) -> Problems:
 
 def _placement(path: str, spec: PodSpec) -> Problems:
     yield from rules.labels(f"{path}.nodeSelector", spec.node_selector)
-    yield from rules.tolerations(f"{path}.tolerations", spec.tolerations)
+    yield from rules.pod_tolerations(f"{path}.tolerations", spec.tolerations)
     if spec.affinity is not None:
         yield from _affinity(f"{path}.affinity", spec.affinity)
     yield from _spread(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints or ())

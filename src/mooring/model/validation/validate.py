@@ -4,7 +4,7 @@ The embedded API server and everything that reads manifests validate. Conformanc
 are not validated: a server has done that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mooring.model import workloads
 from mooring.model.kinds import BY_STRUCT
@@ -19,20 +19,26 @@ from mooring.model.validation.field_rules import amount
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems
 from mooring.model.workloads import Workload
 
+NameRule = Callable[[str, str], Problems]
+"""Problems of a name at a path."""
 
-def validate(checked: KubeObject) -> list[Problem]:
-    """All problems of one object, in the order of its fields."""
-    problems = [*_metadata(checked)]
+
+def validate(checked: KubeObject, name_rule: NameRule | None = None) -> list[Problem]:
+    """All problems of one object, in the order of its fields. `name_rule` is for kinds with names of another form."""
+    problems = [*_metadata(checked, name_rule or _usual_name(checked))]
     if isinstance(checked, workloads.Workload):
         return [*problems, *_workload(checked)]
     spec = BY_STRUCT.get(type(checked))
     return [*problems, *spec.check(checked)] if spec is not None and spec.check is not None else problems
 
 
-def _metadata(checked: KubeObject) -> Problems:
+def _usual_name(checked: KubeObject) -> NameRule:
+    return rules.short_name if isinstance(checked, workloads.Namespace) else rules.object_name
+
+
+def _metadata(checked: KubeObject, name_rule: NameRule) -> Problems:
     """A name may be missing if generateName is there: the server completes it."""
     meta = checked.metadata
-    name_rule = rules.short_name if isinstance(checked, workloads.Namespace) else rules.object_name
     if meta.name or not meta.generate_name:
         yield from name_rule("metadata.name", meta.name)
     if meta.namespace:

@@ -1,8 +1,7 @@
 """DynamicResources: pods go where the devices are that their claims ask for, and claims get them there.
 
 PreFilter finds the claims of the pod, Filter asks for offers (offers.py) and checks claims that have their devices
-already, Score prefers early alternatives, Reserve counts the devices as taken, PreBind writes that into the claims
-(work.py).
+already, Score prefers early alternatives, Reserve counts the devices as taken, PreBind (work.py) writes it into claims.
 
 Nothing here declares `@reads`: the answers depend on claims, classes, slices and on what other claims hold, and claims
 are not part of a shape. The offers are kept instead, by what the claims ask for.
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.claims.claim_ledger import claim_id
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
@@ -197,8 +197,7 @@ class DynamicResources(
     def _kinds_of_nodes(
         self, context: SchedulingContext, state: ClaimState, rows: RowArray
     ) -> list[tuple[Served, NDArray[np.bool_]]]:
-        """The rows sorted by which extended resources devices have to serve there. Rows of one kind have the same
-        demand."""
+        """The rows sorted by which extended resources devices have to serve there. Rows of one kind have one demand."""
         classes = context.cluster.serving_classes
         by_name = (
             served_by_devices(state.requested, context.cluster.nodes, classes, rows)
@@ -265,6 +264,9 @@ class DynamicResources(
             state: ClaimState = context.state.read(self.name)
             return state.refusals[code - REFUSED]
         return final(_REASONS[code])
+
+    def may_help(self, pod: Pod, cluster: Cluster) -> bool:
+        return self.concerns(pod)
 
     def post_filter(self, failure: FitError) -> NoRoom:
         """Free devices of a claim that no other pod uses, if its allocation keeps this pod from a node.

@@ -72,6 +72,14 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             self._allow_others(pod, group)
         return None
 
+    def enough_members(self, pod: Pod) -> int | None:
+        """minCount of a gang; any member goes where there is none."""
+        declared = self._declared(pod) if self._is_member(pod) else None
+        if declared is None:
+            return None
+        gang = declared.spec.scheduling_policy.gang
+        return 1 if gang is None else gang.min_count
+
     def _allow_others(self, pod: Pod, group: PodGroupMembers) -> None:
         """Release the members that wait in Permit: this pod completes the gang."""
         for member_id in group.assumed:

@@ -8,15 +8,17 @@ evicts them.
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from weakref import ref
 
 import numpy as np
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.events import POD, Action, ClusterEvent, Registration
+from mooring.framework.group_post_filter import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
 from mooring.framework.intents import CallFault
 from mooring.framework.metric_catalogue import PREEMPTION_ATTEMPTS
 from mooring.framework.points import (
@@ -25,7 +27,6 @@ from mooring.framework.points import (
     Handle,
     Nomination,
     NoRoom,
-    PostFilterPlugin,
     PreEnqueuePlugin,
     Victims,
 )
@@ -35,10 +36,14 @@ from mooring.framework.what_if import RowArray
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
+from mooring.model.workloads import PodGroup
+from mooring.plugins.preemption.group_gains import GainsByShape
+from mooring.plugins.preemption.group_search import search_victims
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
 from mooring.plugins.preemption.search import Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
 from mooring.plugins.preemption.trial import Trial
+from mooring.plugins.preemption.victim_order import VictimOrder
 
 _PREFIX = "preemption: "
 TRIALS = 16
@@ -47,8 +52,9 @@ TRIALS = 16
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
-    """PostFilter searches; PreEnqueue keeps the preemptor out of the queue while its victims are being evicted."""
+class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
+    """PostFilter searches; PreEnqueue keeps the preemptor out of the queue while its victims are being evicted. With the
+    gate WorkloadAwarePreemption groups preempt as one (group_search.py), and their members do not preempt alone."""
 
     name = "DefaultPreemption"
 
@@ -62,21 +68,40 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
-        self._evicting: set[str] = set()
-        """Ids of pods whose victims are being evicted right now: they stay out of the queue until that is done."""
+        self._tries_placements = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
+        self._cluster = handle.services.cluster
+        self._groups_preempt = handle.feature_gates.get("WorkloadAwarePreemption", False)
+        self._gains: GainsByShape | None = None
+        self._evicting: dict[str, str] = {}
+        """Preemptors whose victims are being evicted right now, by the id of the pod, with what stays out of the queue until
+        that is done: the pod, or its group."""
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
-        if pod.id in self._evicting:
-            return final("waiting for the preemption for this pod to be finished")
+        if not self._evicting:
+            return None
+        if not self._preempts_as_group(pod):
+            is_evicting = pod.id in self._evicting
+            return final("waiting for the preemption for this pod to be finished") if is_evicting else None
+        group = self._group_id(pod)
+        if group is not None and group in self._evicting.values():
+            return final("waiting for the preemption for this pod group to be finished")
         return None
+
+    def _preempts_as_group(self, pod: Pod) -> bool:
+        return self._groups_preempt and pod.spec.scheduling_group is not None
+
+    def _group_id(self, pod: Pod) -> str | None:
+        """The uid of the pod's group, or its name where it has none; None: the group does not exist."""
+        group = self._cluster.objects[PodGroup].get(pod.group_key or "")
+        return None if group is None else group.uid or group.key
 
     def eviction_began(self, pod: Pod) -> None:
         """The evictions for this pod are on their way to the API server: upstream evicts asynchronously as well."""
-        self._evicting.add(pod.id)
+        self._evicting[pod.id] = (self._group_id(pod) if self._preempts_as_group(pod) else None) or pod.id
 
     def eviction_ended(self, pod: Pod) -> None:
         """All evictions were answered, so the pod may be queued again."""
-        self._evicting.discard(pod.id)
+        self._evicting.pop(pod.id, None)
 
     def events(self) -> list[Registration]:
         """The hint always says no: whether a pod that left made room is for the plugins to say that rejected the
@@ -87,7 +112,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         """A nomination; or why there is no room; or, where extenders review preemption, all candidates for them to thin
         out."""
         self._attempts.add()
-        refusal = self._ineligible(failure)
+        refusal = self._excluded(failure.context.pod, failure.context.cluster) or self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))
         nodes = failure.context.nodes
@@ -104,6 +129,26 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
             return self._best(findings, nodes)
         victims = {nodes.names[row]: findings.on(row) for row in findings.rows.tolist()}
         return Candidates(victims, partial(self._choose, findings, nodes))
+
+    def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
+        if self._gains is None or self._gains.order.nodes is not failure.cluster.nodes:
+            self._gains = GainsByShape(VictimOrder(failure.cluster))
+        return search_victims(failure, self._gains, self._budgets.of(failure.cluster))
+
+    def may_help(self, pod: Pod, cluster: Cluster) -> bool:
+        return self._excluded(pod, cluster) is None
+
+    def _excluded(self, pod: Pod, cluster: Cluster) -> str | None:
+        """Why pods of this pod's group may not preempt, whatever the nodes. Parity: a group with constraints would preempt
+        anew for each placement."""
+        if pod.group_key is None:
+            return None
+        group = cast("PodGroup | None", cluster.objects[PodGroup].get(pod.group_key))
+        if self._tries_placements and group is None:
+            return "pod group for pod not found"
+        if self._tries_placements and group is not None and group.spec.scheduling_constraints is not None:
+            return "not eligible due to placement-based pod group scheduling limitation"
+        return "not eligible due to workload aware preemption enabled" if self._groups_preempt else None
 
     def _choose(
         self, findings: Findings, nodes: NodeTable, left: Mapping[str, Victims] | CallFault

@@ -7,6 +7,7 @@ where one filter compares sums (FilterPlugin.demand), and the others read nothin
 chance to be the best. search.py finds the same by the long way, and for all nodes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +74,17 @@ def sums_decide(attempt: Attempt, nominated: NominatedLoad) -> SumsDecide | None
     if counted is not None and nominated:
         counted = counted | rows_beyond_sums(attempt, nominated)
     return SumsDecide(demand, tuple(fixed), tuple(counting), counted) if demand is not None else None
+
+
+def passing_rows(attempt: Attempt, fixed: Sequence[int]) -> Flags:
+    """The rows that the filters with these indexes let pass, which read nothing of pods."""
+    nodes = attempt.context.nodes
+    passes = nodes.alive[: nodes.height].copy()
+    for index in fixed:
+        codes = attempt.kept_codes(index)
+        if codes is not None:
+            passes &= codes[: len(passes)] == 0
+    return passes
 
 
 @dataclass(slots=True)
@@ -176,17 +188,8 @@ class LeastHarm:
             wanted[rows] = True
             can_fit &= wanted
             rows = np.arange(height)
-        can_fit &= self._passing()[rows]
+        can_fit &= passing_rows(self._attempt, self._filters.fixed)[rows]
         return Survey(rows, room, first, can_fit)
-
-    def _passing(self) -> Flags:
-        """The rows that the filters let pass which read nothing of pods."""
-        passes = self._nodes.alive[: self._nodes.height].copy()
-        for index in self._filters.fixed:
-            codes = self._attempt.kept_codes(index)
-            if codes is not None:
-                passes &= codes[: len(passes)] == 0
-        return passes
 
     # ---- where sums decide
 
@@ -268,7 +271,7 @@ class LeastHarm:
                 kept.drop()
                 raise
         else:
-            kept.keep(self._all_harm(), self._passing())
+            kept.keep(self._all_harm(), passing_rows(self._attempt, self._filters.fixed))
         own = nominated.node_of(self._pod.id)
         own_row = self._nodes.row_book.get(own) if own is not None else None
         found = kept.least(is_curable, own_row)

@@ -33,6 +33,8 @@ from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs,
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.group_context import PodGroupAssignments, PodGroupContext
+from mooring.framework.group_points import PlacementScorePlugin
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -55,6 +57,7 @@ from mooring.model.pod import Pod
 from mooring.model.quantity import parse_or, to_amount, to_milli_amount
 from mooring.model.shape import PodPart
 from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
+from mooring.plugins.resources.placement_score import score_by_use
 from mooring.plugins.resources.pod_amounts import PodAmounts
 from mooring.plugins.resources.shortage_book import ShortageBook
 
@@ -77,12 +80,13 @@ _books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionar
 share kept codes, so they have to share their meaning. Entries go with the part."""
 
 
-class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, PlacementScorePlugin):
     """Requests are those of the shape; sums over the pods of a node are columns of the table."""
 
     name = "NodeResourcesFit"
     is_same_in_all_profiles = True
     is_in_range = True
+    needs_nodes = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
@@ -210,6 +214,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 total += max(there - taken - amount, 0) * MAX_SCORE // there * weight
                 weights += weight
         return total // weights if weights else 0
+
+    def score_placements(self, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Scores:
+        return score_by_use(group.nodes.amounts, self._weights, candidates)
 
     def _checked(self, context: SchedulingContext) -> PodAmounts:
         """The requests that are compared with what is free, in upstream's order."""

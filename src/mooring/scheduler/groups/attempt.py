@@ -1,11 +1,13 @@
 """One attempt for a whole pod group: its members go together, or none of them goes and none of them holds any room."""
 
+from dataclasses import replace
 from typing import cast
 
 import msgspec
 
 from mooring.framework.intents import Write
 from mooring.framework.runner import Runner
+from mooring.framework.status import Code
 from mooring.kit.clock import in_seconds
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
@@ -17,13 +19,13 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
-from mooring.scheduler.failure import AttemptFailure, error, fail
+from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail
+from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP, try_group
+from mooring.scheduler.groups.preemption import GATE, GroupPreemption, make_room, preempt
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult
 from mooring.scheduler.verdict import is_pointless
 
-UNSCHEDULABLE_GROUP = "pod group is unschedulable"
-"""Upstream's words, here and below: they end up in conditions of pods and pod groups."""
 WAITS_FOR_PREEMPTION = f"{UNSCHEDULABLE_GROUP}, pod group is waiting for preemption to complete"
 
 
@@ -69,17 +71,28 @@ def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
     """Try the members, then conclude for all at once. Seeds are numbered as if each member had been popped alone, so
     that a run replays."""
     seed = core.queue.attempts - len(entries) + 1
-    trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
-    try:
-        yield from trial.steps()
-    except BaseException:
-        trial.give_back()  # a bug must not leave room held that no pod will take
-        raise
+    members = [Member(entry, seed + place) for place, entry in enumerate(entries)]
+    trial = yield from try_group(core, runner, members)
     core.observer.group_decided(entries[0])
-    core.observer.group_ended(_conclude(core, trial), entries[0])
+    found = (yield from _preempt(core, runner, trial)) if core.cluster.gates.get(GATE, False) else None
+    core.observer.group_ended(_conclude(core, trial, found), entries[0])
 
 
-def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
+def _preempt(core: Core, runner: Runner, trial: GroupTrial) -> Steps[GroupPreemption | None]:
+    """Search for victims that make room for the group as one, and note why there are none; None: it need not preempt."""
+    if trial.error is not None or (trial.is_feasible and not trial.needs_preemption):
+        return None
+    trial.give_back()
+    found = yield from preempt(core, runner, trial)
+    if found.refusal is not None and found.refusal.code is Code.Error:
+        trial.refusal = error(found.refusal.message)
+    elif found.refusal is not None:
+        said = _group_failure(trial, trial.is_feasible)
+        trial.refusal = replace(said, message=f"{said.message}, {found.refusal.message}")
+    return found
+
+
+def _conclude(core: Core, trial: GroupTrial, found: GroupPreemption | None) -> GroupResult:
     """Send the group to its nodes, or requeue all members. Parity: members beyond the minimum may fail alone.
 
     Everything is given back before victims are evicted and members are requeued: both must see the cluster without the
@@ -91,15 +104,17 @@ def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
         for member in trial.members:
             _run_permit(core, member)
         return "scheduled"
-    failures = [_failure(trial, member) for member in trial.members]
-    is_waiting = trial.is_feasible
+    is_waiting = trial.is_feasible or (found is not None and found.victims is not None)
+    failures = [_failure(trial, member, is_waiting) for member in trial.members]
     trial.give_back()
     write_group_status(core, first, _group_failure(trial, is_waiting))
+    if found is not None:
+        make_room(core, trial, found)
     for member, failure in zip(trial.members, failures, strict=True):
         if is_waiting:
             _make_room(core, member)
         fail(core, member.entry, failure)
-    if trial.error is not None:
+    if _error(trial) is not None:
         return "error"
     return "waiting_on_preemption" if is_waiting else "unschedulable"
 
@@ -116,22 +131,30 @@ def _run_permit(core: Core, member: Member) -> None:
 
 def _group_failure(trial: GroupTrial, is_waiting: bool) -> AttemptFailure:
     """The failure of the group as such: for its status, and for members without a reason of their own."""
+    if trial.refusal is not None:
+        return trial.refusal
     if trial.error is not None:
         return error(f"failed to schedule other pod from a pod group: {trial.error.message}")
-    return AttemptFailure(WAITS_FOR_PREEMPTION if is_waiting else UNSCHEDULABLE_GROUP)
+    return AttemptFailure(WAITS_FOR_PREEMPTION if is_waiting and trial.is_feasible else UNSCHEDULABLE_GROUP)
 
 
-def _failure(trial: GroupTrial, member: Member) -> AttemptFailure:
+def _error(trial: GroupTrial) -> AttemptFailure | None:
+    """The error that the group fails with."""
+    refused = trial.refusal is not None and trial.refusal.reason == SCHEDULER_ERROR
+    return trial.refusal if refused else trial.error
+
+
+def _failure(trial: GroupTrial, member: Member, is_waiting: bool) -> AttemptFailure:
     """Why a member of a group that does not go is requeued: its own reason, or that the group is not complete."""
-    if trial.error is not None:
+    if _error(trial) is not None:
         return member.failure if member.failure is not None and member.has_error else _group_failure(trial, False)
-    if member.binding is None:
+    if member.node is None:
         assert member.failure is not None, "a member that was tried has room, or a reason why not"
         return member.failure
-    if not trial.is_feasible:
+    if not is_waiting:
         waits = f'one or more plugins asked to wait and no plugin rejected pod "{member.entry.pod.name}"'
         return AttemptFailure(f"{UNSCHEDULABLE_GROUP}, {waits}")
-    return member.failure or AttemptFailure(WAITS_FOR_PREEMPTION, nominate=member.binding.node_name)
+    return member.failure or replace(_group_failure(trial, is_waiting), nominate=member.node)
 
 
 def _make_room(core: Core, member: Member) -> None:

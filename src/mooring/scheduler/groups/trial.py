@@ -12,6 +12,7 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import ask_permits, back_out, hold
 from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.attempt import extenders_for
 from mooring.scheduler.extenders.steps import Steps
@@ -34,6 +35,8 @@ class Member:
     """Why it cannot go, or cannot go before its victims have left."""
     binding: Binding | None = None
     """The room that is held for it."""
+    node: str | None = None
+    """The node that was found for it, also after its room was given back."""
     promised: str | None = None
     """The node that it was nominated to before."""
     is_permitted: bool = False
@@ -42,7 +45,7 @@ class Member:
     @property
     def needs_preemption(self) -> bool:
         """Whether it has a node, but only once victims have left."""
-        return self.binding is not None and self.failure is not None
+        return self.node is not None and self.failure is not None
 
     @property
     def has_error(self) -> bool:
@@ -56,6 +59,12 @@ class GroupTrial:
     core: Core
     runner: Runner
     members: list[Member] = field(default_factory=list)
+    options: DecideOptions = field(default_factory=DecideOptions)
+    """How members are decided on, and within which nodes."""
+    makes_room: bool = True
+    """Whether PostFilter is asked about members that fit nowhere."""
+    refusal: AttemptFailure | None = None
+    """Why the group as a whole does not go, if more is to be said about it than that it is unschedulable."""
 
     @property
     def error(self) -> AttemptFailure | None:
@@ -93,23 +102,25 @@ class GroupTrial:
         core, pod = self.core, member.entry.pod
         interested = extenders_for(core, pod)
         member.decision = yield from core.deciding(
-            self.runner, pod, core.cluster, core.options, member.seed, interested
+            self.runner, pod, core.cluster, self.options, member.seed, interested
         )
-        if isinstance(member.decision, NoFit):
+        if isinstance(member.decision, NoFit) and self.makes_room:
             member.room = yield from post_filter(self.runner, member.decision, interested)
+
+    def hold_again(self) -> None:
+        """Take the room once more that was found and given back. Parity: members that no longer get it fail alone."""
+        for member in self.members:
+            if member.node is not None and isinstance(member.decision, NoFit):
+                self._hold_promised(member, member.decision, member.node)
+            elif member.node is not None and isinstance(member.decision, Placement):
+                self._hold_found(member, member.decision)
 
     def _hold(self, member: Member) -> None:
         """Take the room that was found, so that the members that follow do without it; then ask Permit."""
         member.promised = self.core.queue.nominations.node_of(member.entry.uid)
         decision = member.decision
         if isinstance(decision, Placement):
-            assert decision.context is not None, "a placement comes with its context"
-            held = hold(self.core, member.entry, self.runner, decision.context, decision.node)
-            if isinstance(held, AttemptFailure):
-                member.failure = held
-                self._renominate(member)
-            else:
-                member.binding = held
+            self._hold_found(member, decision)
         elif isinstance(decision, NoFit):
             member.failure = no_fit(self.core, decision, member.room)
             if member.failure.nominate and decision.failure is not None:
@@ -120,6 +131,15 @@ class GroupTrial:
         if member.binding is not None:
             self._ask_permits(member, member.binding)
 
+    def _hold_found(self, member: Member, decision: Placement) -> None:
+        assert decision.context is not None, "a placement comes with its context"
+        held = hold(self.core, member.entry, self.runner, decision.context, decision.node)
+        if isinstance(held, AttemptFailure):
+            member.failure, member.node = held, None
+            self._renominate(member)
+        else:
+            member.binding, member.node = held, decision.node
+
     def _hold_promised(self, member: Member, decision: NoFit, node_name: str) -> None:
         """Take the room that preemption will free, although the victims still have it. Reserve does not run: this
         member does not go in this attempt."""
@@ -127,9 +147,10 @@ class GroupTrial:
         try:
             pod = self.core.cache.assume(member.entry.pod, node_name)
         except ClusterError as fault:
-            member.failure = error(str(fault))
+            member.failure, member.node = error(str(fault)), None
             return
         self.core.queue.nominations.delete(member.entry.uid)
+        member.node = pod.spec.node_name
         member.binding = Binding(member.entry, pod, self.runner, decision.failure.attempt.context, pod.spec.node_name)
 
     def _ask_permits(self, member: Member, binding: Binding) -> None:
@@ -140,7 +161,7 @@ class GroupTrial:
         binding.context.state.delete(GROUP_TRIAL)
         if isinstance(waits, AttemptFailure):
             self._release(member, binding)
-            member.failure = waits
+            member.failure, member.node = waits, None
         else:
             member.is_permitted = not waits
 

@@ -31,6 +31,7 @@ from mooring.model.workloads import (
     RuntimeClass,
     Workload,
 )
+from mooring.rules.gated_fields import TOLERATION_OPERATORS, drop_disabled_fields, gated_operators, merges_spread_keys
 from mooring.rules.persistent_volumes import default_storage_class
 from mooring.rules.pod_admission import (
     add_limits,
@@ -51,9 +52,9 @@ _KEPT = 64
 """How many pod templates are remembered. Pods of one template mostly follow each other, or those of a few alternate."""
 
 
-def apply_defaults(objects: Sequence[KubeObject]) -> list[Problem]:
+def apply_defaults(objects: Sequence[KubeObject], gates: Mapping[str, bool] | None = None) -> list[Problem]:
     """Admit all objects to a cluster of these objects. Each problem names its object."""
-    admission = Admission.of(objects)
+    admission = Admission.of(objects, gates)
     return [
         problem.at(f"{type(admitted).__name__} {admitted.key}")
         for admitted in objects
@@ -85,12 +86,14 @@ class Admission:
     default_storage_class: str
     generated: Counter[str]
     """How many names were generated from each generateName."""
+    gates: Mapping[str, bool]
+    """The feature gates of the cluster. One that is not named has its default."""
     _templates: dict[bytes, tuple[JsonObject, list[Problem]]] = field(default_factory=dict)
     """Encoded template -> its admitted spec, and its problems. The oldest is dropped first."""
 
     @classmethod
-    def of(cls, objects: Sequence[KubeObject]) -> "Admission":
-        """The admission of a cluster with these objects."""
+    def of(cls, objects: Sequence[KubeObject], gates: Mapping[str, bool] | None = None) -> "Admission":
+        """The admission of a cluster with these objects and feature gates."""
         classes = _by_name(objects, PriorityClass)
         return cls(
             classes,
@@ -99,6 +102,7 @@ class Admission:
             _by_name(objects, RuntimeClass),
             default_storage_class(_by_name(objects, StorageClass).values()),
             Counter(),
+            gates or {},
         )
 
     def admit(self, admitted: KubeObject) -> list[Problem]:
@@ -164,12 +168,21 @@ class Admission:
         """The admitted spec of a pod, and its problems. The order is that of kube-apiserver's admission plugins."""
         complete_pod(pod)
         spec: JsonObject = pod["spec"]
-        problems = self._add_limits(spec, namespace)
+        drop_disabled_fields(spec, self.gates)
+        problems = self._gated(spec)
+        problems += self._add_limits(spec, namespace)
         problems += self._set_priority(spec)
         add_tolerations(spec)
         problems += self._add_runtime(spec)
-        merge_label_keys(pod)
+        merge_label_keys(pod, merges_spread_keys(self.gates))
         return spec, problems
+
+    def _gated(self, spec: JsonObject) -> list[Problem]:
+        """What a cluster with these gates does not admit."""
+        allowed = ", ".join(TOLERATION_OPERATORS)
+        return [
+            Problem(f"spec.{path}", show(operator), allowed) for path, operator in gated_operators(spec, self.gates)
+        ]
 
     def _add_limits(self, spec: JsonObject, namespace: str) -> list[Problem]:
         items = self.limits.get(namespace, ())

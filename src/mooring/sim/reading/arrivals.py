@@ -73,14 +73,15 @@ def read_arrivals(
     objects: Sequence[KubeObject] = (),
     validation: Validation = Validation.STRICT,
     on_warning: Callable[[Problem], None] | None = None,
+    gates: Mapping[str, bool] | None = None,
 ) -> list[Arrival]:
     """All arrivals of a file, in the order of their time. Raises ArrivalsError.
 
     `objects` are the cluster that the pods arrive in: its classes and limits apply to them, and the names of its pods are
-    taken. `on_warning` gets unknown fields if `validation` is WARN.
+    taken; so do its feature gates. `on_warning` gets unknown fields if `validation` is WARN.
     """
     text = bytes_of(path, MAX_BYTES, "split it", ArrivalsError)
-    reader = _Reader(path, objects, validation)
+    reader = _Reader(path, objects, validation, gates)
     if path.lower().endswith(".csv"):
         return _read_csv(reader, text, path)
     written = ManifestFile(path, text)
@@ -94,9 +95,11 @@ def read_arrivals(
     return arrivals
 
 
-def arrivals_of(written: Any, objects: Sequence[KubeObject] = ()) -> list[Arrival]:
+def arrivals_of(
+    written: Any, objects: Sequence[KubeObject] = (), gates: Mapping[str, bool] | None = None
+) -> list[Arrival]:
     """Arrivals from plain data in the form of the YAML. Raises ArrivalsError."""
-    return _Reader("", objects, Validation.STRICT).read(_listed(written, ""))
+    return _Reader("", objects, Validation.STRICT, gates).read(_listed(written, ""))
 
 
 def _read_csv(reader: "_Reader", text: bytes, path: str) -> list[Arrival]:
@@ -192,10 +195,12 @@ def _listed(written: Any, path: str) -> list[_Entry]:
 class _Reader:
     """Turns entries into arrivals and collects their problems."""
 
-    def __init__(self, path: str, objects: Sequence[KubeObject], validation: Validation) -> None:
+    def __init__(
+        self, path: str, objects: Sequence[KubeObject], validation: Validation, gates: Mapping[str, bool] | None
+    ) -> None:
         self._path = path
         self._validation = validation
-        self._admission = Admission.of(objects)
+        self._admission = Admission.of(objects, gates)
         self._taken = {item.key for item in objects if isinstance(item, Pod)}
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._problems: list[Problem] = []

@@ -5,7 +5,7 @@ No fault of the input raises: each becomes a Problem, and all of them are report
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, TypeVar
@@ -69,14 +69,15 @@ def read(
     max_bytes: int = MAX_BYTES,
     validation: Validation = Validation.STRICT,
     cluster: Sequence[KubeObject] = (),
+    gates: Mapping[str, bool] | None = None,
 ) -> Manifests:
     """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes.
 
     `cluster` are objects that are there already: their classes and limits apply, DaemonSets run on their nodes, and their
-    names are taken. They are not among what is returned.
+    names are taken. They are not among what is returned. `gates` are the feature gates of the cluster.
     """
     files, problems = gather(paths, stdin, max_bytes)
-    result = read_files(files, on_progress, validation, cluster=cluster)
+    result = read_files(files, on_progress, validation, cluster=cluster, gates=gates)
     result.problems = problems + result.problems
     return result
 
@@ -87,10 +88,11 @@ def read_files(
     validation: Validation = Validation.STRICT,
     header: DumpHeader | None = None,
     cluster: Sequence[KubeObject] = (),
+    gates: Mapping[str, bool] | None = None,
 ) -> Manifests:
     """Read texts that are in memory; `header` says what they hold, if none of them does."""
     total, done = sum(len(file.text) for file in files), 0
-    intake = _Intake(validation, header, cluster)
+    intake = _Intake(validation, header, cluster, gates)
     with _collector_paused(total >= LARGE_BYTES):
         for file in files:
             report = None if on_progress is None else _from(done, total, on_progress)
@@ -140,9 +142,14 @@ class _Intake:
     """Collects objects and problems document by document; `finish` treats them as one cluster."""
 
     def __init__(
-        self, validation: Validation, header: DumpHeader | None = None, cluster: Sequence[KubeObject] = ()
+        self,
+        validation: Validation,
+        header: DumpHeader | None = None,
+        cluster: Sequence[KubeObject] = (),
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
         self._validation = validation
+        self._gates = gates
         self._cluster = cluster
         self._header = header
         self._is_complete = header is not None and header.has_all_pods
@@ -246,7 +253,8 @@ class _Intake:
     def finish(self, files: Sequence[ManifestFile]) -> Manifests:
         """Treat all objects as the API server and the controllers would. The order matters: admission sets defaults,
         validation checks the result, controllers expand only sound workloads."""
-        admission = Admission.of([*self._cluster, *(manifest.object for manifest in self._objects)])
+        objects = [*self._cluster, *(manifest.object for manifest in self._objects)]
+        admission = Admission.of(objects, self._gates or (self._settings.gates if self._settings else None))
         for manifest in (*self._objects, *self._workloads):
             self._tell(manifest, admission.admit(manifest.object))
         self._tell_doubles()

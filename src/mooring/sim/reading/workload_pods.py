@@ -214,7 +214,8 @@ def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bo
     affinity = spec.affinity.node_affinity if spec.affinity else None
     if affinity and affinity.required and not compile_node_selector(affinity.required).matches(node.name, node.labels):
         return False
-    return tolerates_hard(tolerations, node.taints)
+    # Only a cluster whose gate is on has tolerations with Lt or Gt: `Admission` refuses others.
+    return tolerates_hard(tolerations, node.taints, compares=True)
 
 
 # ---- claims that controllers would create for a pod

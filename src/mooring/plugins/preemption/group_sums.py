@@ -1,0 +1,156 @@
+"""Which victims come back, where sums decide: members of one shape, and filters that compare sums or read nodes alone.
+
+Then a node has a number of slots for members, and the group fits if there are enough slots on all nodes together, whichever
+node each member takes. A pod that leaves or comes back changes the slots of its own node only. So no trial is needed: first
+the least important victims leave, until there are enough slots; then those of them come back that can.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.resource_amounts import MAX_SUM
+from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.crowd import Crowd
+from mooring.framework.feasible import NARROWED_OUT
+from mooring.framework.group_post_filter import GroupFitError
+from mooring.framework.points import ResourceDemand
+from mooring.model.pod import Pod
+from mooring.plugins.preemption.group_victims import GroupVictim
+from mooring.plugins.preemption.least_harm import passing_rows, sums_decide
+
+Free = list[int]
+"""What is free on a node: by resource that members request, and last the number of pods that it may still have."""
+
+
+@dataclass(slots=True)
+class Slots:
+    """How many members have room on each node, while pods leave and come back."""
+
+    nodes: NodeTable
+    names: tuple[str, ...]
+    amounts: Free
+    """What a member takes; the last is 1, for the pod itself."""
+    free: NDArray[np.int64]
+    """Resources x rows, with all pods on their nodes."""
+    passing: NDArray[np.bool_]
+    most: int
+    """How many slots of a node count: there are no more members."""
+    total: int
+    """On all nodes together."""
+    _changed: dict[int, tuple[Free, int]] = field(default_factory=dict)
+    """By row: what is free now, and the slots."""
+    _requests: dict[int, Free] = field(default_factory=dict)
+    """By id of a shape."""
+
+    def move(self, victim: GroupVictim, sign: int) -> None:
+        """The pods of a victim leave (+1), or come back (-1)."""
+        for pod in victim.pods:
+            row = self.nodes.row_of_pod(pod.id)
+            if row is not None and self.passing[row]:
+                self._move_pod(row, self._request(pod), sign)
+
+    def _move_pod(self, row: int, request: Free, sign: int) -> None:
+        free, slots = self._changed.get(row) or self.on_row(row)
+        free = [have + sign * amount for have, amount in zip(free, request, strict=True)]
+        now = self.of_free(free)
+        self.total += now - slots
+        self._changed[row] = free, now
+
+    def on_row(self, row: int) -> tuple[Free, int]:
+        """What is free on a row, and its slots, with all pods on their nodes."""
+        free: Free = self.free[:, row].tolist()
+        return free, self.of_free(free)
+
+    def without(self, free: Free, pod: Pod) -> Free:
+        """What is free after a pod has left."""
+        return [have + amount for have, amount in zip(free, self._request(pod), strict=True)]
+
+    def of_free(self, free: Free) -> int:
+        return min(self.most, max(0, min(have // amount for have, amount in zip(free, self.amounts, strict=True))))
+
+    def _request(self, pod: Pod) -> Free:
+        found = self._requests.get(id(pod.shape))
+        if found is None:
+            held = pod.shape.held
+            found = [held[name][0] if name in held else 0 for name in self.names] + [1]
+            self._requests[id(pod.shape)] = found
+        return found
+
+
+def slots_for(failure: GroupFitError) -> Slots | None:
+    """The slots for the members of a group, with all pods on their nodes; None: more than sums decides."""
+    rejected, pod = failure.rejected, failure.members[0]
+    if failure.enough is None or rejected is None or not _are_alike(failure.members):
+        return None
+    if rejected.verdicts is None or (rejected.verdicts.first == NARROWED_OUT).any():
+        return None
+    filters = sums_decide(rejected.attempt, rejected.nominated)
+    if filters is None or filters.counting or filters.demand.waived is not None:
+        return None
+    names = _names_of(filters.demand, pod, failure.cluster.nodes)
+    if names is None:
+        return None
+    crowd = rejected.nominated.crowd_from(pod.priority) if rejected.nominated else None
+    free = _free(filters.demand, crowd, failure.cluster.nodes)
+    if free is None:
+        return None
+    amounts = [*filters.demand.amounts[:, 0].tolist(), 1]
+    passing, most = passing_rows(rejected.attempt, filters.fixed), len(failure.members)
+    slots = (free // np.array(amounts)[:, None]).min(0).clip(0, most)
+    return Slots(failure.cluster.nodes, names, amounts, free, passing, most, int(slots[passing].sum()))
+
+
+def _are_alike(members: Sequence[Pod]) -> bool:
+    first = members[0]
+    return all(pod.shape is first.shape and pod.priority == first.priority for pod in members)
+
+
+def _names_of(demand: ResourceDemand, pod: Pod, nodes: NodeTable) -> tuple[str, ...] | None:
+    """The resources that are compared; None: a member that is placed takes another amount than is compared."""
+    name_of = {index: name for name, index in nodes.amounts.resource_book.items()}
+    places = np.arange(len(nodes.amounts.allocatable))[demand.resources].tolist()
+    names = tuple(name_of.get(place, "") for place in places)
+    amounts = demand.amounts[:, 0].tolist()
+    held = pod.shape.held
+    is_same = all(name in held and held[name][0] == amount > 0 for name, amount in zip(names, amounts, strict=True))
+    return names if is_same else None
+
+
+def _free(demand: ResourceDemand, crowd: Crowd | None, nodes: NodeTable) -> NDArray[np.int64] | None:
+    """What is free on all rows beside a crowd of nominated pods; None: a sum is too large for its cell."""
+    height = nodes.height
+    requested = nodes.amounts.requested[demand.resources, :height]
+    if requested.max(initial=0) >= MAX_SUM:
+        return None
+    allocatable = nodes.amounts.allocatable[demand.resources, :height]
+    free = np.concatenate((allocatable - requested, (nodes.allowed_pods - nodes.pod_count)[None, :height]))
+    if crowd is not None:
+        free[:-1, crowd.rows] -= crowd.requested[demand.resources]
+        free[-1, crowd.rows] -= crowd.pod_count
+    return free
+
+
+def first_to_leave(slots: Slots, victims: Sequence[GroupVictim], enough: int) -> int | None:
+    """Let the last of the victims leave until there are enough slots. Returns the place of the first of them: all before it
+    can stay. None: there are not enough slots even without all of them."""
+    place = len(victims)
+    while slots.total < enough:
+        if not place:
+            return None
+        place -= 1
+        slots.move(victims[place], 1)
+    return place
+
+
+def come_back(slots: Slots, victims: Sequence[GroupVictim], enough: int) -> list[GroupVictim]:
+    """Let victims that have left come back in this order, as long as there are enough slots. Returns those that cannot."""
+    leaving = []
+    for victim in victims:
+        slots.move(victim, -1)
+        if slots.total < enough:
+            slots.move(victim, 1)
+            leaving.append(victim)
+    return leaving

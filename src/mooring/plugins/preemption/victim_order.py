@@ -1,0 +1,183 @@
+"""All pods on nodes as victims of pod groups, in the order of their importance, kept from search to search.
+
+Hot: to find and sort 20,000 victims takes 60 ms; a group that preempts touches some ten nodes, and to enter their pods anew
+takes 0.3 ms.
+"""
+
+from bisect import bisect_left, insort
+from operator import itemgetter
+from typing import cast
+
+from mooring.cluster.change_log import Follower, RowLog
+from mooring.cluster.cluster import Cluster
+from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
+from mooring.plugins.preemption.group_victims import (
+    GroupVictim,
+    Importance,
+    disrupted_together,
+    pod_place,
+    single,
+    whole,
+)
+
+_FEW_GROUPS = 1024
+"""So many groups more than there are victims are remembered, after their pods have left, before all is worked out anew."""
+
+Entry = tuple[*Importance, GroupVictim]
+"""No two victims have the same place, so that entries are never compared by the victim."""
+
+
+class VictimOrder:
+    """Follows the node table of one cluster, and its PodGroups."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.nodes = cluster.nodes
+        self._news = Follower(self.nodes.touches, self.nodes.pod_touches)
+        self._walk: list[str] | None = None
+        self._node_set = -1
+        self._position: dict[int, int] = {}
+        """By row: the place of the node among all nodes."""
+        self.entries: list[Entry] = []
+        self.touches = RowLog()
+        """Rows whose victims changed."""
+        self._singles: dict[int, list[Entry]] = {}
+        """By row: victims of one pod."""
+        self._parts: dict[str, dict[int, list[tuple[int, Pod]]]] = {}
+        """By group that leaves as one, and row: its pods there, with their places."""
+        self._groups_on: dict[int, set[str]] = {}
+        self._wholes: dict[str, Entry] = {}
+        self._seen: dict[str, PodGroup | None] = {}
+        """The groups that pods on nodes name, as they were."""
+        self._groups_version = -1
+
+    def refresh(self) -> None:
+        """Bring the order up to date with the cluster."""
+        touched = self._news.news()
+        walk = self.nodes.order.round_robin()
+        is_stale = walk is not self._walk or self._node_set != self.nodes.node_set_version
+        if touched is None or is_stale or len(self._seen) > 2 * len(self.entries) + _FEW_GROUPS:
+            self._walk, self._node_set = walk, self.nodes.node_set_version
+            self._start_over()
+            return
+        rows = dict.fromkeys(touched)
+        rows.update(dict.fromkeys(self._rows_of_changed_groups()))
+        # All leave before any enters: a pod may get the place that another one, or a group, had before.
+        changed = {key for row in rows for key in self._leave(row)}
+        for key in changed:
+            self._take_out(key)
+        for row in rows:
+            changed |= self._enter(row)
+            self.touches.note(row)
+        self._regroup(changed)
+
+    def below(self, priority: int) -> list[Entry]:
+        """The victims with a lower priority, the most important first."""
+        return self.entries[bisect_left(self.entries, (1 - priority,)) :]
+
+    def has_below(self, priority: int) -> bool:
+        return bool(self.entries) and self.entries[-1][0] > -priority
+
+    def on_row(self, row: int) -> list[tuple[Entry, list[Pod]]]:
+        """The victims with pods on a row, the most important first, each with its pods there."""
+        found = [(entry, entry[-1].pods) for entry in self._singles.get(row, ())]
+        wholes = self._groups_on.get(row, ())
+        found += [(self._wholes[key], [pod for _, pod in self._parts[key][row]]) for key in wholes]
+        return sorted(found, key=_ENTRY)
+
+    def _start_over(self) -> None:
+        self.touches.note_all()
+        row_book = self.nodes.row_book
+        known = [name for name in self._walk or () if name in row_book]
+        self._position = {row_book[name]: place for place, name in enumerate(known)}
+        self.entries, self._singles, self._wholes = [], {}, {}
+        self._parts, self._groups_on, self._seen = {}, {}, {}
+        self._groups_version = self.cluster.versions[PodGroup]
+        for row in self._position:
+            self._enter(row, is_sorted=False)
+        for key in self._parts:
+            self._wholes[key] = entry = self._whole(key)
+            self.entries.append(entry)
+        self.entries.sort()
+
+    def _rows_of_changed_groups(self) -> list[int]:
+        """Rows with pods of groups that came, went, or got another mode or priority."""
+        version = self.cluster.versions[PodGroup]
+        if version == self._groups_version:
+            return []
+        self._groups_version = version
+        groups, changed = self.cluster.objects[PodGroup], set()
+        for key, before in self._seen.items():
+            now = cast("PodGroup | None", groups.get(key))
+            if now is not before:
+                self._seen[key] = now
+                if _disruption(now) != _disruption(before):
+                    changed.add(key)
+        return [row for row, pods in self._pods_of_rows(changed) if any(pod.group_key in changed for pod in pods)]
+
+    def _pods_of_rows(self, changed: set[str]) -> list[tuple[int, list[Pod]]]:
+        return [(row, self.nodes.pods_on[row]) for row in self._position] if changed else []
+
+    def _leave(self, row: int) -> set[str]:
+        """Take out what is known of a row. Returns the groups that have fewer pods now."""
+        for entry in self._singles.pop(row, ()):
+            del self.entries[bisect_left(self.entries, entry)]
+        left = self._groups_on.pop(row, set())
+        for key in left:
+            del self._parts[key][row]
+        return left
+
+    def _enter(self, row: int, is_sorted: bool = True) -> set[str]:
+        """Enter the pods of a row. Returns the groups that have more pods now."""
+        position = self._position.get(row)
+        if position is None or not self.nodes.alive[row]:
+            return set()
+        singles, groups = [], set()
+        for index, pod in enumerate(self.nodes.pods_on[row]):
+            place = pod_place(position, index)
+            if pod.group_key is not None:
+                self._seen[pod.group_key] = cast("PodGroup | None", self.cluster.objects[PodGroup].get(pod.group_key))
+                if disrupted_together(pod, self.cluster) is not None:
+                    groups.add(pod.group_key)
+                    self._parts.setdefault(pod.group_key, {}).setdefault(row, []).append((place, pod))
+                    continue
+            victim = single(pod, place)
+            singles.append((*victim.importance, victim))
+        self._singles[row] = singles
+        self._groups_on[row] = groups
+        if is_sorted:
+            for entry in singles:
+                insort(self.entries, entry)
+        else:
+            self.entries += singles
+        return groups
+
+    def _regroup(self, keys: set[str]) -> None:
+        """Enter groups anew whose pods are others now."""
+        for key in sorted(keys):
+            self._take_out(key)
+            for row in self._parts[key]:
+                self.touches.note(row)
+            if self._parts[key]:
+                self._wholes[key] = entry = self._whole(key)
+                insort(self.entries, entry)
+            else:
+                del self._parts[key]
+
+    def _take_out(self, key: str) -> None:
+        before = self._wholes.pop(key, None)
+        if before is not None:
+            del self.entries[bisect_left(self.entries, before)]
+
+    def _whole(self, key: str) -> Entry:
+        parts = sorted(part for there in self._parts[key].values() for part in there)
+        victim = whole(cast(PodGroup, self._seen[key]), [pod for _, pod in parts], parts[0][0])
+        return (*victim.importance, victim)
+
+
+_ENTRY = itemgetter(0)
+
+
+def _disruption(group: PodGroup | None) -> tuple[str | None, int | None] | None:
+    return None if group is None else (group.spec.disruption_mode, group.spec.priority)
