@@ -204,6 +204,21 @@ def test_all_members_get_the_toleration() -> None:
     assert (cure.change, len(cure.edits)) == ("tolerate the taint team=ml:NoSchedule", 2)
 
 
+def test_a_gang_that_fits_into_no_domain_may_be_spread() -> None:
+    gates = {**GROUP_GATES, "TopologyAwareWorkloadScheduling": True}
+    group = a_pod_group(min_count=4)
+    group["spec"]["schedulingConstraints"] = {"topology": [{"key": "topology.kubernetes.io/zone"}]}
+    nodes = [a_node("n1", "4", zone="a"), a_node("n2", "6", zone="b")]
+    found = explain_named(load([*nodes, group, *members(4, "2")], feature_gates=gates), "podgroup/gang")
+    assert isinstance(found, GroupExplanation)
+    assert (found.fit_count, {node for _, node in found.nodes}) == (3, {"n2"})
+    assert "3 of 4 pods fit" in found.summary()[0]
+    cure = one(found, "drop-topology")
+    change = "create the PodGroup again without the topology topology.kubernetes.io/zone"
+    assert (cure.change, cure.node) == (change, "n1 (2), n2 (2)")
+    assert one(found, "lower-min-count").node == "n2 (3)"
+
+
 def test_a_search_says_that_it_gave_up() -> None:
     cluster = loaded(*(a_node(f"n{i}", "1") for i in range(4)), a_pod_group(min_count=8), *members(8, "3"))
     found = explain_named(cluster, "podgroup/gang", decisions=10)

@@ -72,6 +72,15 @@ def test_gangs_whose_pods_keep_apart_are_attempted_one_after_another() -> None:
     assert "didn't match pod anti-affinity rules" in answer.summary()[1]
 
 
+def test_gangs_that_keep_to_a_rack_are_counted_rack_by_rack() -> None:
+    nodes = [a_node(f"n{i}", "3", labels={"rack": f"r{i // 2}"}) for i in range(4)]
+    loaded = load(nodes, feature_gates={**GROUP_GATES, "TopologyAwareWorkloadScheduling": True})
+    manifest = with_group(4)
+    manifest["items"][0]["spec"]["schedulingConstraints"] = {"topology": [{"key": "rack"}]}
+    answer = counted(loaded, manifest)
+    assert answer.gangs is not None and (answer.gangs.fits, answer.gangs.room) == (2, 2)
+
+
 def test_pods_of_lower_priority_are_not_evicted_for_gangs() -> None:
     low = a_pod("low", "4", node="n1", priority=-5)
     spread = [{"maxSkew": 5, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.groups.asked_group import AskedGroup, kind_of
+from mooring.answers.groups.best_domain import in_best_domain
 from mooring.answers.groups.group_cures import find_group_cures
 from mooring.answers.groups.group_explanation import GroupExplanation, MemberReason
 from mooring.answers.groups.group_trials import GroupOutcome, GroupTrials
@@ -25,7 +26,7 @@ def explain_group(
     if not group.pending:
         return replace(known, is_settled=group.is_placed, waits_for=_waits_for(group))
     trials = GroupTrials(loaded, group)
-    outcome = trials.attempt(explain=True)
+    outcome = in_best_domain(trials, trials.attempt(explain=True))
     explanation = _explained(known, group, outcome)
     if cures and not explanation.is_settled and group.declared is not None:
         found = find_group_cures(trials, Counterfactual(loaded), outcome, decisions)

@@ -139,6 +139,22 @@ def _by_smaller_minimum(patient: GroupPatient, outcome: GroupOutcome) -> Iterato
         yield cure
 
 
+def _without_topology(patient: Patient) -> Iterator[Cure]:
+    """A group that may be spread over several domains."""
+    assert isinstance(patient, GroupPatient)
+    declared = patient.group_trials.group.declared
+    constraints = None if declared is None else declared.spec.scheduling_constraints
+    if declared is None or constraints is None or not constraints.topology:
+        return
+    keys = ", ".join(each.key for each in constraints.topology)
+    spec = msgspec.structs.replace(declared.spec, scheduling_constraints=None)
+    anywhere: KubeObject = msgspec.structs.replace(declared, spec=spec)
+    text = f"create the PodGroup again without the topology {keys}"
+    cure = patient.cured("drop-topology", text, CHANGE_RULE, PutObject(anywhere))
+    if cure is not None:
+        yield cure
+
+
 # ---- nodes
 
 
@@ -249,6 +265,7 @@ def _removed(patient: GroupPatient, leavers: Sequence[Pod], outcome: GroupOutcom
 
 _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
     without_gates,
+    _without_topology,
     by_uncordoning,
     _by_priority,
     by_mending,
