@@ -39,11 +39,11 @@ def test_gates_that_cannot_be_had_are_refused(command: tuple[str, ...]) -> None:
     assert "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]" in result.stderr
 
 
-@pytest.mark.parametrize("gates", ["AllAlpha=true", "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"])
+@pytest.mark.parametrize("gates", ["AllAlpha=true", "NativeHistograms=true"])
 def test_gates_for_what_is_not_there_yet_are_accepted_and_told(gates: str) -> None:
     checked = run("config", "check", "--feature-gates", gates)
     assert checked.exit_code == 0, checked.output
-    assert "no effect in Mooring yet: " in checked.stdout and "TopologyAwareWorkloadScheduling=true" in checked.stdout
+    assert "no effect in Mooring yet: " in checked.stdout and "NativeHistograms=true" in checked.stdout
     simulated = run("simulate", str(EXAMPLE), "-o", "json", "--feature-gates", gates)
     assert simulated.exit_code == 0, simulated.output
     assert "Feature gates have no effect in Mooring yet: " in simulated.stderr
