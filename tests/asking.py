@@ -67,7 +67,11 @@ _JOB_TEMPLATE = {"spec": {**_POD_TEMPLATE["spec"], "restartPolicy": "Never"}}
 _EVENT_TIME = "2026-11-15T07:17:46.000123Z"
 _CLAIM = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 
+_GANG = {"gang": {"minCount": 2}}
+
 _CONTENTS: dict[str, dict[str, Any]] = {
+    "podgroups": {"spec": {"schedulingPolicy": _GANG}},
+    "workloads": {"spec": {"podGroupTemplates": [{"name": "t", "schedulingPolicy": _GANG}]}},
     "leasecandidates": {
         "spec": {
             "leaseName": "kube-scheduler",

@@ -1,6 +1,6 @@
 """Records simulated days, as `--record` does, so that tests can replay them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mooring.framework import config as configuration
@@ -17,9 +17,11 @@ from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.simulation_recording import SimulationRecording
 
 
-def day_recording(directory: Path, limits: RecordingLimits) -> SimulationRecording:
+def day_recording(
+    directory: Path, limits: RecordingLimits, gates: Mapping[str, bool] | None = None
+) -> SimulationRecording:
     """Hands a recorder to a day. To be closed when the day is over."""
-    return SimulationRecording(RecordingSettings(directory, limits, "test"), None)
+    return SimulationRecording(RecordingSettings(directory, limits, "test"), gates)
 
 
 def record_day(
@@ -32,10 +34,12 @@ def record_day(
     limits: RecordingLimits | None = None,
     seed: int | None = 1,
     until_s: float | None = None,
+    gates: Mapping[str, bool] | None = None,
 ) -> DayReport:
     """Run a day and record it into a folder of its own in the directory."""
-    recording = day_recording(directory, limits or RecordingLimits(drops=False))
-    day = Day(objects, arrivals, config or configuration.default(), registry, seed=seed, record_to=recording)
+    recording = day_recording(directory, limits or RecordingLimits(drops=False), gates)
+    chosen = config or configuration.default(feature_gates=gates)
+    day = Day(objects, arrivals, chosen, registry, gates=gates, seed=seed, record_to=recording)
     try:
         return day.run(None if until_s is None else round(until_s * NS_PER_S))
     finally:

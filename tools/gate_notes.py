@@ -160,5 +160,10 @@ GATE_NOTES: dict[str, GateNote] = {
         "the same; with more than 64 victims that more than sums decide about, they come back in batches",
         "scheduler/test_group_preemption.py",
     ),
+    "WorkloadWithJob": GateNote(
+        "the Job controller makes a Workload and a PodGroup for Jobs whose pods all run at once",
+        AS_UPSTREAM,
+        "embedded/test_embedded_job_groups.py",
+    ),
 }
 """Every gate that has an effect in kube-scheduler or in the embedded cluster."""

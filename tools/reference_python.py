@@ -17,6 +17,7 @@ from mooring.answers.capacity.capacity import Capacity
 from mooring.answers.compare import comparing
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
+from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.plan import offers
 from mooring.answers.plan.plan import Plan
 from mooring.answers.simulate.day_answer import DayAnswer
@@ -24,9 +25,12 @@ from mooring.answers.simulate.simulation_answer import SimulationAnswer
 from mooring.answers.what_if import question
 from mooring.answers.what_if.difference import WhatIf
 
-ANSWERS = (PodExplanation, WorkloadExplanation, WhatIf, Capacity, Plan, Comparison, SimulationAnswer, DayAnswer)
+ANSWERS = (
+    *(PodExplanation, WorkloadExplanation, GroupExplanation, WhatIf, Capacity, Plan, Comparison),
+    *(SimulationAnswer, DayAnswer),
+)
 OF_EVERY_ANSWER = ("summary", "tables", "to_dict", "to_frame")
-ALIASES = ("Source", "Written", "Objects", "Config", "Plugins", "PodFile", "Configs", "Offered", "Change")
+ALIASES = ("Source", "Written", "Objects", "Config", "Plugins", "Gates", "PodFile", "Configs", "Offered", "Change")
 """Names of types that the signatures have."""
 
 

@@ -61,3 +61,21 @@ def a_pod(
         "spec": {"schedulerName": "default-scheduler", "containers": containers, **spec},
         "status": {"phase": "Running" if node else "Pending"},
     }
+
+
+GROUP_GATES = {"GenericWorkload": True, "GangScheduling": True}
+
+
+def a_pod_group(name: str = "gang", min_count: int | None = None) -> Written:
+    """Without `min_count` its policy is basic."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"schedulingPolicy": {"basic": {}} if min_count is None else {"gang": {"minCount": min_count}}},
+    }
+
+
+def members(number: int, cpu: str = "1", group: str = "gang", **more: Any) -> list[Written]:
+    """Pending pods of a group: `gang-0`, `gang-1`, ..."""
+    return [a_pod(f"{group}-{i}", cpu, schedulingGroup={"podGroupName": group}, **more) for i in range(number)]

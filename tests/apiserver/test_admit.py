@@ -56,6 +56,10 @@ class FakeCluster:
     def storage_classes(self) -> Iterable[JsonObject]:
         return self._all("StorageClass")
 
+    def group_templates(self, namespace: str, name: str) -> JsonObject | None:
+        found = self._one("Workload", name)
+        return found if found is not None and found["metadata"]["namespace"] == namespace else None
+
 
 def an_object(kind: str, name: str, **content: Any) -> JsonObject:
     return {"kind": kind, "metadata": {"name": name, "namespace": "default"}, **content}

@@ -78,7 +78,7 @@ def test_a_group_with_two_versions_prefers_the_stable_one() -> None:
         ]
         for version in ("v1", "v1alpha2")
     }
-    assert kinds == {"v1": ["PriorityClass"], "v1alpha2": ["PodGroup", "PodGroup"]}
+    assert kinds == {"v1": ["PriorityClass"], "v1alpha2": ["PodGroup", "PodGroup", "Workload"]}
 
 
 def test_every_listed_group_has_its_document() -> None:

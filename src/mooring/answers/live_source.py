@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from mooring.answers.live_kinds import resource_name
 from mooring.answers.live_lists import LiveLists, has_items, list_cluster, path_of
-from mooring.answers.loaded_cluster import Config, LoadedCluster, Plugins, loaded_from
+from mooring.answers.loaded_cluster import Config, Gates, LoadedCluster, Plugins, loaded_from
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
@@ -37,10 +37,11 @@ def load_live(
     context: str = "",
     config: Config | None = None,
     plugins: Plugins = (),
+    feature_gates: Gates | None = None,
 ) -> LoadedCluster:
     """The live cluster that kubectl would use, for Python programs; nothing is written to it. Raises LiveSourceError."""
     manifests, notes = read_live(None if kubeconfig is None else os.fspath(kubeconfig), context)
-    loaded = loaded_from(manifests, config, plugins)
+    loaded = loaded_from(manifests, config, plugins, feature_gates)
     return replace(loaded, notes=[*notes, *loaded.notes])
 
 

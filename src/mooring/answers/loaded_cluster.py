@@ -42,6 +42,8 @@ Config = Source | Written
 """A KubeSchedulerConfiguration."""
 Plugins = Iterable[type[Plugin] | type[PlainPlugin]]
 """Classes of plugins."""
+Gates = Mapping[str, bool]
+"""Feature gates by name; those that are not named have upstream's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +88,32 @@ class LoadedCluster:
 # ---- loading
 
 
-def load(objects: Objects, config: Config | None = None, plugins: Plugins = ()) -> LoadedCluster:
+def load(
+    objects: Objects, config: Config | None = None, plugins: Plugins = (), feature_gates: Gates | None = None
+) -> LoadedCluster:
     """A cluster from files, folders or dictionaries, as `mooring.load` takes them.
 
-    Raises InputError with every problem of the objects, ConfigError for the configuration.
+    Raises InputError with every problem of the objects, ConfigError for the configuration, GateError.
     """
     manifests = read_objects(objects)
     if manifests.problems:
         raise InputError(manifests.problems)
-    loaded = loaded_from(manifests, config, plugins)
+    loaded = loaded_from(manifests, config, plugins, feature_gates)
     return replace(loaded, notes=[*loaded.notes, *manifests.notes_of_dump()])
 
 
-def loaded_from(manifests: Manifests, config: Config | None = None, plugins: Plugins = ()) -> LoadedCluster:
-    """A cluster from what was read without a problem; without `config` it has the one of the source, or the default."""
+def loaded_from(
+    manifests: Manifests, config: Config | None = None, plugins: Plugins = (), feature_gates: Gates | None = None
+) -> LoadedCluster:
+    """A cluster from what was read without a problem; without `config` and gates it has those of the source, or the
+    defaults."""
     registry = all_plugins()
     for plugin in plugins:
         registry.register(plugin)
     settings = manifests.settings
     gates = parse_gates(settings.gates_text) if settings is not None else None
+    if feature_gates is not None:
+        gates = parse_gates(",".join(f"{name}={str(on).lower()}" for name, on in feature_gates.items()))
     chosen = configuration_of(settings.configuration if config is None and settings is not None else config, gates)
     return from_manifests(manifests, chosen, registry, gates)
 

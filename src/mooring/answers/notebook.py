@@ -13,7 +13,8 @@ from mooring.answers.cures.search import DECISIONS
 from mooring.answers.explain.explain import explain_named
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
 from mooring.answers.given_loads import arrivals_from, plan_from
-from mooring.answers.loaded_cluster import Config, LoadedCluster, Objects, Plugins, Source, Written
+from mooring.answers.groups.group_explanation import GroupExplanation
+from mooring.answers.loaded_cluster import Config, Gates, LoadedCluster, Objects, Plugins, Source, Written
 from mooring.answers.loaded_cluster import load as load_cluster
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
@@ -49,8 +50,9 @@ class QuestionedCluster:
 
     def explain(
         self, pod: str, *, cures: bool = True, decisions: int = DECISIONS
-    ) -> PodExplanation | WorkloadExplanation:
-        """Why a pod (`name`, `namespace/name`) or a workload (`deployment/name`) is where it is, and what would place it."""
+    ) -> PodExplanation | WorkloadExplanation | GroupExplanation:
+        """Why a pod (`name`, `namespace/name`), a workload (`deployment/name`) or a pod group (`podgroup/name`) is where it
+        is, and what would place it."""
         return explain_named(self.loaded, pod, cures=cures, decisions=decisions)
 
     def what_if(self, *changes: Change) -> WhatIf:
@@ -67,12 +69,14 @@ class QuestionedCluster:
         *,
         mix: Sequence[PodFile | tuple[PodFile, int]] = (),
         most: int | None = None,
+        gang: int | None = None,
     ) -> Capacity:
         """How many more of a pod fit, where, and what stops the next one. Raises InputError.
 
-        `pod` is a manifest, as a file or a dictionary; with `mix` several are taken in turn, in proportion.
+        `pod` is a manifest, as a file or a dictionary; with `mix` several are taken in turn, in proportion. `gang` counts
+        whole gangs of so many pods, as does a manifest with a PodGroup that the pod names.
         """
-        return capacity(self.loaded, pod, mix=mix, most=most)
+        return capacity(self.loaded, pod, mix=mix, most=most, gang=gang)
 
     def plan(
         self,
@@ -145,21 +149,22 @@ def load(
     *,
     kubeconfig: str | None = None,
     context: str = "",
+    feature_gates: Gates | None = None,
 ) -> QuestionedCluster:
     """A cluster to ask questions about.
 
     `objects` is a file or folder of manifests or dumps, several of them, or Kubernetes objects as dictionaries. Without it,
     the live cluster of `kubeconfig` and `context`, or the one that kubectl would use; nothing is written to it. `config` is
     a KubeSchedulerConfiguration, as a file or as a dictionary (a snapshot has its own). `plugins` are registered beside
-    those of Mooring, for a `config` that enables them.
+    those of Mooring, for a `config` that enables them. `feature_gates` are by name; the others have upstream's default.
 
-    Raises InputError with every problem of the objects, LiveSourceError, ConfigError for the configuration.
+    Raises InputError with every problem of the objects, LiveSourceError, ConfigError for the configuration, GateError.
     """
     if objects is not None:
-        return QuestionedCluster(load_cluster(objects, config, plugins))
+        return QuestionedCluster(load_cluster(objects, config, plugins, feature_gates))
     from mooring.answers.live_source import load_live  # Hot: the client of the API takes 0.1 s to import
 
-    return QuestionedCluster(load_live(kubeconfig, context, config, plugins))
+    return QuestionedCluster(load_live(kubeconfig, context, config, plugins, feature_gates))
 
 
 @overload

@@ -53,6 +53,8 @@ class SchedulerView:
             self.cluster.put(item)
         except ClusterError as fault:
             raise InputError([Problem("", str(fault), where=f"{type(item).__name__} {item.key}")]) from fault
+        if isinstance(item, Pod) and not item.is_finished and self.cluster.groups is not None:
+            self.cluster.groups.add(item)
         is_pending = isinstance(item, Pod) and not item.spec.node_name and not item.is_finished
         if isinstance(item, Pod) and is_pending and item.status.nominated_node_name:
             self.cluster.nominated.promise(item, item.status.nominated_node_name)

@@ -22,6 +22,7 @@ from mooring.sim.arrival_stream import ArrivalStream, ListedArrivals
 from mooring.sim.day_record import PartTimes, Stay, StayFile, peak_memory_bytes
 from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.gauge import NodeMeans, Span, UtilisationGauge
+from mooring.sim.group_waits import GroupWait, GroupWaits
 from mooring.sim.planned_change import PlannedChange
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
@@ -101,6 +102,8 @@ class DayReport:
     """Why nodes rejected pods in those attempts; the most frequent reason first."""
     node_means: NodeMeans | None = field(default=None, compare=False, repr=False)
     """How full each node was on average; None if no time passed."""
+    groups: list[GroupWait] = field(default_factory=list)
+    """The pod groups by key, if the scheduler heeds groups."""
     parts_s: dict[str, float] = field(default_factory=dict, compare=False)
     """How long each part of the simulation took, in seconds of the machine's clock."""
     peak_bytes: int | None = field(default=None, compare=False)
@@ -156,6 +159,7 @@ class Day:
         self._stays: dict[str, Stay] = {}
         """The pods that are there, by id."""
         self._waits: dict[int, Waits] = {}
+        self._group_waits = GroupWaits(self._simulated.cluster)
         self._placements: dict[str, str] | None = {} if names_placements else None
         self._placed_by_node: Counter[str] = Counter()
         self._finished = 0
@@ -293,6 +297,7 @@ class Day:
             self._remove(held)
         self._stays[arrival.pod.id] = Stay(arrival)
         self._waits_of(arrival.pod).pending += 1
+        self._group_waits.arrived(arrival.pod, arrival.at_ns / NS_PER_S)
         self._driver.create(arrival.pod)
 
     def _finish(self, key: str, pod_id: str) -> None:
@@ -322,6 +327,7 @@ class Day:
         waits = self._waits_of(pod)
         waits.pending -= 1
         waits.waited_s.append((now_ns - arrival.at_ns) / NS_PER_S)
+        self._group_waits.bound(pod, now_ns / NS_PER_S)
         if arrival.run_ns is not None:
             end_ns = self._begin_ns + now_ns + arrival.run_ns
             heapq.heappush(self._ends, (end_ns, next(self._numbers), pod.key, pod.id))
@@ -362,6 +368,7 @@ class Day:
             simulated.failures.attempts,
             simulated.failures.reasons(),
             self._gauge.node_means(),
+            groups=self._group_waits.waits(),
         )
         self._parts.lap("report")
         report.parts_s, report.peak_bytes = self._parts.seconds(), peak_memory_bytes()

@@ -84,6 +84,11 @@ class Driver:
         self._seconds = 0
         self._flush_ns = clock.now_ns() + UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
 
+    @property
+    def version(self) -> int:
+        """Grows with every change of an object; stays 0 without versions."""
+        return self._version or 0
+
     # ---- the cluster changes
 
     def create(self, item: KubeObject) -> None:

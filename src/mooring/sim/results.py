@@ -14,6 +14,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.decision import Decision
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.failure_reasons import FailureReason
+from mooring.sim.group_states import GroupState
 
 # ---- stories: what happened to a pod, each entry with its time and its attempt
 
@@ -225,6 +226,8 @@ class Report:
     story: Story | None = None
     limits: list[FailureReason] = field(default_factory=list)
     """Why nodes rejected the pods that are pending, in their last attempts; the most frequent reason first."""
+    groups: list[GroupState] = field(default_factory=list)
+    """The pod groups by key, if the scheduler heeds groups."""
 
     @property
     def explanation(self) -> Explanation | None:

@@ -76,6 +76,7 @@ class SimulatedCluster:
         self._seed = None if seed is None else mix(seed)
         """What is added to the seeds of attempts; None: ties go to the lowest name."""
         self._records = records
+        self.longest_backoff_s = config.pod_max_backoff_seconds
         self.scheduler = self._build(config, registry, gates, record_to)
         self.driver = Driver(self.clock, self.scheduler, with_versions=True)
         self.pending = [item for item in objects if _is_pending(item)]

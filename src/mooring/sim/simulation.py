@@ -22,6 +22,8 @@ from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
 from mooring.sim.failure_reasons import FailureCounter, FailureReason
+from mooring.sim.group_retries import GroupRetries
+from mooring.sim.group_states import GroupState, group_reason, group_states, note_waits
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.manifests import Manifests
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
@@ -112,15 +114,17 @@ class Simulation:
             explanations,
             simulated.stories.of(told.key) if told is not None else None,
             self._limits(results),
+            self._groups(by_key),
         )
 
     # ---- Time
 
     def _let_time_pass(self, end_ns: int, on_progress: Progress | None) -> bool:
         """Run until only the flush of unschedulable pods is left. Returns False if it stopped at `end_ns`."""
+        retries = GroupRetries(self._simulated)
         while self._attempt_all(end_ns, on_progress):
             next_ns = self._driver.next_ns()
-            if next_ns is None:
+            if next_ns is None or retries.are_in_vain():
                 return True
             if next_ns > end_ns:
                 self._driver.jump(end_ns)
@@ -202,6 +206,18 @@ class Simulation:
             if diagnosis is not None and result.fate is Fate.UNSCHEDULABLE:
                 counter.add(diagnosis)
         return counter.reasons()
+
+    def _groups(self, results: Mapping[str, PodResult]) -> list[GroupState]:
+        """The groups of all pods, also of those that ran before."""
+        pods = [pod for pod in self._driver.pods() if not pod.is_finished]
+        nodes = [(pod, results[pod.key].node if pod.key in results else pod.spec.node_name) for pod in pods]
+        states = group_states(self.cluster, nodes)
+        bound_s = {key: bound_ns / NS_PER_S for key, bound_ns in self._bound_ns.items()}
+        for state in states.values():
+            note_waits(state, bound_s)
+            if not state.is_placed:
+                state.message = group_reason(results[key].message for key in state.nodes if key in results)
+        return [*states.values()]
 
     # ---- Explanations
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.gangs import MOST_SIZE, Gang, GangCount, fill_with_gangs, gang_of
 from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, NodeBudget, budgets_after
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
 from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
@@ -14,6 +15,8 @@ from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
 from mooring.answers.pools import zone_of
 from mooring.model.node import Node
 from mooring.model.quantity import show_amount
+from mooring.model.validation.problem import Problem
+from mooring.sim.input_errors import InputError
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
 
@@ -42,14 +45,23 @@ class Capacity(ClusterAnswer):
     zones: Mapping[str, str] = field(default_factory=dict)
     """The zones of nodes that have one."""
     notes: Sequence[str] = ()
+    gangs: GangCount | None = None
+    """Where whole gangs were counted; `fits` counts their pods."""
 
     def summary(self) -> list[str]:
         used = sum(budget.pods > 0 for budget in self.nodes)
         names = " and ".join(f"{self._share(copies)}{copies.name}" for copies in self.pods)
-        more = f"{'at least ' if self.limit.most is not None else ''}{count(self.fits, 'more pod')}"
         where = f" on {used} of {count(len(self.nodes), 'node')}" if self.fits else ""
-        fit = "fits" if self.fits == 1 else "fit"
-        return [f"{names}: {more} {fit}{where}.", *self._shares(), self._limit()]
+        return [f"{names}: {self._more()}{where}.", *self._shares(), self._limit()]
+
+    def _more(self) -> str:
+        """`12 more pods fit`, `at least 3 more gangs of 8 fit: 24 pods`."""
+        least = "at least " if self.limit.most is not None else ""
+        if self.gangs is None:
+            return f"{least}{count(self.fits, 'more pod')} {'fits' if self.fits == 1 else 'fit'}"
+        fits, size = self.gangs.fits, self.gangs.size
+        pods = f": {count(self.fits, 'pod')}" if fits else ""
+        return f"{least}{count(fits, 'more gang')} of {size} {'fits' if fits == 1 else 'fit'}{pods}"
 
     def _share(self, copies: PodCopies) -> str:
         return f"{copies.in_turn} of " if len(self.pods) > 1 or copies.in_turn > 1 else ""
@@ -67,6 +79,8 @@ class Capacity(ClusterAnswer):
             return f"The count stopped at the limit of {count(self.limit.most, 'pod')}."
         what = "the next one" if len(self.pods) == 1 else f"the next one, of {self.limit.pod}"
         reasons = "; ".join(told(reason) for reason in self.limit.reasons)
+        if self.gangs is not None:
+            what, reasons = "the next gang", f"{self.gangs.room} of {self.gangs.size} pods fit; {reasons}"
         return f"What stops {what}: {reasons}."
 
     def tables(self) -> list[AnswerTable]:
@@ -117,7 +131,12 @@ class Capacity(ClusterAnswer):
             "limit": _limit_content(self.limit),
             "perNode": [_node_content(budget, len(self.pods) > 1) for budget in self.nodes],
             "notes": list(self.notes),
+            **({} if self.gangs is None else {"gangs": _gangs_content(self.gangs)}),
         }
+
+
+def _gangs_content(gangs: GangCount) -> dict[str, int]:
+    return {"size": gangs.size, "fits": gangs.fits, "roomForNext": gangs.room}
 
 
 def _limit_content(limit: CapacityLimit) -> dict[str, Any]:
@@ -172,19 +191,34 @@ def capacity(
     *,
     mix: Sequence[PodFile | tuple[PodFile, int]] = (),
     most: int | None = None,
+    gang: int | None = None,
     validation: Validation = Validation.STRICT,
     warn: Warn | None = None,
 ) -> Capacity:
     """How many more of a pod fit. With `mix`, several are taken in turn, each as often as its number says, and the count ends
-    when the next in turn does not fit. `most` ends it earlier.
+    when the next in turn does not fit. `most` ends it earlier. With `gang`, or if the file has a PodGroup with a gang policy
+    that the pod names, whole gangs are counted.
 
     Raises InputError, ConfigError.
     """
     if most is not None and not 1 <= most <= MOST:
         raise ValueError(f"most: Invalid value: {most}: must be from 1 to {MOST}")
+    if gang is not None and not 1 <= gang <= MOST_SIZE:
+        raise ValueError(f"gang: Invalid value: {gang}: must be from 1 to {MOST_SIZE}")
     counted = [each if isinstance(each, tuple) else (each, 1) for each in (pod, *mix)]
     kinds = [each for file, number in counted for each in pod_copies(loaded, file, number, validation, warn)]
+    if len(kinds) == 1 and (wanted := gang_of(loaded, kinds[0], gang)) is not None:
+        return _capacity_of_gangs(loaded, kinds[0], wanted, most)
+    if gang is not None:
+        raise InputError([Problem("", "a gang has pods of one kind; count one pod or workload, without mix")])
     return capacity_of(loaded, kinds, most)
+
+
+def _capacity_of_gangs(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int | None) -> Capacity:
+    filled = fill_with_gangs(loaded, copies, gang, MOST_ONE_BY_ONE if most is None else most)
+    fits, budgets = filled.filling.fits, filled.budgets
+    by_kind, notes = {copies.name: fits}, _notes(loaded)
+    return Capacity([copies], fits, by_kind, budgets.nodes, budgets.limit, _zones(loaded), notes, filled.count)
 
 
 def capacity_of(loaded: LoadedCluster, kinds: Sequence[PodCopies], most: int | None = None) -> Capacity:
@@ -196,8 +230,11 @@ def capacity_of(loaded: LoadedCluster, kinds: Sequence[PodCopies], most: int | N
     by_kind: Counter[str] = Counter()
     for (_, name), number in filling.pods.items():
         by_kind[name] += number
-    zones = {item.name: zone for item in loaded.objects if isinstance(item, Node) and (zone := zone_of(item))}
-    return Capacity(kinds, filling.fits, by_kind, budgets.nodes, budgets.limit, zones, _notes(loaded))
+    return Capacity(kinds, filling.fits, by_kind, budgets.nodes, budgets.limit, _zones(loaded), _notes(loaded))
+
+
+def _zones(loaded: LoadedCluster) -> dict[str, str]:
+    return {item.name: zone for item in loaded.objects if isinstance(item, Node) and (zone := zone_of(item))}
 
 
 def _fill(placer: CopyPlacer, kinds: Sequence[PodCopies], most: int | None, limit: int) -> Filling:

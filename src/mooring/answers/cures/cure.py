@@ -14,13 +14,15 @@ The cost orders cures, the smallest change first. It is a rough measure of how m
 | raise the priority                            | 60, 5 for each victim                               |
 | remove other pods                             | 70, 80 for two                                      |
 | one more node                                 | 90; 85 to mend one that is not ready                |
+| more nodes for a group                        | 90, 5 for each beyond the first                     |
+| a smaller minimum of a gang                   | 40, and up to 60 more for the share that is given up |
 | a pod that a disruption budget protects leaves | 50 more for each                                   |
 
 Changes that are needed together cost the sum.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.edits import Edit
@@ -34,7 +36,7 @@ VOLUME = FREE_CLAIM = 45
 MOVE, ANOTHER_MOVE = 50, 10
 RAISE_PRIORITY, VICTIM, BROKEN_BUDGET = 60, 5, 50
 REMOVE_POD = 70
-MORE_NODES = 90
+MORE_NODES, ANOTHER_NODE = 90, 5
 
 
 EACH = 3
@@ -69,10 +71,16 @@ class Cure:
         }
 
 
+class CountsDecisions(Protocol):
+    """What makes decisions and counts them."""
+
+    decisions: int
+
+
 class SearchBudget:
     """How many decisions a search may still make."""
 
-    def __init__(self, trials: Counterfactual, decisions: int) -> None:
+    def __init__(self, trials: CountsDecisions, decisions: int) -> None:
         self._trials = trials
         self._limit = trials.decisions + decisions
         self.was_exhausted = False

@@ -1,6 +1,7 @@
 """Cures by nodes: uncordon one, bring one back, or add one like those that are there."""
 
 from collections.abc import Hashable, Iterator
+from itertools import count, islice
 
 import msgspec
 
@@ -65,9 +66,9 @@ def _mended(node: Node) -> Node:
 def by_one_more(patient: Patient) -> Iterator[Cure]:
     """A new node like one that is there: one try for each kind of node, those that are most frequent first."""
     cluster = patient.trials.cluster
-    for model, count in kinds_of_nodes(cluster)[:MAX_NODES]:
+    for model, number in kinds_of_nodes(cluster)[:MAX_NODES]:
         edits = one_more_like(cluster, model)
-        alike = f"{count} like it" if count > 1 else "the only one of its kind"
+        alike = f"{number} like it" if number > 1 else "the only one of its kind"
         cure = patient.cured("add-node", f"add a node like {model.name} ({alike})", MORE_NODES, *edits)
         if cure is not None:
             yield cure
@@ -103,9 +104,12 @@ def _kind(node: Node) -> Hashable:
     return labels, amounts, frozenset(_taints(_mended(node)))
 
 
-def one_more_like(cluster: Cluster, model: Node) -> list[Edit]:
-    """A new node with the amounts, labels and taints of another one, its devices and drivers, and its DaemonSet pods."""
-    name = _free_name(cluster, model.name)
+def one_more_like(cluster: Cluster, model: Node, number: int = 1) -> list[Edit]:
+    """A new node with the amounts, labels and taints of another one, its devices and drivers, and its DaemonSet pods.
+
+    It is the one with this number among several that are added.
+    """
+    name = _free_name(cluster, model.name, number)
     objects = [*cluster.objects[CSINode].values(), *cluster.objects[ResourceSlice].values()]
     edits: list[Edit] = [PutObject(node_like(model, name))]
     edits += [PutObject(equipped(item, name)) for item in equipment_of(model.name, objects)]
@@ -120,8 +124,7 @@ def _copy(pod: Pod, node: str) -> Pod:
     return Pod(metadata=metadata, spec=spec, status=pod.status)
 
 
-def _free_name(cluster: Cluster, stem: str) -> str:
-    number = 1
-    while f"{stem}-copy-{number}" in cluster.nodes.row_book:
-        number += 1
-    return f"{stem}-copy-{number}"
+def _free_name(cluster: Cluster, stem: str, number: int) -> str:
+    """The free name with this number, from 1."""
+    free = (name for i in count(1) if (name := f"{stem}-copy-{i}") not in cluster.nodes.row_book)
+    return next(islice(free, number - 1, None))

@@ -40,20 +40,20 @@ HIGHEST_PRIORITY = 1_000_000_000
 def by_priority(patient: Patient) -> Iterator[Cure]:
     """The smallest priority with which preemption finds victims."""
     pod = patient.pod
-    found = _smallest_priority(patient, _priorities_above(patient, pod.priority))
+    found = _smallest_priority(patient, priorities_above(patient, pod.priority))
     if found is None:
         return
     priority, nomination = found
-    victims, form = nomination.victims, _with_priority(pod, priority)
-    broken = _broken_budgets(patient, victims)
+    victims, form = nomination.victims, with_priority(pod, priority)
+    broken = broken_budgets(patient, victims)
     cost = RAISE_PRIORITY + VICTIM * len(victims) + BROKEN_BUDGET * broken
-    text = f"raise the priority from {pod.priority} to {priority}{_class_for(patient, priority)}"
+    text = f"raise the priority from {pod.priority} to {priority}{class_for(patient, priority)}"
     cure = patient.cured("raise-priority", text, cost, ChangePod(form), *(RemovePod(victim) for victim in victims))
     if cure is not None:
         yield replace(cure, victims=tuple(victim.key for victim in victims), broken_budgets=broken)
 
 
-def _priorities_above(patient: Patient, priority: int) -> list[int]:
+def priorities_above(patient: Patient, priority: int) -> list[int]:
     """Above pods of each priority: no other number can make a difference."""
     above = {pod.priority + 1 for pod in patient.trials.cluster.nodes.pods() if pod.priority >= priority}
     return sorted(each for each in above if priority < each <= HIGHEST_PRIORITY)
@@ -64,7 +64,7 @@ def _smallest_priority(patient: Patient, priorities: Sequence[int]) -> tuple[int
     low, high, best = 0, len(priorities) - 1, None
     while low <= high and patient.budget.is_left():
         middle = (low + high) // 2
-        nomination = patient.trials.nominate(_with_priority(patient.pod, priorities[middle]))
+        nomination = patient.trials.nominate(with_priority(patient.pod, priorities[middle]))
         if nomination is not None:
             best, high = (priorities[middle], nomination), middle - 1
         else:
@@ -72,7 +72,7 @@ def _smallest_priority(patient: Patient, priorities: Sequence[int]) -> tuple[int
     return best
 
 
-def _with_priority(pod: Pod, priority: int) -> Pod:
+def with_priority(pod: Pod, priority: int) -> Pod:
     """A pod that may preempt: preemptionPolicy Never would make the priority useless."""
     form = with_spec(pod, priority=priority, preemption_policy="PreemptLowerPriority")
     return (
@@ -84,7 +84,7 @@ def _with_priority(pod: Pod, priority: int) -> Pod:
     )
 
 
-def _class_for(patient: Patient, priority: int) -> str:
+def class_for(patient: Patient, priority: int) -> str:
     """The PriorityClass with the smallest sufficient value, if there is one."""
     classes = patient.trials.priority_classes
     enough = sorted((each.value, each.name) for each in classes if priority <= each.value <= HIGHEST_PRIORITY)
@@ -165,7 +165,7 @@ def _moved(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure | None:
                 return None
             moves.append(MovePod(pod, target))
     text = " and ".join(f"move {move.pod.key} from {move.pod.spec.node_name} to {move.node}" for move in moves)
-    broken = _broken_budgets(patient, leavers)
+    broken = broken_budgets(patient, leavers)
     cure = patient.cured("move", text, MOVE + ANOTHER_MOVE * (len(moves) - 1) + BROKEN_BUDGET * broken, *moves)
     return None if cure is None else replace(cure, broken_budgets=broken)
 
@@ -184,11 +184,11 @@ def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | Non
 def _removed(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure:
     text = f"remove {' and '.join(pod.key for pod in leavers)} from {node}"
     edits: tuple[Edit, ...] = tuple(RemovePod(pod) for pod in leavers)
-    broken = _broken_budgets(patient, leavers)
+    broken = broken_budgets(patient, leavers)
     cost = REMOVE_POD + ANOTHER_MOVE * (len(leavers) - 1) + BROKEN_BUDGET * broken
     return Cure("remove", text, node, cost, edits, tuple(pod.key for pod in leavers), broken)
 
 
-def _broken_budgets(patient: Patient, leavers: Sequence[Pod]) -> int:
+def broken_budgets(patient: Patient, leavers: Sequence[Pod]) -> int:
     """How many of the pods a disruption budget protects, if all of them leave."""
     return len(split_by_budget(leavers, budgets_of(patient.trials.cluster))[0])

@@ -50,14 +50,15 @@ def find_cures(trials: Counterfactual, pod: Pod, decisions: int = DECISIONS) -> 
     patient = Patient(pod, trials, budget)
     if patient.node_for(pod) is not None:
         return Cures(())
-    found = list(_by_asking_less(patient))
+    found = list(by_asking_less(patient))
     for search in _SEARCHES:
         found += islice(search(patient), EACH)
     found += by_moves(patient)  # last, because it needs the most decisions
     return Cures(sorted(found, key=lambda cure: (cure.cost, cure.change)), budget.was_exhausted)
 
 
-def _without_gates(patient: Patient) -> Iterator[Cure]:
+def without_gates(patient: Patient) -> Iterator[Cure]:
+    """The pod without its scheduling gates."""
     gates = [gate.name for gate in patient.pod.spec.scheduling_gates or ()]
     if gates:
         text = f"remove the scheduling gate {', '.join(gates)}"
@@ -66,7 +67,7 @@ def _without_gates(patient: Patient) -> Iterator[Cure]:
             yield cure
 
 
-def _by_asking_less(patient: Patient) -> Iterator[Cure]:
+def by_asking_less(patient: Patient) -> Iterator[Cure]:
     """Changes of the pod in one dimension, or in two if none alone suffices."""
     relaxed = [(each, form) for each in RELAXATIONS if (form := each.relax(patient.pod)) is not None]
     enough = [each for each, form in relaxed if patient.node_for(form) is not None]
@@ -103,7 +104,7 @@ def _cure(patient: Patient, *changes: PodChange) -> Iterator[Cure]:
 
 
 _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
-    _without_gates,
+    without_gates,
     by_uncordoning,
     by_volumes,
     by_fewer_devices,

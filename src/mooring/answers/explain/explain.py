@@ -11,6 +11,9 @@ from mooring.answers.explain.explanation import PastEvent, PodExplanation, Score
 from mooring.answers.explain.obstacles import with_obstacles
 from mooring.answers.explain.queue_waits import queue_waits
 from mooring.answers.explain.reasons import Reason, reasons_of
+from mooring.answers.groups.asked_group import group_named, group_of, is_group_kind
+from mooring.answers.groups.explain_group import explain_group
+from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.owners import pods_of_workload, workload_kind
 from mooring.framework.runner import Runner
@@ -37,12 +40,21 @@ def explain(
 
 def explain_named(
     loaded: LoadedCluster, name: str, namespace: str = "", *, cures: bool = True, decisions: int = DECISIONS
-) -> PodExplanation | WorkloadExplanation:
-    """The same for a pod or a workload: `cart-0`, `shop/cart-0`, `deployment/cart`, `deployment/shop/cart`."""
+) -> PodExplanation | WorkloadExplanation | GroupExplanation:
+    """The same for a pod, a workload or a pod group: `cart-0`, `shop/cart-0`, `deployment/cart`, `podgroup/shop/train`.
+
+    A pending pod that is scheduled with its group is explained with the group.
+    """
     kind, _, rest = name.partition("/")
+    if rest and is_group_kind(kind):
+        return explain_group(loaded, group_named(loaded, rest, namespace), cures=cures, decisions=decisions)
     workload = workload_kind(kind) if rest else None
     if workload is None:
-        return explain(loaded, name, namespace, cures=cures, decisions=decisions)
+        pod = loaded.pod(name, namespace)
+        group = group_of(loaded, pod)
+        if group is not None:
+            return explain_group(loaded, group, cures=cures, decisions=decisions, asked=pod.key)
+        return explain_pod(Counterfactual(loaded), pod, cures=cures, decisions=decisions)
     inner, _, own = rest.rpartition("/")
     pods = pods_of_workload(loaded, workload, own, inner or namespace)
     return explain_workload(loaded, pods, f"{workload} {rest}", cures=cures, decisions=decisions)

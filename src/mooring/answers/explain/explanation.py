@@ -115,11 +115,11 @@ class PodExplanation(ClusterAnswer):
 
     def tables(self) -> list[AnswerTable]:
         return [
-            AnswerTable("Why not", ("nodes", "plugin", "reason", "details"), [_reason_row(r) for r in self.reasons]),
+            AnswerTable("Why not", ("nodes", "plugin", "reason", "details"), [reason_row(r) for r in self.reasons]),
             AnswerTable(
                 "What would place it",
                 ("cost", "change", "then it goes to", "evicts"),
-                [(f"{c.cost:.0f}", c.change, c.node, _evicts(c)) for c in self.cures],
+                [(f"{c.cost:.0f}", c.change, c.node, evicts(c)) for c in self.cures],
             ),
             AnswerTable("Scores (after weights)", *self._score_table()),
             AnswerTable("History", ("at", "what"), [(event.at or "-", event.text) for event in self.history]),
@@ -154,7 +154,8 @@ class PodExplanation(ClusterAnswer):
         }
 
 
-def _reason_row(reason: Reason) -> tuple[object, ...]:
+def reason_row(reason: Reason) -> tuple[object, ...]:
+    """Nodes, plugin, words and details of a reason, for a table."""
     amounts = [_amount(a.resource, a.wants, a.largest_free, a.node) for a in reason.amounts]
     details = "; ".join([*amounts, *reason.details]) or f"such as {', '.join(reason.nodes)}"
     return f"{reason.count:,}", reason.plugin, reason.message, details
@@ -166,7 +167,8 @@ def _amount(resource: str, wants: int, free: int, node: str) -> str:
     return f"{resource}: wants {show_amount(resource, wants)}, largest free {show_amount(resource, free)} on {node}"
 
 
-def _evicts(cure: Cure) -> str:
+def evicts(cure: Cure) -> str:
+    """Whom a cure evicts, for a table."""
     broken = f" ({cure.broken_budgets} against a disruption budget)" if cure.broken_budgets else ""
     if not cure.victims:
         return f"moves{broken}" if broken else "-"

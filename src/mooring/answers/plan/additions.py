@@ -83,7 +83,7 @@ def nodes_to_add(
     offered = with_daemons(cluster, offers)
     trials = TrialCluster(CopyPlacer(now), offered)
     demand = demand_of(trials, in_queue_order(trials, schedulable))
-    hopeless = {pod.key: _why_none(kind) for kind in demand.kinds if not kind.takers for pod in kind.pods}
+    hopeless = _hopeless(trials, demand, schedulable)
     planner = _NodePlanner(now, trials, demand, tell, at_once)
     judged = planner.run([pod for pod in schedulable if pod.key not in hopeless])
     pending = {key: hopeless.get(key, reason) for key, reason in judged.verdict.pending.items()}
@@ -107,6 +107,17 @@ def in_queue_order(trials: TrialCluster, pods: Sequence[Pod]) -> list[Pod]:
         return runner.profile.queue_sorts[0].sort_key(pod, number) if runner is not None else (0, number)
 
     return [pod for _, pod in sorted(enumerate(pods), key=place)]
+
+
+def _hopeless(trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod]) -> dict[str, str]:
+    """Pods that no offer can take, and those of gangs that they keep from being complete: by key, and why."""
+    alone = {
+        pod.key: _why_none(kind)
+        for kind in demand.kinds
+        for pod in kind.pods
+        if not kind.takers and not (kind.room and trials.gangs.gang_of(pod) is not None)
+    }
+    return alone | trials.gangs.unfit(pods, alone)
 
 
 def _why_none(kind: PodKind) -> str:

@@ -150,7 +150,10 @@ def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
     most = _most(attempt, requests, pod)
     takers, refusals = _takers(attempt, verdicts, narrowing, samples, most)
     if is_plain:
-        return PodKind(group, requests, takers, refusals, True)
+        # The pods of a gang may fit on present nodes: they are pending because others of the gang do not.
+        is_gang = any(trials.gangs.gang_of(pod) is not None for pod in group)
+        there = _room_there(attempt, verdicts, samples, most, None) if is_gang else {}
+        return PodKind(group, requests, takers, refusals, True, there)
     spread = spread_limit(attempt, samples)
     if spread is not None:
         unlabelled = [offer for offer in takers if spread.offers[offer] == NO_DOMAIN]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.owners import is_daemon
+from mooring.answers.plan.gang_units import broken_gang
 from mooring.answers.plan.judge import objects_of, patient, pending_in
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.draining import cordon, drain, remove_nodes
@@ -140,6 +141,8 @@ def _hindrance(cluster: ChangingCluster, name: str) -> str:
     alone = [pod.key for pod in pods if pod.controller() is None]
     if alone:
         return f"no controller would replace {some(alone)}"
+    if broken := broken_gang(cluster.simulated.cluster, pods):
+        return broken
     for pod in pods:
         blocking = cluster.budgets.blocking(pod)
         if blocking is not None and len(pods) == 1:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.plan.gang_units import GangUnits, PlacedTogether
 from mooring.answers.plan.offers import NodeOffer
 from mooring.cluster.cluster import Cluster
 from mooring.framework.runner import Runner
@@ -47,6 +48,50 @@ class TrialOutcome:
     placed: Sequence[tuple[Pod, Placement]] = field(default=(), repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A moment of a trial, to come back to."""
+
+    placed: int
+    left: int
+    came: Counter[int]
+    refused: dict[tuple[int, int, str], int]
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What a trial has found so far."""
+
+    plain: frozenset[int]
+    left: list[Pod] = field(default_factory=list)
+    placed: list[tuple[Pod, Placement]] = field(default_factory=list)
+    came: Counter[int] = field(default_factory=Counter)
+    """By id of the labels: how many pods were placed."""
+    refused: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    """By shape, labels and namespace: how many pods that could help were there when such a pod did not fit."""
+    refused_gangs: set[tuple[object, ...]] = field(default_factory=set)
+    """Forms of gangs of plain pods that did not fit: no other one fits later."""
+
+    def helped(self, pod: Pod) -> int:
+        return len(self.placed) if pod.shape.terms(pod.namespace).affinity else self.came[id(pod.label_set)]
+
+    def is_vain(self, pod: Pod, helped: int) -> bool:
+        """Whether one like it was refused, and nothing has come since that could help."""
+        kind = _kind(pod)
+        return kind in self.refused and (id(pod.shape) in self.plain or self.refused[kind] == helped)
+
+    def marked(self) -> _Mark:
+        return _Mark(len(self.placed), len(self.left), Counter(self.came), dict(self.refused))
+
+    def reset(self, mark: _Mark) -> None:
+        del self.placed[mark.placed :], self.left[mark.left :]
+        self.came, self.refused = mark.came, mark.refused
+
+
+def _kind(pod: Pod) -> tuple[int, int, str]:
+    return id(pod.shape), id(pod.label_set), pod.namespace
+
+
 class TrialCluster:
     """The cluster of a plan, to which nodes are added for a moment."""
 
@@ -54,6 +99,7 @@ class TrialCluster:
         self._placer = placer
         self.offers = offers
         self._taken = set(placer.cluster.nodes.row_book)
+        self.gangs = GangUnits(placer.cluster)
         self.decisions = 0
         """How many decisions were made: what a search is bounded by."""
 
@@ -125,30 +171,54 @@ class TrialCluster:
         """What fits on the nodes that are there now. It stays there until it is taken back.
 
         A pod is not tried where one like it was refused and nothing has come since that could help it: anything for pods with
-        affinity to others, pods with the same labels for those that are spread, nothing for plain ones.
+        affinity to others, pods with the same labels for those that are spread, nothing for plain ones. A gang is placed when
+        enough of its pods fit, or not at all.
         """
-        left: list[Pod] = []
-        placed: list[tuple[Pod, Placement]] = []
-        came: Counter[int] = Counter()
-        """By id of the labels: how many pods were placed."""
-        refused: dict[tuple[int, int, str], int] = {}
-        """By shape, labels and namespace: how many pods that could help were there when such a pod did not fit."""
-        for pod in pods:
-            labels = id(pod.label_set)
-            kind = id(pod.shape), labels, pod.namespace
-            helped = len(placed) if pod.shape.terms(pod.namespace).affinity else came[labels]
-            if kind in refused and (id(pod.shape) in plain or refused[kind] == helped):
-                left.append(pod)
-                continue
-            self.decisions += 1
-            outcome = self._placer.place(pod)
-            if isinstance(outcome, Placement):
-                placed.append((pod, outcome))
-                came[labels] += 1
+        tries = _Tries(plain)
+        for unit in self.gangs.units(pods):
+            if unit.gang:
+                self._attempt_gang(unit, tries)
             else:
-                left.append(pod)
-                refused[kind] = helped
-        return TrialOutcome(left, self._domains(placed, spread or {}), placed)
+                self._attempt_pod(unit.pods[0], tries)
+        return TrialOutcome(tries.left, self._domains(tries.placed, spread or {}), tries.placed)
+
+    def _attempt_gang(self, unit: PlacedTogether, tries: _Tries) -> None:
+        """All pods of a gang; if too few of them fit, nothing is as if they had been tried."""
+        form = unit.form()
+        if form in tries.refused_gangs:
+            tries.left += unit.pods
+            return
+        before = tries.marked()
+        for pod in unit.pods:
+            self._attempt_pod(pod, tries)
+        new = len(tries.placed) - before.placed
+        if new >= unit.least:
+            return
+        self._displace(tries.placed[before.placed :])
+        tries.reset(before)
+        tries.left += unit.pods
+        if all(id(pod.shape) in tries.plain for pod in unit.pods):
+            tries.refused_gangs.add(form)
+
+    def _attempt_pod(self, pod: Pod, tries: _Tries) -> None:
+        helped = tries.helped(pod)
+        if tries.is_vain(pod, helped):
+            tries.left.append(pod)
+            return
+        self.decisions += 1
+        outcome = self._placer.place(pod)
+        if isinstance(outcome, Placement):
+            tries.placed.append((pod, outcome))
+            tries.came[id(pod.label_set)] += 1
+            self._count(pod, 1)
+        else:
+            tries.left.append(pod)
+            tries.refused[_kind(pod)] = helped
+
+    def _count(self, pod: Pod, number: int) -> None:
+        gang = self.gangs.gang_of(pod)
+        if gang is not None:
+            self.gangs.placed[gang] += number
 
     def _domains(self, placed: Sequence[tuple[Pod, Placement]], spread: Mapping[str, str]) -> dict[str, str]:
         nodes = self.cluster.nodes.nodes
@@ -161,7 +231,11 @@ class TrialCluster:
 
     def take_back(self, outcome: TrialOutcome) -> None:
         """Take the pods off their nodes, the last one first."""
-        for pod, placement in reversed(outcome.placed):
+        self._displace(outcome.placed)
+
+    def _displace(self, placed: Sequence[tuple[Pod, Placement]]) -> None:
+        for pod, placement in reversed(placed):
+            self._count(pod, -1)
             self.cluster.nodes.displace(pod.id)
             runner = self._placer.runner(pod)
             for plugin in reversed(runner.profile.reserves) if runner is not None and placement.context else ():

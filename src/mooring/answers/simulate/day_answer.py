@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.report.parts import BarPlot, CurvePlot, Unit, waits_plot
+from mooring.answers.simulate.group_results import group_wait_table, group_waits_as_data, told_group_waits
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
 from mooring.answers.simulate.simulation_answer import limits_plot, limits_table, story_tables, told_limits
@@ -39,7 +40,8 @@ class DayAnswer(ClusterAnswer, DayReport):
         took = (
             f"{show_seconds(self.simulated_s)} simulated in {self.took_s:.1f} s, with {count(self.attempts, 'attempt')}"
         )
-        return [self._outcome(), took, *self._use(), *told_limits(self.limits, "failed attempt")]
+        told = told_group_waits(self.groups)
+        return [self._outcome(), *told, took, *self._use(), *told_limits(self.limits, "failed attempt")]
 
     def _outcome(self) -> str:
         fates = [
@@ -70,6 +72,7 @@ class DayAnswer(ClusterAnswer, DayReport):
     def tables(self) -> list[AnswerTable]:
         return [
             _waits_table(self.waits),
+            group_wait_table(self.groups),
             AnswerTable("Utilisation", ("resource", "over time", "mean", "highest"), self._curves()),
             _group_table("By zone", "zone", self.mean_uses.zones),
             _group_table("By pool", "pool", self.mean_uses.pools),
@@ -180,6 +183,8 @@ class DayAnswer(ClusterAnswer, DayReport):
             "parts": {part: round(seconds, 6) for part, seconds in self.parts_s.items()},
             "peakMemoryBytes": self.peak_bytes,
         }
+        if self.groups:
+            answer["groups"] = group_waits_as_data(self.groups)
         if self.story is not None:
             answer["story"] = story_as_data(self.story)
         return answer

@@ -9,6 +9,13 @@ from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.report.parts import BarPlot, waits_plot
 from mooring.answers.report.use_plots import use_plots
+from mooring.answers.simulate.group_results import (
+    group_counts,
+    group_table,
+    groups_as_data,
+    told_groups,
+    without_groups,
+)
 from mooring.answers.simulate.results_as_data import (
     evictions_as_data,
     explanation_as_data,
@@ -45,7 +52,8 @@ class SimulationAnswer(ClusterAnswer, Report):
     # ---- text
 
     def summary(self) -> list[str]:
-        return [self.outcome(), *told_use(self.utilisation.total), *told_limits(self.limits, "pod")]
+        told = told_groups(self.groups)
+        return [self.outcome(), *told, *told_use(self.utilisation.total), *told_limits(self.limits, "pod")]
 
     def outcome(self) -> str:
         """The counts in one line."""
@@ -58,13 +66,15 @@ class SimulationAnswer(ClusterAnswer, Report):
     def tables(self) -> list[AnswerTable]:
         is_small = len(self.nodes) <= FULLEST
         fullest = [] if is_small else self._fullest()
+        alone = without_groups(self.pending, self.groups)
         return [
             _group_table("By zone", "zone", self.utilisation.zones),
             _group_table("By pool", "pool", self.utilisation.pools),
             limits_table(self.limits, "pods"),
             _node_table("Fullest nodes (requested/allocatable)", fullest),
             _node_table("Nodes (requested/allocatable)", self.nodes, is_detail=not is_small),
-            AnswerTable("Pending", ("pods", "which", "result", "reason"), _by_reason(self.pending)),
+            group_table(self.groups),
+            AnswerTable("Pending", ("pods", "which", "result", "reason"), _by_reason(alone)),
             AnswerTable(
                 "Preempted",
                 ("namespace", "pod", "node", "for"),
@@ -121,6 +131,8 @@ class SimulationAnswer(ClusterAnswer, Report):
             "simulatedSeconds": self.simulated_s,
             "notes": self.notes,
         }
+        if self.groups:
+            answer["groups"] = groups_as_data(self.groups)
         if self.explanations:
             answer["explanations"] = [self._explained(each) for each in self.explanations]
             answer["explanation"] = answer["explanations"][0]
@@ -130,7 +142,8 @@ class SimulationAnswer(ClusterAnswer, Report):
 
     def _counts(self) -> dict[str, int]:
         placed, pending = len(self.placed), len(self.pending)
-        return {"pods": len(self.pods), "placed": placed, "pending": pending, "preempted": len(self.preempted)}
+        counts = {"pods": len(self.pods), "placed": placed, "pending": pending, "preempted": len(self.preempted)}
+        return {**counts, **group_counts(self.groups)}
 
     def _explained(self, explanation: Explanation) -> dict[str, Any]:
         written, answer = explanation_as_data(explanation), self.answers.get(explanation.pod.key)

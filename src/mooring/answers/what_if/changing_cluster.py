@@ -20,6 +20,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.sim.driver import START_NS, Driver
+from mooring.sim.group_retries import GroupRetries
 from mooring.sim.reading.admission import Admission
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import SimulatedCluster
@@ -160,9 +161,10 @@ class ChangingCluster:
         end_ns = self.simulated.clock.now_ns() + UNTIL_NS
         waiting = sum(scheduler.pending_counts().values())
         last = scheduler.attempts + ATTEMPTS_A_POD * max(waiting, 1)
+        retries = GroupRetries(self.simulated)
         while self.attempt_all(last):
             next_ns = driver.next_ns()
-            if next_ns is None:
+            if next_ns is None or retries.are_in_vain():
                 return
             if next_ns > end_ns:
                 break

@@ -9,6 +9,7 @@ from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.report.parts import BarPlot, Unit
 from mooring.answers.report.use_plots import use_plots
 from mooring.answers.utilisation import MAIN, GroupUse, Utilisation
+from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
 from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
 from mooring.answers.what_if.moments import ClusterMoment, why_pending
 from mooring.answers.what_if.workload_book import WorkloadName
@@ -74,6 +75,8 @@ class WhatIf(ClusterAnswer):
     workloads: Mapping[WorkloadName, Counter[str]] = field(default_factory=dict)
     """How many pods of each workload are moved, pending, placed, preempted and blocked; by name."""
     notes: list[str] = field(default_factory=list)
+    groups: Sequence[ChangedGroup] = ()
+    """Pod groups that are pending, or were not placed before."""
 
     @property
     def fits(self) -> bool:
@@ -83,7 +86,8 @@ class WhatIf(ClusterAnswer):
     # ---- in words
 
     def summary(self) -> list[str]:
-        return [self._outcome(), *self._what_happened(), *self._fullness(), *(f"Note: {note}" for note in self.notes)]
+        told = [*self._what_happened(), *told_changes(self.groups), *self._fullness()]
+        return [self._outcome(), *told, *(f"Note: {note}" for note in self.notes)]
 
     def _outcome(self) -> str:
         if self.fits:
@@ -173,7 +177,10 @@ class WhatIf(ClusterAnswer):
 
     def _pod_rows(self) -> Iterator[tuple[object, ...]]:
         """What needs attention first."""
-        for pending in sorted(self.pending, key=lambda each: (each.was_pending, each.key)):
+        grouped = pods_in(self.groups)
+        yield from ((*group.row(), _short(group.message)) for group in self.groups)
+        alone = [each for each in self.pending if each.key not in grouped]
+        for pending in sorted(alone, key=lambda each: (each.was_pending, each.key)):
             change = "still pending" if pending.was_pending else "pending"
             yield pending.key, change, pending.node, "", _short(pending.message)
         for blocked in self.blocked:
@@ -183,7 +190,7 @@ class WhatIf(ClusterAnswer):
         for preempted in self.preempted:
             now = self.after_nodes.get(preempted.key, "")
             yield preempted.key, "preempted", preempted.node, now, f"by {preempted.preemptor}"
-        for placed in self.placed:
+        for placed in (each for each in self.placed if each.key not in grouped):
             yield placed.key, "new" if placed.is_new else "placed", "", placed.node, ""
         for moved in self.moved:
             yield moved.key, "moved", moved.node, moved.new_node, ""
@@ -246,6 +253,7 @@ class WhatIf(ClusterAnswer):
                 "pools": _groups(self.before.pools, self.after.pools),
             },
             "notes": self.notes,
+            **({"groups": [each.content() for each in self.groups]} if self.groups else {}),
         }
 
 
@@ -276,6 +284,7 @@ def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingC
             cluster, moved=moved, pending=pending, placed=placed, preempted=cluster.preempted, blocked=blocked
         ),
         [*cluster.notes],
+        changed_groups(before.groups, after.groups),
     )
 
 

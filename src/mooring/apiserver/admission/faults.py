@@ -38,6 +38,7 @@ _AMOUNT = re.compile(
 """The path of one amount in any of the maps that hold amounts."""
 _DETAILS = (
     (re.compile(r".*\.(maxSkew|minDomains)"), "must be greater than zero"),
+    (re.compile(r".*\.minCount"), "must be greater than or equal to 1"),
     (re.compile(r".*\.weight"), "must be in the range 1-100"),
     (re.compile(r".*\.(containerPort|hostPort)"), "must be between 1 and 65535, inclusive"),
     (re.compile(r".*\.tolerations\[\d+\]\.effect"), "effect must be 'NoExecute' when `tolerationSeconds` is set"),

@@ -29,6 +29,9 @@ class Lookups(Protocol):
 
     def storage_classes(self) -> Iterable[JsonObject]: ...
 
+    def group_templates(self, namespace: str, name: str) -> JsonObject | None:
+        """A Workload of scheduling.k8s.io."""
+
 
 def name_of(item: JsonObject) -> str:
     """The object's name; empty where it has none yet."""
@@ -67,3 +70,6 @@ class StoreLookups:
 
     def storage_classes(self) -> Iterable[JsonObject]:
         return self.store.all("storage.k8s.io/storageclasses")
+
+    def group_templates(self, namespace: str, name: str) -> JsonObject | None:
+        return self.store.find("scheduling.k8s.io/workloads", (namespace, name))

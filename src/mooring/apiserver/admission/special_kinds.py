@@ -10,6 +10,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from mooring.apiserver.admission.group_priority import admit_changed_priority, admit_priority
+from mooring.apiserver.admission.group_templates import check_template
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
 from mooring.apiserver.admission.pod_updates import update_faults
@@ -156,6 +157,7 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
 
 def _admit_pod_group(group: JsonObject, cluster: Lookups, now: str) -> None:
     admit_priority(group, cluster)
+    check_template(group, cluster)
 
 
 def _change_pod_group(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:

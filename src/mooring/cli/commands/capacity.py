@@ -6,6 +6,7 @@ import click
 
 from mooring.answers.capacity.capacity import MOST, Capacity
 from mooring.answers.capacity.capacity import capacity as ask_capacity
+from mooring.answers.capacity.gangs import MOST_SIZE
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 from mooring.model.validation.problem import Problem
 from mooring.sim.reading.field_checks import Validation
@@ -20,6 +21,7 @@ Examples:
   mooring capacity deployment.yaml --from dump.json        the same for a pod of a Deployment
   mooring capacity web.yaml=2 --mix db.yaml --from c.yaml  two of web for each db, in turn
   mooring capacity web.yaml --from dump.json --max 50      are there 50?
+  mooring capacity train.yaml --gang 8 --from dump.json --feature-gates GenericWorkload=true,GangScheduling=true
   mooring capacity web.yaml --from dump.json -o json | jq '.perNode[] | select(.pods > 0)'
 
 \b
@@ -42,10 +44,18 @@ Exit status:
     metavar="FILE[=N]",
     help="Another pod, to be placed in turn with the first: N of it in each turn. Can be given several times.",
 )
+@click.option(
+    "--gang",
+    type=click.IntRange(1, MOST_SIZE),
+    metavar="N",
+    help="Count whole gangs of N pods, of which all fit or none; a PodGroup in POD.yaml does the same.",
+)
 @click.option("--max", "most", type=click.IntRange(1, MOST), metavar="N", help="Stop when so many pods are placed.")
 @asks_cluster
 @output_form
-def capacity(source: ClusterSource, pod: str, mix: tuple[str, ...], most: int | None, output: str) -> None:
+def capacity(
+    source: ClusterSource, pod: str, mix: tuple[str, ...], gang: int | None, most: int | None, output: str
+) -> None:
     """Count how many more pods like the one in a file fit into a cluster.
 
     POD.yaml has a Pod, a workload (Deployment, StatefulSet, Job, ...), which stands for one of its pods, or a list of them.
@@ -57,6 +67,7 @@ def capacity(source: ClusterSource, pod: str, mix: tuple[str, ...], most: int | 
             _counted(pod),
             mix=[_counted(each) for each in mix],
             most=most,
+            gang=gang,
             validation=Validation(source.validate),
             warn=_warn,
         )

@@ -13,6 +13,7 @@ Examples:
   mooring explain -n shop cart-7d9f-x2x4j               why is it pending, and what would place it?
   mooring explain --from dump.json shop/cart-7d9f       the same, from a dump (mooring dump -o dump.json)
   mooring explain --from dump.json deployment/cart      the pending pods of a Deployment, grouped by reason
+  mooring explain --from dump.json podgroup/ml/train    a gang: how many of its pods fit, what stops the rest
   mooring explain --from cluster.yaml web-0 --settle    place the pending pods of manifests first
   mooring explain --from dump.json cart-7d9f -o json | jq '.cures[0].change'
 
@@ -49,7 +50,7 @@ Exit status:
 def explain(
     source: ClusterSource, name: str, namespace: str, settle: bool, no_cures: bool, decisions: int, output: str
 ) -> None:
-    """Explain one pod, or the pods of a workload (deployment/web).
+    """Explain one pod, the pods of a workload (deployment/web), or a pod group (podgroup/train).
 
     For a pod that has a node: the scores of the nodes that could take it, and which plugin tipped the balance. For a
     pending pod: the nodes by reason with amounts, taints and rules; what the pod waits for; and changes that would place

@@ -1,10 +1,11 @@
 """The members of each pod group, and how far each member has come. Kept with every change, so that no attempt has to
 search for them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
 
 
 @dataclass(slots=True)
@@ -95,3 +96,9 @@ def _among(members: dict[str, Pod], ids: Collection[str]) -> list[Pod]:
 
 def _missing(members: dict[str, Pod], ids: Collection[str]) -> list[Pod]:
     return [pod for pod_id, pod in members.items() if pod_id not in ids]
+
+
+def gang_minimum(declared: PodGroup | None, gates: Mapping[str, bool]) -> int | None:
+    """How many pods of a group must fit before any of them goes; None if they need not go together."""
+    gang = None if declared is None else declared.spec.scheduling_policy.gang
+    return gang.min_count if gang is not None and gates.get("GangScheduling", False) else None

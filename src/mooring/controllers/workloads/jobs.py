@@ -10,6 +10,7 @@ from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.cluster_writes import NORMAL, WARNING
 from mooring.controllers.index import Adopters, Orphans
 from mooring.controllers.nodes.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
+from mooring.controllers.workloads.job_groups import JobGroups, in_group
 from mooring.controllers.workloads.job_outcome import (
     COMPLETE,
     SUSPENDED,
@@ -57,6 +58,8 @@ class JobSync:
     conditions: list[JsonObject]
     started: str | None
     """The start time that goes into the status; None while suspended."""
+    group: JsonObject | None = None
+    """The PodGroup of its pods, if they go together."""
 
     @property
     def is_indexed(self) -> bool:
@@ -85,6 +88,7 @@ class Jobs:
         self._ledger = Ledger()
         self._adopters = Adopters(api.store, JOBS.storage)
         self._control = PodControl(api, JOBS, "job-controller")
+        self._groups = JobGroups(api)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """The Job, or the Job that owns a pod. Pods that are gone are counted here: a sync would not see them."""
@@ -108,6 +112,7 @@ class Jobs:
         owned = self._owned_pods.of(job["metadata"]["uid"])
         claim_pods(self._api, JOBS, job, selector, owned, self._orphans)
         sync = self._begin_sync(key, job)
+        sync.group = self._groups.group_of(job, bool(self._owned(job).pods))
         self._note_suspension(sync)
         verdict = self._judge(sync)
         again_ns = None if "deletionTimestamp" in job["metadata"] else self._act(sync, verdict)
@@ -194,6 +199,7 @@ class Jobs:
         if sync.waits_for_end:
             number -= self._owned(sync.job).count("terminating")
         pod = self._control.pod_of(sync.job, sync.job["spec"]["template"])
+        pod = pod if sync.group is None else in_group(pod, sync.group)
         pods = [pod] * max(0, min(number, _BURST))
         if sync.is_indexed:
             name = sync.job["metadata"]["name"]

@@ -257,7 +257,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
 
 OF_EMBEDDED = _names(
     """
-    ClearingNominatedNodeNameAfterBinding MatchLabelKeysInPodTopologySpreadSelectorMerge MutablePVNodeAffinity
+    ClearingNominatedNodeNameAfterBinding MatchLabelKeysInPodTopologySpreadSelectorMerge MutablePVNodeAffinity WorkloadWithJob
     """
 )
 """Gates of other components that change the embedded cluster, and no scheduler."""

@@ -6,8 +6,9 @@ from mooring.model.api_errors import Cause, field_forbidden, field_invalid
 from mooring.model.json_objects import JsonObject, at, fill
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.meta import MAX_INT32
-from mooring.model.table_columns import AGE, NAME, Column, field_cell, number
+from mooring.model.table_columns import AGE, NAME, NONE, Column, field_cell, number
 from mooring.model.validation import field_rules as rules
+from mooring.model.validation.group_rules import check_pod_group
 from mooring.model.validation.pod_rules import PREEMPTION_POLICIES
 from mooring.model.validation.problem import Problem, Problems, show
 from mooring.model.workloads import (
@@ -76,10 +77,36 @@ PRIORITY_CLASS = KindSpec(
     ),
 )
 
+
+def _policy_cell(group: JsonObject, now_ns: int) -> str:
+    return "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"
+
+
+def _group_state_cell(group: JsonObject, now_ns: int) -> str:
+    """A group that is about to be evicted says why; or else whether it could be scheduled."""
+    found = {each.get("type"): each for each in at(group, "status.conditions", [])}
+    target, scheduled = found.get("DisruptionTarget"), found.get("PodGroupScheduled")
+    if target is not None:
+        return str(target.get("reason", ""))
+    if scheduled is None:
+        return "Pending"
+    return "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+
+
 POD_GROUP = KindSpec(
     *("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
     subresources=("status",),
     struct=PodGroup,
+    check=check_pod_group,
+    fixed=(
+        *("spec.podGroupTemplateRef", "spec.schedulingPolicy", "spec.schedulingConstraints", "spec.resourceClaims"),
+        *("spec.disruptionMode", "spec.priorityClassName", "spec.priority"),
+    ),
+    columns=(
+        *(NAME, Column("Policy", _policy_cell)),
+        Column("Workload", field_cell("spec.podGroupTemplateRef.workload.workloadName", NONE)),
+        *(Column("Status", _group_state_cell), AGE),
+    ),
     watch=Watch(needs_gate="GenericWorkload", wakes_pods=True),
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
 )

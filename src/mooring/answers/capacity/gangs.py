@@ -1,0 +1,192 @@
+"""How many more gangs fit: copies are counted in whole gangs, of which all pods fit or none.
+
+Where nodes do not depend on each other, the pods that fit one by one make so many gangs. Otherwise the scheduler attempts one
+gang after another, with a PodGroup of its own for each.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitReason, NodeBudget, budgets_after
+from mooring.answers.capacity.one_by_one import CopyPlacer, Filling
+from mooring.answers.capacity.pod_copies import PodCopies
+from mooring.answers.edits import Edit, PutObject
+from mooring.answers.explain.reasons import Reason
+from mooring.answers.groups.asked_group import AskedGroup, has_groups
+from mooring.answers.groups.group_trials import GroupOutcome, GroupTrials
+from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.framework.config.feature_gates import with_defaults
+from mooring.model.meta import ObjectMeta
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import SchedulingGroup
+from mooring.model.validation.problem import Problem
+from mooring.model.workloads import GangPolicy, GroupPolicy, PodGroup, PodGroupSpec
+from mooring.sim.input_errors import InputError
+
+MOST_SIZE = 10_000
+"""The largest gang that can be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """The gang whose copies are counted."""
+
+    size: int
+    """How many pods it has; all of them have to fit."""
+    declared: PodGroup
+
+
+@dataclass(frozen=True, slots=True)
+class GangCount:
+    """How many gangs fit."""
+
+    size: int
+    fits: int
+    room: int
+    """How many pods of the next gang fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledWithGangs:
+    """The result of a count."""
+
+    count: GangCount
+    filling: Filling
+    """Whole gangs alone."""
+    budgets: Budgets
+
+
+def gang_of(loaded: LoadedCluster, copies: PodCopies, size: int | None) -> Gang | None:
+    """The gang that is asked for: by its size, or by a PodGroup of the same file that the pod names. None: single pods.
+
+    Raises InputError if a size is given where the scheduler heeds no gangs.
+    """
+    if not has_groups(loaded.gates) or not with_defaults(loaded.gates)["GangScheduling"]:
+        if size is None:
+            return None
+        text = "the scheduler heeds no gangs; add --feature-gates GenericWorkload=true,GangScheduling=true"
+        raise InputError([Problem("", text)])
+    groups = {item.key: item for item in copies.extras if isinstance(item, PodGroup)}
+    declared = groups.get(copies.pod.group_key or "")
+    policy = None if declared is None else declared.spec.scheduling_policy.gang
+    wanted = policy.min_count if size is None and policy is not None else size
+    if wanted is None:
+        return None
+    return Gang(wanted, declared or PodGroup(metadata=ObjectMeta(name="gang", namespace=copies.pod.namespace)))
+
+
+def fill_with_gangs(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int) -> FilledWithGangs:
+    """As many gangs as fit, at most `most` pods."""
+    spec = gang.declared.spec
+    if spec.scheduling_constraints is None and not spec.resource_claims:
+        found = gangs_at_once(loaded, copies, gang, most)
+        if found is not None:
+            return found
+    return gangs_one_by_one(loaded, copies, gang, most)
+
+
+# ---- at once
+
+
+def gangs_at_once(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int) -> FilledWithGangs | None:
+    """The pods that fit one by one, without those that make no whole gang."""
+    alone = replace(copies, pod=_in_group(copies.pod, None))
+    placer = CopyPlacer(loaded, copies.extras)
+    filling = fill_at_once(placer, alone) if copies.workload is None else None
+    if filling is None or filling.fits > most:
+        return None
+    budgets = budgets_after(placer, filling, most)
+    fits, room = divmod(filling.fits, gang.size)
+    nodes = _without(budgets.nodes, room, alone)
+    pods = Counter({(budget.node, copies.name): budget.pods for budget in nodes if budget.pods})
+    whole = Filling(pods, fits * gang.size)
+    return FilledWithGangs(GangCount(gang.size, fits, room), whole, Budgets(nodes, budgets.limit))
+
+
+def _without(nodes: Sequence[NodeBudget], number: int, copies: PodCopies) -> list[NodeBudget]:
+    """The nodes with so many copies less, taken from those with the fewest."""
+    found, left = [], number
+    for budget in reversed(nodes):
+        taken = min(budget.pods, left)
+        left -= taken
+        found.append(_with_room_again(budget, taken, copies) if taken else budget)
+    return sorted(found, key=lambda budget: (-budget.pods, budget.node))
+
+
+def _with_room_again(budget: NodeBudget, number: int, copies: PodCopies) -> NodeBudget:
+    free = {
+        name: amount + number * (1 if name == "pods" else copies.pod.shape.request.get(name, 0))
+        for name, amount in budget.free.items()
+    }
+    return NodeBudget(budget.node, budget.pods - number, {copies.name: budget.pods - number}, free)
+
+
+# ---- one gang after another
+
+
+def gangs_one_by_one(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int) -> FilledWithGangs:
+    """Until the next gang is not placed, or the limit is reached."""
+    extras = [item for item in copies.extras if not isinstance(item, PodGroup)]
+    objects = {(type(item), item.key): item for item in (*loaded.objects, *extras)}
+    there = replace(loaded, objects=[*objects.values()])
+    trials = GroupTrials(there, AskedGroup("", None))
+    placer, filling, fits = CopyPlacer(there), Filling(), 0
+    while True:
+        group, edits = _copy(copies, gang, fits, with_defaults(loaded.gates))
+        filling.refused, filling.pod = copies, _in_group(group.pending[0], None)
+        if (fits + 1) * gang.size > most:
+            return _result(placer, filling, GangCount(gang.size, fits, 0), CapacityLimit(copies.name, most=most))
+        outcome = trials.attempt(edits, group, explain=True, keep=True)
+        if not outcome.is_placed or outcome.victims:
+            count = GangCount(gang.size, fits, len(outcome.trial.nodes))
+            return _result(placer, filling, count, _limit(copies, outcome))
+        fits += 1
+        for pod in group.pending:
+            placer.cluster.nodes.place(pod.with_node(outcome.nodes[pod.key]), outcome.nodes[pod.key])
+            filling.pods[outcome.nodes[pod.key], copies.name] += 1
+        filling.fits += gang.size
+
+
+def _copy(copies: PodCopies, gang: Gang, number: int, gates: Mapping[str, bool]) -> tuple[AskedGroup, list[Edit]]:
+    """The gang with this number: its PodGroup and claims as edits, and its pods."""
+    name = f"{gang.declared.name}-{number}"
+    metadata = msgspec.structs.replace(gang.declared.metadata, name=name, uid=f"gang {name}")
+    policy = GroupPolicy(gang=GangPolicy(gang.size))
+    spec: PodGroupSpec = msgspec.structs.replace(gang.declared.spec, scheduling_policy=policy)
+    declared = PodGroup(metadata=metadata, spec=spec)
+    made = [copies.copy(number * gang.size + i) for i in range(gang.size)]
+    pods = [_in_group(pod, SchedulingGroup(name)) for pod, _ in made]
+    edits: list[Edit] = [PutObject(declared), *(PutObject(claim) for _, claims in made for claim in claims)]
+    return AskedGroup(declared.key, declared, pods, gates=gates), edits
+
+
+def _in_group(pod: Pod, group: SchedulingGroup | None) -> Pod:
+    spec = msgspec.structs.replace(pod.spec, scheduling_group=group)
+    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
+
+
+def _result(placer: CopyPlacer, filling: Filling, count: GangCount, limit: CapacityLimit) -> FilledWithGangs:
+    filling.cluster = placer.cluster
+    budgets = budgets_after(placer, filling, 0)
+    return FilledWithGangs(count, filling, Budgets(budgets.nodes, limit))
+
+
+def _limit(copies: PodCopies, outcome: GroupOutcome) -> CapacityLimit:
+    """Why the first pod of the next gang that fits nowhere does not."""
+    rejected = next(iter(outcome.trial.rejected.values()), None)
+    if rejected is None:
+        message = next((text for text in outcome.messages.values() if text), "")
+        return CapacityLimit(copies.name, [LimitReason("", message, 0)], message)
+    return CapacityLimit(copies.name, [_told(reason) for reason in rejected.reasons], rejected.message)
+
+
+def _told(reason: Reason) -> LimitReason:
+    if not reason.amounts:
+        return LimitReason(reason.plugin, reason.message, reason.count)
+    amount = reason.amounts[0]
+    amounts = amount.resource, amount.wants, amount.largest_free, amount.node
+    return LimitReason(reason.plugin, reason.message, reason.count, *amounts)
