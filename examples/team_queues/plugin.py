@@ -1,0 +1,85 @@
+"""TeamQueues at its three extension points: PreEnqueue, QueueSort and PostFilter."""
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.events import UNSCHEDULABLE_POD, Action, ClusterEvent, Registration
+from mooring.framework.points import (
+    FitError,
+    Handle,
+    Nomination,
+    NoRoom,
+    PostFilterPlugin,
+    PreEnqueuePlugin,
+    QueueSortPlugin,
+    SchedulerServices,
+)
+from mooring.framework.status import Rejection, final
+from mooring.model.kinds.scheduling import POD_GROUP
+from mooring.model.pod import Pod
+from mooring.plugins.groups.gang_scheduling import is_own_group, joins_group
+
+from .ledger import TeamLedger
+from .reclaim import Reclaim
+from .teams import Teams
+from .usage import TeamUsage
+
+_LEDGERS: WeakKeyDictionary[Cluster, TeamLedger] = WeakKeyDictionary()
+"""The profiles of a scheduler have one cluster, and their teams share it: so they have one ledger."""
+
+
+class TeamQueues(PreEnqueuePlugin, QueueSortPlugin, PostFilterPlugin):
+    """PreEnqueue holds pods back for which their team has no quota and may borrow none. QueueSort puts the pods of the team
+    with the smallest share first. PostFilter reclaims quota from teams that have borrowed."""
+
+    name = "TeamQueues"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.ledger = _ledger_of(Teams.read(args), handle.services)
+        self._reclaim = Reclaim(self.ledger.teams)
+
+    def events(self) -> list[Registration]:
+        """Members complete a gang. Nothing else: the ledger follows all pods, and activates those that it admits. A hint
+        would be asked about each pod that waits, with each pod that leaves."""
+        return [
+            Registration(ClusterEvent(UNSCHEDULABLE_POD, Action.ADD), joins_group),
+            Registration(ClusterEvent(POD_GROUP.event, Action.ADD), is_own_group),
+        ]
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        if self._reclaim.is_evicting(pod):
+            return final("waiting for the preemption for this pod to be finished")
+        reason = self.ledger.ask(pod)
+        return None if reason is None else final(reason)
+
+    def sort_key(self, pod: Pod, queued_at: float) -> tuple[float, int, float]:
+        return self.ledger.share_before(pod), -pod.priority, queued_at
+
+    def post_filter(self, failure: FitError) -> Nomination | NoRoom:
+        return self._reclaim.find(failure, self._usage_on(failure.context.nodes))
+
+    def eviction_began(self, pod: Pod) -> None:
+        self._reclaim.eviction_began(pod)
+
+    def eviction_ended(self, pod: Pod) -> None:
+        self._reclaim.eviction_ended(pod)
+
+    def _usage_on(self, nodes: NodeTable) -> TeamUsage:
+        """What teams have on these nodes: a what-if has nodes of its own."""
+        usage = self.ledger.usage
+        if usage.nodes is not nodes:
+            usage = TeamUsage(self.ledger.teams, nodes)
+        usage.refresh()
+        return usage
+
+
+def _ledger_of(teams: Teams, services: SchedulerServices) -> TeamLedger:
+    ledger = _LEDGERS.get(services.cluster)
+    if ledger is None:
+        ledger = _LEDGERS[services.cluster] = TeamLedger(teams, services.cluster, services.now_ns, services.activate)
+        services.pod_listeners.append(ledger.pod_changed)
+    elif ledger.teams != teams:
+        raise ValueError("teams: Invalid value: all profiles must have the same teams")
+    return ledger
