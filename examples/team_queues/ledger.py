@@ -67,6 +67,9 @@ class TeamLedger:
         """By team, those that have units which wait."""
         self._unit_of: dict[str, WaitingUnit] = {}
         """By id of the pod."""
+        self._settled_at: int | None = None
+        """The version of the usage at which all units were admitted that could be; None: something else changed since."""
+        self._kept_idle: tuple[int, list[int]] | None = None
         lent = [sum(min(team.most_lent[i], team.quota[i]) for team in teams.teams) for i in range(len(teams.resources))]
         self._most = [
             tuple(
@@ -89,6 +92,11 @@ class TeamLedger:
         self.usage.refresh()
         if pod.id in self._admitted:
             return self._reconsider(pod, team)
+        unit = self._unit_of.get(pod.id)
+        if unit is not None and unit.pods[pod.id].shape is pod.shape and unit.priority >= pod.priority:
+            unit.pods[pod.id] = pod  # Hot: pods that wait long ask every five minutes, and nothing changed
+            self._settle(pod.id)
+            return None if pod.id in self._admitted else self._why(unit)
         unit = self._unit(pod, team)
         if unit is None:
             return INCOMPLETE
@@ -185,10 +193,12 @@ class TeamLedger:
         if heap is None:
             heap = self._waiting[unit.team] = KeyedHeap(attrgetter("key"), lambda one: (-one.priority, one.since_ns))
         heap.push(unit)
+        self._settled_at = None
         for pod_id in unit.pods:
             self._unit_of[pod_id] = unit
 
     def _stop_waiting(self, unit: WaitingUnit) -> None:
+        self._settled_at = None  # another unit may be the first of its team now
         heap = self._waiting.get(unit.team)
         if heap is not None:
             heap.remove(unit.key)
@@ -217,9 +227,12 @@ class TeamLedger:
 
     def _settle(self, asking: str = "") -> None:
         """Admit all units whose turn has come, and activate their pods, but for the one that asks."""
+        if self._settled_at == self.usage.version:
+            return
         while (unit := self._next()) is not None:
             self._stop_waiting(unit)
             self._admit(unit, asking)
+        self._settled_at = self.usage.version
 
     def _next(self) -> WaitingUnit | None:
         """The unit that is admitted next: one within the quota of its team, or the borrower with the smallest share."""
@@ -251,6 +264,7 @@ class TeamLedger:
             self._promise(admitted, subtract if is_on_node else add)
 
     def _promise(self, pod: AdmittedPod, change: Callable[[list[int], Iterable[int]], None]) -> None:
+        self._kept_idle = self._settled_at = None
         change(self._promised[pod.team], pod.amounts)
         levels = self._by_priority[pod.team]
         sums = levels.setdefault(pod.priority, [0] * (len(pod.amounts) + 1))
@@ -264,10 +278,14 @@ class TeamLedger:
 
     def _idle(self) -> list[int]:
         """By resource: what teams lend and do not use, less what is borrowed already. Negative: lenders need it back."""
+        kept = self._kept_idle
+        if kept is not None and kept[0] == self.usage.version:
+            return kept[1]
         idle = [0] * len(self.teams.resources)
         for place in range(len(self.teams.teams)):
             for i in range(len(idle)):
                 idle[i] += self._lends(place, i) - self._borrows(place, i)
+        self._kept_idle = self.usage.version, idle
         return idle
 
     def _lends(self, team: int, i: int) -> int:
@@ -290,7 +308,8 @@ class TeamLedger:
 
     def _reconsider(self, pod: Pod, team: int) -> str | None:
         """A pod that was admitted did not get a node. It has to wait again if it is on borrowed quota that is needed back."""
-        if self.usage.is_on_node(pod.id):
+        idle = self._idle()
+        if self.usage.is_on_node(pod.id) or min(idle) >= 0:
             return None
         pods = {pod.id: pod}
         groups = self._cluster.groups
@@ -299,7 +318,7 @@ class TeamLedger:
         sums = [0] * len(self.teams.resources)
         for pod_id in pods:
             add(sums, self._admitted[pod_id].amounts)
-        used, quota, idle = self.used(team), self.teams.teams[team].quota, self._idle()
+        used, quota = self.used(team), self.teams.teams[team].quota
         if not any(amount and idle[i] < 0 and used[i] - amount >= quota[i] for i, amount in enumerate(sums)):
             return None
         for pod_id in pods:

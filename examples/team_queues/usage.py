@@ -48,6 +48,8 @@ class TeamUsage:
         self._rows: dict[int, dict[str, CountedPod]] = {}
         self._row_of: dict[str, int] = {}
         self._is_first = True
+        self.version = 0
+        """Grows when a sum changes."""
 
     def refresh(self) -> None:
         touched = self._news.news()
@@ -87,6 +89,7 @@ class TeamUsage:
                 self._come(row, pod_id, counted)
 
     def _come(self, row: int, pod_id: str, counted: CountedPod) -> None:
+        self.version += 1
         add(self.used[counted.team], counted.amounts)
         if counted.is_leaving:
             add(self.leaving[counted.team], counted.amounts)
@@ -96,6 +99,7 @@ class TeamUsage:
             self._moved(pod_id, True)
 
     def _leave(self, row: int, pod_id: str, counted: CountedPod) -> None:
+        self.version += 1
         subtract(self.used[counted.team], counted.amounts)
         if counted.is_leaving:
             subtract(self.leaving[counted.team], counted.amounts)
