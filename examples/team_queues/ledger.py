@@ -32,6 +32,8 @@ class AdmittedPod:
     team: int
     amounts: Amounts
     priority: int
+    share_before: float
+    """The share of the team without it, when it was admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ class TeamLedger:
         """The weighted dominant share of the team when it is the pod's turn: with the pods of the team that are on nodes,
         and with those that were admitted before it or have a higher priority. 0 for pods without a team.
 
-        It hardly changes while the pod waits: a pod of the team that gets its node was counted before.
+        It hardly changes while the pod waits, so that it is good for a queue: a pod of the team that gets its node was
+        counted before. A pod that comes back to the queue keeps its place among those of its team.
         """
         team = self.teams.of_namespace.get(pod.namespace)
         if team is None:
@@ -123,9 +126,11 @@ class TeamLedger:
             if priority >= pod.priority:
                 add(sums, promised)
         own = self._admitted.get(pod.id)
-        if own is not None and not self.usage.is_on_node(pod.id):
+        if own is None:
+            return self.teams.share(team, sums[:-1])
+        if not self.usage.is_on_node(pod.id):
             subtract(sums, own.amounts)
-        return self.teams.share(team, sums[:-1])
+        return min(own.share_before, self.teams.share(team, sums[:-1]))
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Any pod was created, changed or deleted. What it gives back may admit others."""
@@ -250,7 +255,9 @@ class TeamLedger:
 
     def _admit(self, unit: WaitingUnit, asking: str) -> None:
         for pod in unit.pods.values():
-            admitted = self._admitted[pod.id] = AdmittedPod(unit.team, amounts_of(self.teams, pod), pod.priority)
+            share = self.share_before(pod)
+            admitted = AdmittedPod(unit.team, amounts_of(self.teams, pod), pod.priority, share)
+            self._admitted[pod.id] = admitted
             if not self.usage.is_on_node(pod.id):
                 self._promise(admitted, add)
         others = [pod for pod in unit.pods.values() if pod.id != asking]
