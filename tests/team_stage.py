@@ -1,11 +1,7 @@
 """A cluster with TeamQueues on a virtual clock: teams are told by their quota of cpu, and who has what can be read."""
 
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
 from team_queues import TeamQueues
 from team_queues.ledger import TeamLedger

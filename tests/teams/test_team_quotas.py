@@ -152,8 +152,10 @@ def test_a_gang_is_admitted_as_a_whole_or_not_at_all() -> None:
     stage.pods("a", "single", cpu="2")
     stage.gang("a", "crew", "g-1", "g-2", "g-3")
     assert stage.running() == ["single"]
-    assert stage.gate("a", "g-1") == stage.gate("a", "g-3") == (
-        'team "a" has 2 cpu of its quota of 4 cpu and may borrow 0 cpu more: the 3 pods of its gang ask for 3 cpu'
+    assert (
+        stage.gate("a", "g-1")
+        == stage.gate("a", "g-3")
+        == ('team "a" has 2 cpu of its quota of 4 cpu and may borrow 0 cpu more: the 3 pods of its gang ask for 3 cpu')
     )
     stage.delete("a", "single")
     stage.wait(15)
