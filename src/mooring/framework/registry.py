@@ -117,7 +117,10 @@ def _run_file(name: str, path: str) -> dict[str, Any]:
 def _run_package(name: str, path: str) -> dict[str, Any]:
     """Import a package from a folder. Python finds its modules by its name among all modules, so it stays there; the modules
     of another folder of this name do not."""
-    spec = spec_from_file_location(name, Path(path) / "__init__.py", submodule_search_locations=[path])
+    opening = Path(path) / "__init__.py"
+    if not opening.is_file():
+        raise FileNotFoundError("the folder is no package: it has no __init__.py")
+    spec = spec_from_file_location(name, opening, submodule_search_locations=[path])
     assert spec is not None and spec.loader is not None, "a file that ends in .py has a loader"
     for known in [known for known in sys.modules if f"{known}.".startswith(f"{name}.")]:
         del sys.modules[known]
