@@ -1,9 +1,8 @@
 """TeamQueues at its three extension points: PreEnqueue, QueueSort and PostFilter."""
 
+from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.events import UNSCHEDULABLE_POD, Action, ClusterEvent, Registration
 from mooring.framework.points import (
@@ -26,8 +25,16 @@ from .reclaim import Reclaim
 from .teams import Teams
 from .usage import TeamUsage
 
-_LEDGERS: WeakKeyDictionary[Cluster, TeamLedger] = WeakKeyDictionary()
-"""The profiles of a scheduler have one cluster, and their teams share it: so they have one ledger."""
+
+@dataclass(slots=True)
+class TeamState:
+    """What the plugins of all profiles of a scheduler share. It is one of the scheduler's listeners, where they find it."""
+
+    ledger: TeamLedger
+    reclaim: Reclaim
+
+    def __call__(self, old: Pod | None, new: Pod | None) -> None:
+        self.ledger.pod_changed(old, new)
 
 
 class TeamQueues(PreEnqueuePlugin, QueueSortPlugin, PostFilterPlugin):
@@ -37,8 +44,8 @@ class TeamQueues(PreEnqueuePlugin, QueueSortPlugin, PostFilterPlugin):
     name = "TeamQueues"
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self.ledger = _ledger_of(Teams.read(args), handle.services)
-        self._reclaim = Reclaim(self.ledger.teams)
+        state = _shared_state(Teams.read(args), handle.services)
+        self.ledger, self._reclaim = state.ledger, state.reclaim
 
     def events(self) -> list[Registration]:
         """Members complete a gang. Nothing else: the ledger follows all pods, and activates those that it admits. A hint
@@ -75,11 +82,12 @@ class TeamQueues(PreEnqueuePlugin, QueueSortPlugin, PostFilterPlugin):
         return usage
 
 
-def _ledger_of(teams: Teams, services: SchedulerServices) -> TeamLedger:
-    ledger = _LEDGERS.get(services.cluster)
-    if ledger is None:
-        ledger = _LEDGERS[services.cluster] = TeamLedger(teams, services.cluster, services.now_ns, services.activate)
-        services.pod_listeners.append(ledger.pod_changed)
-    elif ledger.teams != teams:
+def _shared_state(teams: Teams, services: SchedulerServices) -> TeamState:
+    found = next((listener for listener in services.pod_listeners if isinstance(listener, TeamState)), None)
+    if found is None:
+        ledger = TeamLedger(teams, services.cluster, services.now_ns, services.activate)
+        found = TeamState(ledger, Reclaim(teams))
+        services.pod_listeners.append(found)
+    elif found.ledger.teams != teams:
         raise ValueError("teams: Invalid value: all profiles must have the same teams")
-    return ledger
+    return found

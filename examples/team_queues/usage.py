@@ -6,7 +6,6 @@ from typing import NamedTuple
 from mooring.cluster.change_log import Follower
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.pod import Pod
-from mooring.model.shape import PodShape
 
 from .teams import PODS, Amounts, Teams
 
@@ -15,13 +14,11 @@ Moved = Callable[[str, bool], None]
 
 
 class CountedPod(NamedTuple):
-    """A pod on a node as it was counted. A pod that changes what it requests has another shape."""
+    """A pod on a node as it was counted."""
 
     team: int
     amounts: Amounts
-    shape: PodShape
-    is_leaving: bool
-    """Whether it is being deleted. It has its room until it is gone."""
+    pod: Pod
 
 
 def amounts_of(teams: Teams, pod: Pod) -> Amounts:
@@ -34,7 +31,7 @@ class TeamUsage:
     """The sums over all pods of teams on the nodes of one table, those of other schedulers too.
 
     `refresh` brings it up to date. Hot: a bind or an end of a pod touches one row, and of its pods only those that are new
-    are added up: 10 µs on a node of 100 pods.
+    are added up: 25 µs on a node of 100 pods.
     """
 
     def __init__(self, teams: Teams, nodes: NodeTable, moved: Moved | None = None) -> None:
@@ -65,33 +62,37 @@ class TeamUsage:
     def is_leaving(self, pod_id: str) -> bool:
         """Whether a pod on a node is being deleted."""
         row = self._row_of.get(pod_id)
-        return row is not None and self._rows[row][pod_id].is_leaving
+        return row is not None and self._rows[row][pod_id].pod.is_terminating
 
     def teams_on(self, row: int) -> Iterator[int]:
         """The team of each pod on a row."""
         return (counted.team for counted in self._rows.get(row, {}).values())
 
     def _count(self, row: int) -> None:
-        before, now = self._rows.get(row, {}), {}
-        of_namespace = self._teams.of_namespace
+        before, of_namespace = self._rows.get(row, {}), self._teams.of_namespace
+        now: dict[str, CountedPod] = {}
+        new: list[str] = []
         for pod in self.nodes.pods_on[row]:
             counted = before.get(pod.id)
-            if counted is not None and counted.shape is pod.shape and counted.is_leaving == pod.is_terminating:
+            if counted is not None and counted.pod is pod:
                 now[pod.id] = counted
+            elif counted is not None and _counts_alike(counted.pod, pod):
+                now[pod.id] = counted._replace(pod=pod)
             elif (team := of_namespace.get(pod.namespace)) is not None:
-                now[pod.id] = CountedPod(team, amounts_of(self._teams, pod), pod.shape, pod.is_terminating)
+                now[pod.id] = CountedPod(team, amounts_of(self._teams, pod), pod)
+                new.append(pod.id)
         self._rows[row] = now
-        for pod_id, counted in before.items():
-            if now.get(pod_id) is not counted:
-                self._leave(row, pod_id, counted)
-        for pod_id, counted in now.items():
-            if before.get(pod_id) is not counted:
-                self._come(row, pod_id, counted)
+        for pod_id in [pod_id for pod_id in before if pod_id not in now] + [
+            pod_id for pod_id in new if pod_id in before
+        ]:
+            self._leave(row, pod_id, before[pod_id])
+        for pod_id in new:
+            self._come(row, pod_id, now[pod_id])
 
     def _come(self, row: int, pod_id: str, counted: CountedPod) -> None:
         self.version += 1
         add(self.used[counted.team], counted.amounts)
-        if counted.is_leaving:
+        if counted.pod.is_terminating:
             add(self.leaving[counted.team], counted.amounts)
         was_there = pod_id in self._row_of
         self._row_of[pod_id] = row
@@ -101,12 +102,17 @@ class TeamUsage:
     def _leave(self, row: int, pod_id: str, counted: CountedPod) -> None:
         self.version += 1
         subtract(self.used[counted.team], counted.amounts)
-        if counted.is_leaving:
+        if counted.pod.is_terminating:
             subtract(self.leaving[counted.team], counted.amounts)
         if self._row_of.get(pod_id) == row:  # another row may have the pod by now
             del self._row_of[pod_id]
             if self._moved is not None:
                 self._moved(pod_id, False)
+
+
+def _counts_alike(old: Pod, new: Pod) -> bool:
+    """Whether only the status of a pod changed."""
+    return old.shape is new.shape and old.is_terminating == new.is_terminating
 
 
 def add(sums: list[int], amounts: Iterable[int]) -> None:
