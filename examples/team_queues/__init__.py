@@ -4,7 +4,7 @@
         --plugin examples/team_queues --config examples/team_queues/config.yaml
 
 docs/guides/queues-for-teams.md describes it. The modules: `teams` has the arguments, `usage` what teams have on nodes,
-`ledger` whom they may add, `reclaim` who gives quota back, `plugin` the three extension points.
+`units` which pods wait together, `ledger` whom teams may add, `reclaim` who gives quota back, `plugin` the extension points.
 """
 
 from .plugin import TeamQueues

@@ -10,16 +10,15 @@ gone, whatever other teams do. What can be borrowed goes to the team with the sm
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import cast
 
 from mooring.cluster.cluster import Cluster
 from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
 
 from .teams import Amounts, Teams
+from .units import Gathered, WaitingUnit, gather
 from .usage import TeamUsage, add, amounts_of, subtract
 
 INCOMPLETE = "waits for the other pods of its gang"
@@ -34,19 +33,6 @@ class AdmittedPod:
     priority: int
     share_before: float
     """The share of the team without it, when it was admitted."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingUnit:
-    """A pod, or the pods of a gang, that wait for quota together."""
-
-    key: str
-    """The id of the pod, or the key of the PodGroup."""
-    team: int
-    pods: dict[str, Pod]
-    amounts: Amounts
-    priority: int
-    since_ns: int
 
 
 class TeamLedger:
@@ -105,7 +91,9 @@ class TeamLedger:
         if team not in self._waiting and self._is_within_quota(team, unit.amounts):
             self._admit(unit, pod.id)
             return None
-        if any(amount > most for amount, most in zip(unit.amounts, self._most[team], strict=True)):
+        if not self._is_possible(team, unit.amounts):
+            if pod.id in self._unit_of:
+                self._stop_waiting(self._unit_of[pod.id])  # it asked for less before
             return self._why_never(unit)
         self._wait(unit)
         self._settle(pod.id)
@@ -160,34 +148,28 @@ class TeamLedger:
     # ---- Units
 
     def _unit(self, pod: Pod, team: int) -> WaitingUnit | None:
-        """The unit that the pod is judged with; None: its gang is not complete."""
-        gathered = self._gathered(pod)
+        """The unit that the pod is judged with; None: its gang is not complete. If a team can never have all of a gang, its
+        minimum is judged, and the others alone after it."""
+        gathered = gather(self._cluster, pod, self._admitted)
         if gathered is None:
             return None
-        key, pods = gathered
-        sums = [0] * len(self.teams.resources)
-        for each in pods.values():
-            add(sums, amounts_of(self.teams, each))
-        before = self._waiting[team].get(key) if team in self._waiting else None
+        amounts = self._sum(gathered)
+        if not self._is_possible(team, amounts) and gathered.least < len(gathered.pods):
+            gathered = gathered.fewest(pod)
+            amounts = self._sum(gathered)
+        before = self._waiting[team].get(gathered.key) if team in self._waiting else None
         since_ns = self._now_ns() if before is None else before.since_ns
-        return WaitingUnit(key, team, pods, tuple(sums), max(each.priority for each in pods.values()), since_ns)
+        priority = max(each.priority for each in gathered.pods.values())
+        return WaitingUnit(gathered.key, team, gathered.pods, amounts, priority, since_ns)
 
-    def _gathered(self, pod: Pod) -> tuple[str, dict[str, Pod]] | None:
-        """The pod with the members of its gang that wait, if enough of them are there; None: not enough."""
-        groups = self._cluster.groups
-        if groups is None or pod.group_key is None:
-            return pod.id, {pod.id: pod}
-        declared = cast("PodGroup | None", self._cluster.objects[PodGroup].get(pod.group_key))
-        members = groups.of(pod)
-        if declared is None or members is None:
-            return None
-        gang = declared.spec.scheduling_policy.gang
-        waiting = {each.id: each for each in members.unscheduled.values() if each.id not in self._admitted}
-        ready = members.member_count - len(waiting)
-        if gang is None or ready >= gang.min_count:
-            return pod.id, {pod.id: pod}
-        waiting[pod.id] = pod
-        return (pod.group_key, waiting) if ready + len(waiting) >= gang.min_count else None
+    def _sum(self, gathered: Gathered) -> Amounts:
+        sums = [0] * len(self.teams.resources)
+        for pod in gathered.pods.values():
+            add(sums, amounts_of(self.teams, pod))
+        return tuple(sums)
+
+    def _is_possible(self, team: int, amounts: Amounts) -> bool:
+        return all(amount <= most for amount, most in zip(amounts, self._most[team], strict=True))
 
     def _wait(self, unit: WaitingUnit) -> None:
         """A unit waits from now on, or with other members than before."""
@@ -223,10 +205,11 @@ class TeamLedger:
         if unit is None:
             return
         self._stop_waiting(unit)
-        left = [pod for pod in unit.pods.values() if pod.id != pod_id]
-        again = self._unit(left[0], unit.team) if left else None
-        if again is not None:
-            self._wait(WaitingUnit(unit.key, unit.team, again.pods, again.amounts, again.priority, unit.since_ns))
+        for pod in unit.pods.values():
+            if pod.id != pod_id and pod.id not in self._unit_of:
+                again = self._unit(pod, unit.team)
+                if again is not None:
+                    self._wait(replace(again, since_ns=unit.since_ns))
 
     # ---- Admission
 
@@ -260,9 +243,19 @@ class TeamLedger:
             self._admitted[pod.id] = admitted
             if not self.usage.is_on_node(pod.id):
                 self._promise(admitted, add)
-        others = [pod for pod in unit.pods.values() if pod.id != asking]
+        others = {**unit.pods, **self._members_beside(unit)}
+        others.pop(asking, None)
         if others:
-            self._activate(others)
+            self._activate([*others.values()])
+
+    def _members_beside(self, unit: WaitingUnit) -> dict[str, Pod]:
+        """Members of the gang that are not in the unit: now that it is complete, they are judged alone."""
+        groups, pod = self._cluster.groups, next(iter(unit.pods.values()))
+        if groups is None or unit.key != pod.group_key:
+            return {}
+        members = groups.of(pod)
+        waiting = () if members is None else members.unscheduled.values()
+        return {each.id: each for each in waiting if each.id not in self._admitted}
 
     def _moved(self, pod_id: str, is_on_node: bool) -> None:
         """A pod came to a node, or lost it again: its binding failed, or it is gone."""
@@ -350,9 +343,7 @@ class TeamLedger:
             may = max(0, min(team.most_borrowed[i], from_others) - self._borrows(unit.team, i))
             if over > min(team.most_borrowed[i], from_others):
                 has = f'team "{team.name}" has {self.teams.show(i, used)} of its quota of {self.teams.show(i, team.quota[i])}'
-                return (
-                    f"{has} and may borrow {self.teams.show(i, may)} more: {_asks(unit)} {self.teams.show(i, amount)}"
-                )
+                return f"{has} and may borrow {self.teams.show(i, may)} more: {unit.asks_for()} {self.teams.show(i, amount)}"
         first = self._waiting[unit.team].peek()
         name = next(iter(first.pods.values())).key if first is not None else ""
         return f'team "{team.name}": {name} comes first'
@@ -362,7 +353,7 @@ class TeamLedger:
         most = self.teams.show(place, self._most[unit.team][place])
         amount = self.teams.show(place, unit.amounts[place])
         name = self.teams.teams[unit.team].name
-        return f'team "{name}" can have {most} at most, its quota and what others lend: {_asks(unit)} {amount}'
+        return f'team "{name}" can have {most} at most, its quota and what others lend: {unit.asks_for()} {amount}'
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
@@ -379,7 +370,3 @@ class TeamLedger:
         waiting = {id(unit) for heap in self._waiting.values() for unit in heap}
         faults += [f"{pod_id} waits in no team" for pod_id, unit in self._unit_of.items() if id(unit) not in waiting]
         return faults
-
-
-def _asks(unit: WaitingUnit) -> str:
-    return "the pod asks for" if len(unit.pods) == 1 else f"the {len(unit.pods)} pods of its gang ask for"

@@ -185,3 +185,28 @@ def test_a_member_beyond_the_minimum_is_judged_alone() -> None:
     stage.delete("a", "g-1")
     stage.wait(15)
     assert stage.running() == ["g-2", "g-3"]
+
+
+def test_of_a_gang_that_is_larger_than_its_team_can_have_the_minimum_is_admitted() -> None:
+    stage = TeamStage(a_team("a", "3", borrow=False), gates=BOTH_GATES)
+    stage.nodes("n-1", "n-2")
+    stage.pods("a", "single", cpu="2")
+    stage.gang("a", "crew", "g-1", "g-2", "g-3", "g-4", "g-5", min_count=2)
+    assert stage.running() == ["single"]
+    stage.delete("a", "single")
+    stage.wait(15)
+    assert (len(stage.running()), len(stage.ledger.waiting())) == (3, 2)
+    stage.delete("a", stage.running()[0])
+    stage.wait(15)
+    assert (len(stage.running()), len(stage.ledger.waiting())) == (3, 1)
+
+
+def test_a_gang_whose_minimum_its_team_can_never_have_waits() -> None:
+    stage = TeamStage(a_team("a", "2", borrow=False), gates=BOTH_GATES)
+    stage.nodes("n-1", "n-2")
+    stage.gang("a", "crew", "g-1", "g-2", "g-3")
+    stage.pods("a", "single")
+    assert stage.running() == ["single"]
+    assert stage.gate("a", "g-3") == (
+        'team "a" can have 2 cpu at most, its quota and what others lend: the 3 pods of its gang ask for 3 cpu'
+    )
