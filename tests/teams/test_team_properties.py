@@ -4,8 +4,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from team_queues.reclaim import VictimRule
+from team_queues.teams import Teams
+from team_queues.usage import add, amounts_of, subtract
 
+from build import a_pod
 from how_many import examples
+from mooring.cluster.cluster import Cluster
 from mooring.model.pod import Pod
 from team_stage import TeamStage, a_team, held
 
@@ -145,3 +150,40 @@ def test_every_unit_that_is_not_larger_than_the_quota_of_its_team_runs_in_the_en
         for pod in running:
             stage.delete(pod.namespace, pod.name)
     assert due <= ran
+
+
+amounts = st.tuples(st.integers(0, 3), st.integers(0, 3))
+placed = st.lists(st.tuples(st.sampled_from(TEAMS), amounts, st.integers(0, 2)), max_size=12)
+
+
+@given(st.lists(amounts, min_size=3, max_size=3), placed, amounts, st.sampled_from(["Any", "LowerPriority"]))
+def test_the_pods_that_may_leave_leave_their_team_its_quota_of_what_the_preemptor_needs(
+    quotas: list[tuple[int, int]], pods: list[tuple[str, tuple[int, int], int]], wanted: tuple[int, int], policy: str
+) -> None:
+    """With two resources: of one that the preemptor asks for, each team still has its quota when all have left."""
+    written = [
+        {"name": name, "namespaces": [name], "quota": {"cpu": quota[0], "example.com/gpu": quota[1]}, "reclaim": policy}
+        for name, quota in zip(TEAMS, quotas, strict=True)
+    ]
+    all_teams = Teams.read({"teams": written})
+    present = [
+        a_pod(f"p{i}", namespace=team, priority=priority, requests={"cpu": asked[0], "example.com/gpu": asked[1]})
+        for i, (team, asked, priority) in enumerate(pods)
+    ]
+    used = {name: [0, 0] for name in TEAMS}
+    for pod in present:
+        add(used[pod.namespace], amounts_of(all_teams, pod))
+    preemptor = a_pod("preemptor", namespace="a", priority=1, requests={"cpu": wanted[0], "example.com/gpu": wanted[1]})
+    asked = amounts_of(all_teams, preemptor)
+    spare = [[u - q for u, q in zip(used[team.name], team.quota, strict=True)] for team in all_teams.teams]
+    rule = VictimRule(all_teams, preemptor, 0, asked, True, spare, Cluster())
+    present = sorted(present, key=lambda pod: -pod.priority)
+    leaving = rule.may_leave(present)
+    for place, team in enumerate(all_teams.teams[1:], 1):
+        left = [pod for pod in leaving if pod.namespace == team.name]
+        after = [*spare[place]]
+        for pod in left:
+            subtract(after, amounts_of(all_teams, pod))
+        assert not left or any(amount and rest >= 0 for amount, rest in zip(asked, after, strict=True))
+        assert policy == "Any" or all(pod.priority < 1 for pod in left)
+    assert all(pod.priority < 1 for pod in leaving if pod.namespace == "a")
