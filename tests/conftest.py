@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
 from how_many import CHECK, OF_100
 

@@ -65,7 +65,7 @@ def enabling(name: str, args: Any = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "path",
     sorted(path for path in EXAMPLES.rglob("*") if path.is_file() and "__pycache__" not in path.parts),
-    ids=lambda path: path.name,
+    ids=lambda path: "-".join(path.relative_to(EXAMPLES).parts),
 )
 def test_every_example_can_be_used(path: Path) -> None:
     """A manifest is simulated, a day run or generated, a configuration loaded, a plugin registered; all else is a script."""
@@ -73,7 +73,7 @@ def test_every_example_can_be_used(path: Path) -> None:
     if path.suffix == ".yaml" and "kind: KubeSchedulerConfiguration" in text:
         assert configuration.load(text).profiles
     elif path.suffix == ".yaml" and "\narrivals:\n" in text:
-        assert mooring.simulate(CLUSTER, arrivals=path).arrived
+        assert mooring.simulate(path.with_name("cluster.yaml"), arrivals=path).arrived
     elif path.suffix == ".yaml" and "\npods:" in text:
         assert read_load_plan(str(path)).nodes
     elif path.suffix == ".yaml" and "\noffers:\n" in text:
@@ -86,10 +86,10 @@ def test_every_example_can_be_used(path: Path) -> None:
         assert mooring.simulate(path).nodes
     elif path.suffix == ".yaml":
         assert all(item["kind"] for item in yaml.safe_load_all(text))
-    elif path.suffix == ".py" and "Plugin):" in text:
+    elif path.suffix == ".py" and ("Plugin):" in text or (path.parent / "__init__.py").exists()):
         registry = all_plugins()
         before = len(registry)
-        load_file(registry, str(path))
+        load_file(registry, str(path.parent if (path.parent / "__init__.py").exists() else path))
         assert len(registry) == before + 1
     elif path.suffix == ".py":
         assert 'if __name__ == "__main__":' in text

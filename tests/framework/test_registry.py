@@ -2,6 +2,7 @@
 
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from mooring.framework import registry as registry_module
 from mooring.framework.points import Handle, Plugin, PreEnqueuePlugin
-from mooring.framework.registry import Registry, RegistryError, load_entry_points
+from mooring.framework.registry import Registry, RegistryError, load_entry_points, load_file
 from mooring.model.pod import Pod
 
 
@@ -128,3 +129,47 @@ def test_a_broken_entry_point_is_named(installed: dict[str, str], value: str, wh
     with pytest.raises(RegistryError) as refused:
         load_entry_points(Registry([First]))
     assert str(refused.value) == f"entry point mine = {value} of mooring.plugins: {why}"
+
+
+# ---- Plugins of a folder
+
+
+def a_package(folder: Path, name: str, limit: int = 1) -> str:
+    """A package whose plugin takes a number from another of its modules."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "limits.py").write_text(f"LIMIT = {limit}\n")
+    lines = [
+        "from mooring.framework.points import Plugin",
+        "from .limits import LIMIT",
+        "class Packed(Plugin):",
+        "    name = 'Packed'",
+        "    limit = LIMIT",
+    ]
+    (folder / name / "packed.py").write_text("\n".join(lines))
+    (folder / name / "__init__.py").write_text(
+        "from .packed import Packed\nfrom mooring.framework.plain import PlainPlugin\n"
+    )
+    return str(folder / name)
+
+
+def test_a_folder_is_a_package_whose_modules_may_import_each_other(tmp_path: Path) -> None:
+    registry = Registry()
+    path = a_package(tmp_path, "packed")
+    load_file(registry, path)
+    assert (list(registry), registry.files) == (["Packed"], {"Packed": path})
+
+
+def test_folders_of_one_name_do_not_share_modules(tmp_path: Path) -> None:
+    limits = []
+    for limit in (1, 2):
+        registry = Registry()
+        load_file(registry, a_package(tmp_path / str(limit), "packed", limit))
+        limits.append(getattr(registry.factory("Packed"), "limit", None))
+    assert limits == [1, 2]
+
+
+def test_a_folder_that_is_no_package_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError) as refused:
+        load_file(Registry(), str(tmp_path))
+    text = f"{tmp_path}: cannot be loaded: FileNotFoundError: the folder is no package: it has no __init__.py"
+    assert str(refused.value).startswith(text)

@@ -22,13 +22,13 @@ from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.points import Handle, Nomination, NoRoom
 from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
-from mooring.framework.status import Code, curable, final
+from mooring.framework.status import Code, Rejection, curable, final
 from mooring.framework.what_if import is_batchable
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
-from mooring.plugins.preemption.search import Findings, PreemptionDryRun, budgets_of, split_by_budget
+from mooring.plugins.preemption.search import Findings, NodeDryRun, PreemptionDryRun, budgets_of, split_by_budget
 from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
@@ -540,6 +540,23 @@ def singly(failure: RejectedAttempt) -> Findings:
     findings = dry_run.nothing()
     dry_run._search_singly(failure.curable_rows(), findings)
     return findings
+
+
+def test_a_rule_of_another_plugin_may_say_who_may_leave() -> None:
+    """The rule instead of the priority: the pod named `late` leaves, though it is more important than the preemptor."""
+    cluster = Cluster()
+    cluster.nodes.put_node(a_node("n", cpu="2"))
+    for name, priority in (("early", 0), ("late", 100)):
+        cluster.nodes.place(a_pod(name, cpu="1", priority=priority), "n")
+    failure = failure_of(a_pod("preemptor", cpu="1", priority=5), cluster)
+    assert failure is not None
+    ranks = PodRanks(cluster.nodes)
+    ranks.refresh()
+    rule = NodeDryRun(failure, ranks, [], lambda pods: [pod for pod in pods if pod.name == "late"])
+    answer = rule.search(0)
+    assert not isinstance(answer, Rejection)
+    assert [pod.name for pod in answer[0]] == ["late"]
+    assert isinstance(NodeDryRun(failure, ranks, [], lambda pods: []).search(0), Rejection)
 
 
 def plain_victims(pod: Pod, row: int, world: World) -> list[str] | None:

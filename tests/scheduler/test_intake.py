@@ -124,3 +124,42 @@ def test_a_promise_is_kept_while_the_status_does_not_name_the_node_yet() -> None
     scheduler, _, high = preempting()
     scheduler.handle(ObjectUpdated(high, a_pending("high", version=2, priority=9, labels={"a": "b"})))
     assert scheduler.core.queue.nominations.node_of(high.id) == "n1"
+
+
+# ---- listeners
+
+
+def test_listeners_get_every_change_of_a_pod_after_cluster_and_queue_have_it() -> None:
+    scheduler = a_scheduler(a_node("n1"))
+    core = scheduler.core
+    seen: list[tuple[str, str, int, str | None]] = []
+
+    def listen(old: Pod | None, new: Pod | None) -> None:
+        versions = [pod.metadata.resource_version if pod is not None else "" for pod in (old, new)]
+        seen.append(
+            (versions[0] or "", versions[1] or "", len(core.cluster.nodes.pods()), core.queue.where("default/pod"))
+        )
+
+    core.services.pod_listeners.append(listen)
+    first, second, bound = a_pending(), a_pending(version=2, labels={"a": "b"}), a_pending(version=3, nodeName="n1")
+    scheduler.handle(ObjectAdded(first))
+    scheduler.handle(ObjectUpdated(first, second))
+    scheduler.handle(ObjectUpdated(second, bound))
+    scheduler.handle(ObjectRemoved(bound))
+    assert seen == [("", "1", 0, "active"), ("1", "2", 0, "active"), ("2", "3", 1, None), ("3", "", 0, None)]
+
+
+def test_a_listener_that_fails_is_reported_and_the_change_is_not_lost() -> None:
+    reports: list[str] = []
+    clock = VirtualClock(1_000 * NS_PER_S)
+    scheduler = build_scheduler(config.default(), clock, report=lambda text, fault: reports.append(f"{text}: {fault}"))
+    seen: list[Pod | None] = []
+
+    def fail(old: Pod | None, new: Pod | None) -> None:
+        raise RuntimeError("no")
+
+    scheduler.core.services.pod_listeners.extend((fail, lambda old, new: seen.append(new)))
+    pod = a_pending()
+    scheduler.handle(ObjectAdded(pod))
+    assert (reports, seen) == (["a plugin failed on a change of pod default/pod: no"], [pod])
+    assert scheduler.core.queue.where("default/pod") == "active"

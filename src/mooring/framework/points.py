@@ -111,6 +111,10 @@ class NodeNames:
     names: frozenset[str]
 
 
+PodListener = Callable[[Pod | None, Pod | None], None]
+"""Takes a pod before and after a change: a new pod has no `old`, a deleted one no `new`."""
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerServices:
     """What plugins can ask of the running scheduler. One for all profiles. It exists before the plugins
@@ -127,6 +131,10 @@ class SchedulerServices:
     """Have these pods tried again without delay. That happens when the present input or attempt has been dealt with."""
     want: Callable[[Intent], None] = lambda intent: None
     """Have something done in the world. A plugin that needs the answer yields a Write in PreBind instead."""
+    pod_listeners: list[PodListener] = field(default_factory=list)
+    """Called with every change of a pod that the scheduler gets, of any namespace and scheduler, after the cluster and the
+    queue have it: upstream's plugins add event handlers to the informer of pods. For plugins that count pods, or that know
+    better than a hint which pods to activate."""
 
 
 @dataclass(frozen=True, slots=True)

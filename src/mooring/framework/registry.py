@@ -7,8 +7,10 @@ A package offers a plugin with an entry point in the group `mooring.plugins`:
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,13 +90,13 @@ def load_entry_points(registry: Registry) -> None:
 
 def load_file(registry: Registry, path: str) -> None:
     """Add the plugins that a Python file defines: every plugin class in it that has a name. Classes that it imports
-    do not count."""
-    scope: dict[str, Any] = {"__name__": f"mooring_plugin_{Path(path).stem}", "__file__": path}
+    do not count. The path may also be a package, a folder with an __init__.py: it may import its own modules."""
+    name = f"mooring_plugin_{Path(path).stem}"
     try:
-        exec(compile(Path(path).read_bytes(), path, "exec"), scope)
+        scope = _run_package(name, path) if Path(path).is_dir() else _run_file(name, path)
     except Exception as error:  # foreign code may raise anything, and the user must learn whose it is
         raise RegistryError(f"{path}: cannot be loaded: {_described(error)}") from error
-    own = [c for c in scope.values() if isinstance(c, type) and c.__module__ == scope["__name__"]]
+    own = [c for c in scope.values() if isinstance(c, type) and f"{c.__module__}.".startswith(f"{name}.")]
     plugins = [c for c in own if issubclass(c, Plugin | PlainPlugin) and hasattr(c, "name")]
     if not plugins:
         raise RegistryError(f"{path}: defines no plugin: a class with a `name` that extends an extension point")
@@ -104,6 +106,27 @@ def load_file(registry: Registry, path: str) -> None:
         except ValueError as error:
             raise RegistryError(f"{path}: {plugin.__name__}: {error}") from error
         registry.files[plugin.name] = path
+
+
+def _run_file(name: str, path: str) -> dict[str, Any]:
+    scope: dict[str, Any] = {"__name__": name, "__file__": path}
+    exec(compile(Path(path).read_bytes(), path, "exec"), scope)
+    return scope
+
+
+def _run_package(name: str, path: str) -> dict[str, Any]:
+    """Import a package from a folder. Python finds its modules by its name among all modules, so it stays there; the modules
+    of another folder of this name do not."""
+    opening = Path(path) / "__init__.py"
+    if not opening.is_file():
+        raise FileNotFoundError("the folder is no package: it has no __init__.py")
+    spec = spec_from_file_location(name, opening, submodule_search_locations=[path])
+    assert spec is not None and spec.loader is not None, "a file that ends in .py has a loader"
+    for known in [known for known in sys.modules if f"{known}.".startswith(f"{name}.")]:
+        del sys.modules[known]
+    package = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return vars(package)
 
 
 def _imported(entry: EntryPoint) -> Any:

@@ -52,6 +52,7 @@ def added(core: Core, input: ObjectAdded) -> None:
     item = input.item
     if isinstance(item, Pod):
         _pod_added(core, core.cluster.as_counted(item))
+        _notify_listeners(core, None, item)
     elif isinstance(item, Node):
         core.cluster.nodes.put_node(item)
         core.queue.wake(NODE_ADD, None, item)
@@ -66,6 +67,7 @@ def updated(core: Core, input: ObjectUpdated) -> None:
     old, new = input.old, input.new
     if isinstance(old, Pod) and isinstance(new, Pod):
         _pod_updated(core, core.cluster.as_counted(old), core.cluster.as_counted(new))
+        _notify_listeners(core, old, new)
     elif isinstance(old, Node) and isinstance(new, Node):
         core.cluster.nodes.put_node(new)
         _wake_for_each(core, node_events(old, new), old, new)
@@ -79,6 +81,7 @@ def removed(core: Core, input: ObjectRemoved) -> None:
     item = input.item
     if isinstance(item, Pod):
         _pod_removed(core, core.cluster.as_counted(item))
+        _notify_listeners(core, item, None)
     elif isinstance(item, Node):
         core.queue.wake(NODE_DELETE, item, None)  # Parity: before the node is gone
         _guard(core, partial(core.cluster.nodes.remove_node, item.name))
@@ -129,6 +132,16 @@ def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject |
 
 
 # ---- pods
+
+
+def _notify_listeners(core: Core, old: Pod | None, new: Pod | None) -> None:
+    """Tell plugins that listen to pods of a change. Their faults must not lose it for others."""
+    for listen in core.services.pod_listeners:
+        try:
+            listen(old, new)
+        except Exception as fault:  # a plugin may raise anything
+            pod = new or old
+            core.report(f"a plugin failed on a change of pod {pod.key if pod is not None else ''}", fault)
 
 
 def _pod_added(core: Core, pod: Pod) -> None:

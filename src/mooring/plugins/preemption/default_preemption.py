@@ -249,12 +249,12 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         row = context.nodes.row_book.get(context.pod.status.nominated_node_name)
         if row is None or failure.is_final(row):
             return None
-        if any(_leaves_for_us(pod) and pod.priority < context.pod.priority for pod in context.nodes.pods_on[row]):
+        if any(is_being_preempted(pod) and pod.priority < context.pod.priority for pod in context.nodes.pods_on[row]):
             return "not eligible due to a terminating pod on the nominated node."
         return None
 
 
-def _leaves_for_us(pod: Pod) -> bool:
+def is_being_preempted(pod: Pod) -> bool:
     """Whether the pod is being deleted because the scheduler preempted it."""
     targeted = next((c for c in pod.status.conditions or () if c.type == "DisruptionTarget"), None)
     return (

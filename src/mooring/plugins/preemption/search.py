@@ -10,7 +10,7 @@ tried at once (trial.py). The others are tried one by one on a sketch of the tab
 pod.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -211,12 +211,24 @@ class Findings:
         self.without_victims += other.without_victims
 
 
+MayLeave = Callable[[Sequence[Pod]], list[Pod]]
+"""The pods of a node, the most important first -> those of them that may be victims, in the same order."""
+
+
 class NodeDryRun:
     """Tries nodes alone, with the filters asked after each pod that leaves or comes back."""
 
-    def __init__(self, failure: RejectedAttempt, ranks: PodRanks, budgets: Sequence[Budget]) -> None:
+    def __init__(
+        self,
+        failure: RejectedAttempt,
+        ranks: PodRanks,
+        budgets: Sequence[Budget],
+        may_leave: MayLeave | None = None,
+    ) -> None:
+        """`may_leave` says which pods of a node may be victims; without it, those of lower priority."""
         self._attempt = failure.attempt
         self._nominated = failure.nominated
+        self._may_leave = may_leave or self._of_lower_priority
         self._pod = failure.attempt.context.pod
         self._ranks = ranks
         self._budgets = budgets
@@ -236,7 +248,7 @@ class NodeDryRun:
         """
         if self._sketch is None:
             self._sketch = self._attempt.context.nodes.sketch()
-        leaving = [pod for pod in self._ranks.pods(row) if pod.priority < self._pod.priority]
+        leaving = self._may_leave(self._ranks.pods(row))
         if not leaving:
             return NO_VICTIMS_FOUND
         node = OneNode(self._attempt, self._sketch, row)
@@ -258,6 +270,9 @@ class NodeDryRun:
         if breaking and others:
             victims = by_importance(victims)
         return tuple(victims), sum(pod in breaking for pod in victims)
+
+    def _of_lower_priority(self, pods: Sequence[Pod]) -> list[Pod]:
+        return [pod for pod in pods if pod.priority < self._pod.priority]
 
     def have_lower(self, rows: RowArray) -> NDArray[np.bool_]:
         """Which of the rows have pods of lower priority. Hot: in a full cluster most have none, and a row takes 30 µs."""
