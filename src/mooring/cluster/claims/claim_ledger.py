@@ -110,6 +110,8 @@ class ClaimLedger:
         self._pending_by_key: dict[str, dict[str, None]] = {}
         self._doubts: dict[str, int] = {}
         """Claims in doubt -> how many answers are awaited."""
+        self._sharers: dict[str, dict[str, None]] = {}
+        """Pending allocations that members of a group share -> the pods that count on them."""
         self._leaving: dict[tuple[str, str], int] = {}
         """Claims and pods that are giving up their reservation of them."""
         self._held: dict[tuple[str, str], list[AllocatedDevice]] = {}
@@ -174,9 +176,35 @@ class ClaimLedger:
         self._pending_by_key.setdefault(claim.key, {})[claim_id(claim)] = None
         self._count_pending(claim_id(claim))
 
+    def share(self, id: str, pod_id: str) -> bool:
+        """One more member of a group counts on the allocation, which stays pending until the last of them has left.
+        False: it is not pending."""
+        if id in self._pending:
+            self._sharers.setdefault(id, {})[pod_id] = None
+        return id in self._pending
+
+    def leave(self, id: str, pod_id: str) -> bool:
+        """The pod does not count on the allocation any more. False: other pods do, or as for `end`."""
+        sharers = self._sharers.get(id)
+        if sharers is not None:
+            sharers.pop(pod_id, None)
+            if sharers:
+                return False
+            del self._sharers[id]
+        return self.end(id)
+
+    def sharers(self, id: str) -> Sequence[str]:
+        """The pods that count on an allocation that is pending for several."""
+        return list(self._sharers.get(id, ()))
+
+    def end_for_all(self, id: str) -> bool:
+        """The claim was written, so that no pod has to count on the pending allocation any more."""
+        self._sharers.pop(id, None)
+        return self.end(id)
+
     def end(self, id: str) -> bool:
-        """The claim was written, or will not be. False: it was not pending, or is in doubt."""
-        if id in self._doubts or id not in self._pending:
+        """The claim was written, or will not be. False: it was not pending, is in doubt, or other pods count on it."""
+        if id in self._doubts or id in self._sharers or id not in self._pending:
             return False
         key = self._pending.pop(id).key
         del self._pending_by_key[key][id]
@@ -202,6 +230,7 @@ class ClaimLedger:
         written = _changed_keys(self._written, other._written)
         pending = _changed_keys(self._pending, other._pending)
         self._doubts, self._leaving = dict(other._doubts), dict(other._leaving)
+        self._sharers = {id: dict(pods) for id, pods in other._sharers.items()}
         if written or pending:
             self._written, self._pending = dict(other._written), dict(other._pending)
             self._pending_by_key = {key: dict(ids) for key, ids in other._pending_by_key.items()}
@@ -299,6 +328,7 @@ class ClaimLedger:
         for id in self._pending:
             fresh._count_pending(id)
         faults = [f"claim {id} is in doubt but not pending" for id in self._doubts if id not in self._pending]
+        faults += [f"claim {id} is shared but not pending" for id in self._sharers if id not in self._pending]
         if (fresh.exclusive, fresh.shares, fresh.consumed) != (self.exclusive, self.shares, self.consumed):
             faults.append("the devices that are counted as given are not those that claims hold")
         return faults

@@ -267,6 +267,10 @@ class ClaimState:
     claims: list[ResourceClaim] = field(default_factory=list)
     reach: list[NodeMatcher | None] = field(default_factory=list)
     """For each claim the nodes that its allocation can be used on; None: it has none yet, or any node will do."""
+    shared: dict[int, ResourceClaim] = field(default_factory=dict)
+    """Claims that other members of the pod's group are about to have allocated, with those allocations."""
+    offered: set[int] = field(default_factory=set)
+    """Claims whose allocation, found for this pod, the members of its group share that follow."""
     extended: ResourceClaim | None = None
     """The claim for extended resources as it was found or made up in PreFilter."""
     requested: Mapping[str, int] = field(default_factory=dict)
@@ -294,10 +298,16 @@ class ClaimState:
         """Whether there are claims beside the one for extended resources."""
         return len(self.claims) > (self.extended is not None)
 
+    def is_shared(self, index: int) -> bool:
+        """Whether members of a group count on one allocation of the claim: any of them may write it."""
+        return index in self.shared or index in self.offered
+
     def missing(self) -> list[int]:
         """The indexes of the claims that have to be allocated, the extended one left out."""
         last = len(self.claims) - (self.extended is not None)
-        return [i for i, claim in enumerate(self.claims[:last]) if claim.status.allocation is None]
+        return [
+            i for i, claim in enumerate(self.claims[:last]) if claim.status.allocation is None and i not in self.shared
+        ]
 
     def wanted(self, served: Served) -> list[tuple[int, ResourceClaim]]:
         """The claims that have to be allocated on nodes where devices serve this."""

@@ -70,13 +70,15 @@ def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
     that a run replays."""
     seed = core.queue.attempts - len(entries) + 1
     trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
-    try:
-        yield from trial.steps()
-    except BaseException:
-        trial.give_back()  # a bug must not leave room held that no pod will take
-        raise
-    core.observer.group_decided(entries[0])
-    core.observer.group_ended(_conclude(core, trial), entries[0])
+    assert core.cluster.groups is not None, "pods are attempted in groups only where groups are kept"
+    with core.cluster.groups.cycle(entries[0].pod):
+        try:
+            yield from trial.steps()
+        except BaseException:
+            trial.give_back()  # a bug must not leave room held that no pod will take
+            raise
+        core.observer.group_decided(entries[0])
+        core.observer.group_ended(_conclude(core, trial), entries[0])
 
 
 def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
