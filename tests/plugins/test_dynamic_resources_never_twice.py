@@ -23,6 +23,8 @@ from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ContainerClaim, ResourceRequirements
 from mooring.model.quantity import parse
+from mooring.model.workloads import GroupClaim, PodGroup
+from mooring.plugins.devices.claims import is_reserved_for
 
 GROUPS = (a_group("gang", 2), a_group("basic"))
 PODS, CLAIMS, EXTENDED = range(6), range(4), "example.com/gpu"
@@ -46,13 +48,8 @@ ASKS: tuple[Any, ...] = (
 )
 RULES = (a_rule("all"), a_rule("b", pool="b"), a_rule("0", "NoExecute", device="0"))
 OFF_BY_DEFAULT = (
-    *(
-        "DRADeviceTaintRules",
-        "DRAListTypeAttributes",
-        "DRANodeAllocatableResources",
-        "GangScheduling",
-        "GenericWorkload",
-    ),
+    *("DRADeviceTaintRules", "DRAListTypeAttributes", "DRANodeAllocatableResources"),
+    *("DRAWorkloadResourceClaims", "GangScheduling", "GenericWorkload"),
 )
 ON_BY_DEFAULT = ("DRADeviceBindingConditions", "DRAExtendedResource", "DRAPartitionableDevices", "DRAPrioritizedList")
 """DRAConsumableCapacity is not among them: claims that have shares of a device keep them when the gate is switched off."""
@@ -79,7 +76,7 @@ class Walk:
             self.late.put(item)
         self.constraints = [{"matchAttribute": f"{DRIVER}/links"}] if gates.get("DRAListTypeAttributes") else []
         for group in self.groups:
-            self.late.put(group)
+            self.change_group(group)
         for name in CLAIMS:
             self.create_claim(name)
         for pod in PODS:
@@ -97,6 +94,7 @@ class Walk:
             lambda: late.delete(ResourceClaim, f"default/c{choose(CLAIMS)}"),
             lambda: self.change_slice(choose(SLICES)),
             lambda: self.change_rule(choose(RULES)),
+            lambda: self.change_group(choose(self.groups)) if self.groups else None,
             late.tidy,
             late.second,
             self.refuse,
@@ -147,6 +145,18 @@ class Walk:
             self.late.delete(DeviceTaintRule, rule.key)
         else:
             self.late.put(rule)
+
+    def change_group(self, group: PodGroup) -> None:
+        """It goes, unless it is protected because it has pods; or it comes anew. Its claim is that of its number."""
+        if (PodGroup, group.key) in self.late.store:
+            if all(pod.group_key != group.key for pod in self.late.pods()):
+                self.late.delete(PodGroup, group.key)
+            return
+        self.made += 1
+        claim = f"c{self.groups.index(group)}"
+        spec = msgspec.structs.replace(group.spec, resource_claims=[GroupClaim(claim, resource_claim_name=claim)])
+        metadata = msgspec.structs.replace(group.metadata, uid=f"group-{self.made}")
+        self.late.put(msgspec.structs.replace(group, spec=spec, metadata=metadata))
 
     # ---- what goes on
 
@@ -211,7 +221,7 @@ class Walk:
         for pod in late.pods():
             for entry in (pod.spec.resource_claims or ()) if pod.spec.node_name else ():
                 claim = claims.get(entry.resource_claim_name or "")
-                assert claim is None or any(user.uid == pod.uid for user in claim.status.reserved_for or ())
+                assert claim is None or is_reserved_for(claim, pod, core.cluster.claims.has_group_claims)
 
 
 @settings(max_examples=examples(120), deadline=None)

@@ -1,12 +1,11 @@
 """Members of a pod group that share a ResourceClaim which has no devices yet: one allocation serves them all."""
 
-from typing import Any
-
 import pytest
 
 from build import a_node, a_pod
+from claim_world import ClaimWorld
 from device_building import a_claim, a_class, a_device, a_slice, an_ask, claiming, given
-from gangs import GangWorld, a_group, a_member
+from gangs import a_group, a_member
 from late_claims import LateClaims
 from mooring.framework.intents import Write
 from mooring.model.devices import ResourceClaim
@@ -14,32 +13,6 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 
 GATES = {"GenericWorkload": True, "GangScheduling": True}
-
-
-class ClaimWorld(GangWorld):
-    """Two nodes, `n` devices on the first; all claims are there from the start."""
-
-    def __init__(self, devices: int = 1, *claims: ResourceClaim, cpu: str = "32") -> None:
-        super().__init__()
-        self.driver.create(a_class())
-        for claim in claims or (a_claim("shared"),):
-            self.driver.create(claim)
-        self.node("a", cpu)
-        self.node("b", cpu)
-        self.driver.create(a_slice("a", *(a_device(f"dev-{i}") for i in range(devices)), node="a"))
-
-    def claimants(self, *names: str, claims: tuple[str, ...] = ("shared",), **more: Any) -> None:
-        for name in names:
-            self.driver.create(claiming(a_member(name, **more), *claims))
-        self._settle()
-
-    def claim(self, name: str = "shared") -> ResourceClaim:
-        claim = self.driver.objects["ResourceClaim", f"default/{name}"]
-        assert isinstance(claim, ResourceClaim)
-        return claim
-
-    def users(self, name: str = "shared") -> set[str]:
-        return {each.name for each in self.claim(name).status.reserved_for or ()}
 
 
 def names(count: int) -> list[str]:

@@ -42,7 +42,10 @@ class Cluster:
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
         """This and the next follow one node table; in a fork they are made anew when first asked for."""
         self._floats = FloatColumns(self.nodes)
-        self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))
+        self.claims = ClaimLedger(
+            cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]),
+            self.gates.get("DRAWorkloadResourceClaims", False),
+        )
         self.serving_classes = ServingClasses()
         self.tainted_slices = TaintedSlices(
             cast("dict[str, devices.ResourceSlice]", self.objects[devices.ResourceSlice])

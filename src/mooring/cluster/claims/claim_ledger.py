@@ -101,8 +101,10 @@ class ClaimLedger:
     devices may be taken already. A claim that has its allocation does not count a second time as pending.
     """
 
-    def __init__(self, shown: Mapping[str, ResourceClaim]) -> None:
+    def __init__(self, shown: Mapping[str, ResourceClaim], has_group_claims: bool = False) -> None:
+        """`has_group_claims`: whether claims may belong to pod groups (gate DRAWorkloadResourceClaims)."""
         self._shown = shown
+        self.has_group_claims = has_group_claims
         self._written: dict[str, ResourceClaim] = {}
         """Claims as the API server returned them for a write of ours, by key, while the watch lags behind."""
         self._pending: dict[str, ResourceClaim] = {}
@@ -144,11 +146,12 @@ class ClaimLedger:
         self._count(key)
 
     def wrote(self, claim: ResourceClaim) -> bool:
-        """The claim was written. False: the watch does not know it, or knows better."""
-        shown = self._shown.get(claim.key)
+        """The claim was written. False: the watch does not know it, or knows better. Answers may come in another order than
+        the writes were carried out: an older one changes nothing."""
+        shown, written = self._shown.get(claim.key), self._written.get(claim.key)
         if shown is None or shown.uid != claim.uid or _version(shown) > _version(claim):
             return False
-        if _version(shown) < _version(claim):
+        if _version(shown) < _version(claim) and (written is None or _version(written) < _version(claim)):
             self._written[claim.key] = claim
             self._count(claim.key)
         return True

@@ -70,6 +70,11 @@ class PodGroups:
         key = pod.group_key
         return None if key is None else self._groups.get(key)
 
+    def scheduled(self, key: str) -> list[str]:
+        """The ids of the members of a group that have a node, or are about to."""
+        group = self._groups.get(key)
+        return [] if group is None else [*group.assumed, *group.assigned]
+
     def add(self, pod: Pod) -> None:
         """A pod was created or changed, or is seen on a node. One that is assumed stays so until it is seen there."""
         key = pod.group_key

@@ -231,8 +231,8 @@ EFFECTIVE = _names(
     """
     DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
-    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload NodeDeclaredFeatures
-    NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
+    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling GenericWorkload
+    NodeDeclaredFeatures NominatedNodeNameForExpectation SchedulerPopFromBackoffQ StorageCapacityScoring
     TaintTolerationComparisonOperators VolumeLimitScaling
     """
 )
@@ -243,7 +243,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     AtomicFIFO ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowCBOR
     ClientsAllowTLSCacheGC ClientsPreferCBOR ComponentFlagz ComponentStatusz ContextualLogging
     CoordinatedLeaderElection DRAAdminAccess
-    DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
+    DRAResourceClaimGranularStatusAuthorization
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions
     MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge NativeHistograms

@@ -68,7 +68,7 @@ from mooring.plugins.devices.claims import (
 )
 from mooring.plugins.devices.demand import DeviceFeatures
 from mooring.plugins.devices.giving_back import free_devices, give_back
-from mooring.plugins.devices.group_claims import count_on, offer_to_group, pending_in_group
+from mooring.plugins.devices.group_claims import count_on, group_consumers, offer_to_group, pending_in_group
 from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.work import ClaimWork
@@ -141,6 +141,7 @@ class DynamicResources(
         context.state.write(self.name, _NO_CLAIMS)
         try:
             claims = claims_of(context.pod, context.cluster.claims) if context.pod.spec.resource_claims else []
+            for_group = group_consumers(context.pod, context.cluster) if claims else {}
         except Unresolved as why:
             return final(str(why))
         has_extended = self._features.extended_resources and needs_devices(
@@ -148,7 +149,7 @@ class DynamicResources(
         )
         if not claims and not has_extended:
             return SKIP
-        state = ClaimState(claims)
+        state = ClaimState(claims, group_consumers=for_group)
         if has_extended:
             state.extended = claim_for(context.pod, context.cluster.claims)
             state.requested = context.shape.request

@@ -4,16 +4,29 @@ its claims when it does not go to its node after all (Unreserve)."""
 from dataclasses import replace
 from functools import partial
 
-from mooring.cluster.claims.claim_ledger import claim_id
+from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import WriteFault
 from mooring.framework.points import NoRoom, SchedulerServices
-from mooring.framework.status import curable
+from mooring.framework.status import PluginError, curable, final
 from mooring.model.devices import ResourceClaim
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.plugins.devices.allocation import allocated, deallocate, delete_claim, give_back_reservation
-from mooring.plugins.devices.claims import ClaimState, is_reserved_for, is_unwritten
+from mooring.plugins.devices.allocation import (
+    Late,
+    allocated,
+    deallocate,
+    delete_claim,
+    give_back_reservation,
+    is_unreliable,
+    read_again,
+)
+from mooring.plugins.devices.claims import ClaimState, Unresolved, is_reserved_for, is_unwritten
+from mooring.plugins.devices.group_claims import idle_group_claims
 from mooring.plugins.devices.node_resources import write_taken
+
+READS = 5
+"""How often a claim is read after an answer that is not to be relied on."""
 
 
 def free_devices(context: SchedulingContext, state: ClaimState, services: SchedulerServices) -> NoRoom:
@@ -30,13 +43,48 @@ def free_devices(context: SchedulingContext, state: ClaimState, services: Schedu
         for write in delete_claim(state.extended):
             services.want(write)
         return NoRoom(curable("deletion of ResourceClaim completed"))
-    return NoRoom(curable("still not schedulable"))
+    return _unreserve_group(context, services) or NoRoom(curable("still not schedulable"))
+
+
+def _unreserve_group(context: SchedulingContext, services: SchedulerServices) -> NoRoom | None:
+    """Take the group of the pod out of reservedFor of one of its claims, if none of its pods uses them: the next attempt
+    can then free the devices, and find others. Raises PluginError."""
+    ledger = context.cluster.claims
+    try:
+        idle = next(idle_group_claims(context.pod, context.cluster), None) if ledger.has_group_claims else None
+    except Unresolved as why:
+        raise PluginError(str(why)) from why
+    if idle is None:
+        return None
+    withdraw(*idle, ledger, services, partial(_try_again, services, context.pod))
+    return NoRoom(final("ResourceClaim unreserved for PodGroup"))
 
 
 def _try_again(services: SchedulerServices, pod: Pod, answer: object) -> None:
     """The claim could not be freed, because it changed meanwhile: no event may come that wakes the pod."""
     if isinstance(answer, WriteFault):
         services.activate((pod,))
+
+
+def withdraw(
+    claim: ResourceClaim, uid: str, ledger: ClaimLedger, services: SchedulerServices, then: Late | None = None
+) -> None:
+    """Take a pod or a group out of reservedFor, then call `then` with the answer.
+
+    After an answer that is not to be relied on the claim is read: a reservation that is gone must not be taken for one
+    that the next attempt has.
+    """
+    answered = ledger.give_back(claim, uid)
+
+    def heard(tries: int, answer: KubeObject | WriteFault | None) -> None:
+        if isinstance(answer, WriteFault) and is_unreliable(answer) and tries:
+            services.want(replace(read_again(claim), late=partial(heard, tries - 1)))
+            return
+        answered(answer)
+        if then is not None:
+            then(answer)
+
+    services.want(replace(give_back_reservation(claim, uid), late=partial(heard, READS)))
 
 
 def give_back(context: SchedulingContext, state: ClaimState, services: SchedulerServices) -> None:
@@ -49,8 +97,7 @@ def give_back(context: SchedulingContext, state: ClaimState, services: Scheduler
         if index in state.allocations:
             ledger.leave(claim_id(claim), pod.id)
         if claim.status.allocation is not None and is_reserved_for(claim, pod):
-            answered = ledger.give_back(claim, pod.id)
-            services.want(replace(give_back_reservation(claim, pod.id), late=answered))
+            withdraw(claim, pod.id, ledger, services)
     state.allocations.clear()
     if state.node_resources:
         services.want(write_taken(pod, None))

@@ -24,6 +24,7 @@ from mooring.model.requests import FILTER, Accounting, effective_requests, to_un
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
 from mooring.plugins.devices.capacity import binary
 from mooring.plugins.devices.claims import entries_of
+from mooring.plugins.devices.group_claims import pods_using
 
 Taken = NodeAllocatableClaimStatus
 RowArray = NDArray[np.intp]
@@ -163,8 +164,7 @@ def reject_sharing(
     with the reservation of the pod in whose status it is.
     """
     users: dict[int, set[str]] = {}
-    consumers = [consumer.uid for consumer in claim.status.reserved_for or ()]
-    for pod_id in (*consumers, *context.cluster.claims.sharers(claim_id(claim))):
+    for pod_id in pods_using(context.cluster, claim):
         row = context.nodes.row_of_pod(pod_id)
         if row is not None and _uses(context, row, pod_id, claim):
             users.setdefault(row, set()).add(pod_id)

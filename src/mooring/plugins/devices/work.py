@@ -32,13 +32,14 @@ from mooring.plugins.devices.allocation import (
     add_finalizer,
     allocated,
     create_extended,
-    give_back_reservation,
+    is_unreliable,
     must_be_prepared,
     name_extended,
     read_again,
     write_status,
 )
 from mooring.plugins.devices.claims import ClaimState, is_reserved_for, is_unwritten
+from mooring.plugins.devices.giving_back import withdraw
 from mooring.plugins.devices.node_resources import write_taken
 from mooring.plugins.devices.preparation import wait_until_prepared
 
@@ -79,6 +80,8 @@ class ClaimWork:
         """Whether a write got no answer to rely on, so that it is not known whether it was carried out."""
         self._along: list[ClaimConsumer] = []
         """Other pods whose reservation is in a write that is not answered yet."""
+        self._consumer = ClaimConsumer()
+        """Whom the claim that is being written is reserved for: the pod, or its group."""
         self._pending = ""
         """The id under which the claim that is being written is pending in the ledger."""
 
@@ -90,7 +93,7 @@ class ClaimWork:
             yield from self._wait_for_own_release(index)
             if is_extended and index not in state.allocations:
                 continue
-            if not is_reserved_for(state.claims[index], pod):
+            if not self._is_reserved(state.claims[index]):
                 bind = self._bind(index, True) if is_extended else self._bind_in_turn(index)
                 state.claims[index] = yield from bind
             if state.is_shared(index):  # another member may have written it, and may be gone
@@ -109,8 +112,8 @@ class ClaimWork:
     def _wait_for_own_release(self, index: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
         """Wait while the pod is still giving the claim back, after an attempt that failed: a reservation that is about
         to be removed must not be taken for one that stays."""
-        claim = self._state.claims[index]
-        while self._ledger.is_given_back(claim, self._pod.id):
+        claim, consumer = self._state.claims[index], self._state.consumer(index, self._pod)
+        while self._ledger.is_given_back(claim, consumer.uid):
             yield _pause_for(claim)
         self._refresh(index)
 
@@ -128,12 +131,12 @@ class ClaimWork:
         claim, turns = self._state.claims[index], self._ledger.turns
         id, consumer = claim_id(claim), None
         if self._state.allocations.get(index) is None or self._state.is_shared(index):
-            consumer = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
+            consumer = self._state.consumer(index, self._pod)
         is_served = False
         try:
             while not turns.take(id, self._pod.id, consumer):
                 yield _pause_for(claim)
-                if consumer is not None and is_reserved_for(self._refresh(index), self._pod):
+                if consumer is not None and self._is_reserved(self._refresh(index)):
                     is_served = True
                     return self._state.claims[index]
             self._refresh(index)
@@ -150,6 +153,7 @@ class ClaimWork:
         """
         claim, allocation, is_written = self._state.claims[index], self._state.allocations.get(index), False
         self._pending, self._is_asking, self._is_in_doubt = claim_id(claim), False, False
+        self._consumer = self._state.consumer(index, self._pod)
         try:
             if is_extended and is_unwritten(claim):
                 claim = yield from self._create(allocation)
@@ -193,7 +197,7 @@ class ClaimWork:
             if self._is_in_doubt and self._is_ours(claim, allocation):
                 return claim
             allocation = None if is_shared and _has(claim, allocation) else allocation
-            if attempt and allocation is None and is_reserved_for(claim, self._pod):
+            if attempt and allocation is None and self._is_reserved(claim):
                 return claim  # another pod wrote it along
             self._check(claim, allocation)
             what = "add finalizer to claim"
@@ -204,7 +208,7 @@ class ClaimWork:
                 what = "add reservation to claim" if allocation is None else "add allocation and reservation to claim"
                 consumers = self._consumers(answer)
                 answer = yield from self._ask(self._reservation(answer, allocation, consumers), consumers)
-            self._is_in_doubt = isinstance(answer, WriteFault) and _is_unreliable(answer)
+            self._is_in_doubt = isinstance(answer, WriteFault) and is_unreliable(answer)
             if not isinstance(answer, WriteFault):
                 return answer
             if self._is_in_doubt:
@@ -223,7 +227,7 @@ class ClaimWork:
     def _read_again(self, claim: ResourceClaim) -> Steps:
         """The claim as it is on the server, which is asked until it gives an answer to rely on."""
         found = yield from self._ask(read_again(claim))
-        while isinstance(found, WriteFault) and _is_unreliable(found):
+        while isinstance(found, WriteFault) and is_unreliable(found):
             yield Pause(self._services.now_ns() + NS_PER_S)
             found = yield from self._ask(read_again(claim))
         if isinstance(found, WriteFault):
@@ -235,9 +239,12 @@ class ClaimWork:
 
     def _is_ours(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
         """Whether a write of this work was carried out after all."""
-        if claim.status.allocation is None or not is_reserved_for(claim, self._pod):
+        if claim.status.allocation is None or not self._is_reserved(claim):
             return False
         return allocation is None or _has(claim, allocation)
+
+    def _is_reserved(self, claim: ResourceClaim) -> bool:
+        return is_reserved_for(claim, self._pod, self._ledger.has_group_claims)
 
     def _check(self, claim: ResourceClaim, allocation: Allocation | None) -> None:
         """What other clients may have done to the claim that makes the binding impossible. Texts are upstream's."""
@@ -249,12 +256,12 @@ class ClaimWork:
             raise PluginError(f"claim {claim.key} got deallocated elsewhere in the meantime")
 
     def _consumers(self, claim: ResourceClaim) -> list[ClaimConsumer]:
-        """This pod, and as many of those that wait for their reservation as the claim has room for."""
+        """This pod or its group, and as many of those that wait for their reservation as the claim has room for."""
         known = claim.status.reserved_for or ()
-        reserved = {each.uid for each in known}
-        own = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
-        others = [each for each in self._ledger.turns.consumers(claim_id(claim)) if each.uid not in reserved]
-        return [own, *others[: max(0, MAX_CONSUMERS - len(known) - 1)]]
+        reserved = {self._consumer.uid, *(each.uid for each in known)}
+        waiting = {each.uid: each for each in self._ledger.turns.consumers(claim_id(claim))}
+        others = [each for uid, each in waiting.items() if uid not in reserved]
+        return [self._consumer, *others[: max(0, MAX_CONSUMERS - len(known) - 1)]]
 
     def _reservation(
         self, claim: ResourceClaim, allocation: Allocation | None, consumers: Sequence[ClaimConsumer]
@@ -291,8 +298,7 @@ class ClaimWork:
         reserved = {each.uid for each in claim.status.reserved_for or ()}
         for consumer in self._ledger.turns.end(claim_id(claim), consumers):
             if consumer.uid in reserved:
-                answered = self._ledger.give_back(claim, consumer.uid)
-                self._services.want(replace(give_back_reservation(claim, consumer.uid), late=answered))
+                withdraw(claim, consumer.uid, self._ledger, self._services)
 
     def _followed(self, write: Write, tries: int, consumers: Sequence[ClaimConsumer] = ()) -> Write:
         """The write, with a `late` answer for when the work is stopped before: then the doubt is settled and the pod
@@ -303,7 +309,7 @@ class ClaimWork:
         pending = self._pending
 
         def answered_late(answer: KubeObject | WriteFault | None) -> None:
-            if isinstance(answer, WriteFault) and _is_unreliable(answer) and tries and write.name:
+            if isinstance(answer, WriteFault) and is_unreliable(answer) and tries and write.name:
                 question = replace(write, method="PATCH", body={}, subresource="")
                 self._services.want(self._followed(question, tries - 1, consumers))
                 return
@@ -356,8 +362,3 @@ def _has(claim: ResourceClaim, allocation: Allocation | None) -> bool:
 def _pause_for(claim: ResourceClaim) -> Pause:
     """Pause until the claim changes."""
     return Pause(None, frozenset(((ResourceClaim, claim.key),)))
-
-
-def _is_unreliable(fault: WriteFault) -> bool:
-    """Whether the server may have carried out what it was asked: it gave no answer, or reported a fault of its own."""
-    return fault.code == 0 or fault.code >= 500
