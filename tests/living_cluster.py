@@ -1,6 +1,6 @@
 """A cluster that lives on virtual time: an API, controllers over it, and a clock that goes from one due task to the next."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cluster_api import an_api
@@ -24,9 +24,12 @@ class LivingCluster:
     """Objects are named by their plural; those without a namespace of their own are in `default`."""
 
     def __init__(
-        self, controllers: Callable[[ResourceApi], Sequence[Controller]] = cluster_services, tainted: bool = False
+        self,
+        controllers: Callable[[ResourceApi], Sequence[Controller]] = cluster_services,
+        tainted: bool = False,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
-        self.api = an_api(taints_new_nodes=tainted)
+        self.api = an_api(taints_new_nodes=tainted, gates=gates)
         assert isinstance(self.api.clock, VirtualClock)
         self.clock = self.api.clock
         self._loop = ControlLoop(self.api, controllers(self.api), _raise)

@@ -27,6 +27,7 @@ class FakeCluster:
     """Look-ups in a few objects by kind."""
 
     objects: list[JsonObject] = field(default_factory=list)
+    gates: dict[str, bool] = field(default_factory=dict)
 
     def _all(self, kind: str) -> list[JsonObject]:
         return [held for held in self.objects if held["kind"] == kind]

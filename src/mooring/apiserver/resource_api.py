@@ -5,7 +5,7 @@ checked, versioned and deleted in one way for all of them. A refusal is an ApiEr
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mooring.apiserver.admission import admit
@@ -85,6 +85,8 @@ class ResourceApi:
     clock: Clock
     taints_new_nodes: bool = False
     """Whether a new node is tainted not-ready, for the node controller to lift."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """The feature gates of the cluster, for its API and for its controllers. One that is not named has its default."""
     cluster_id: str = field(default_factory=_new_uid)
     """By which clients tell this cluster from others; see `identity`."""
     new_uid: Callable[[], str] = _new_uid
@@ -98,13 +100,17 @@ class ResourceApi:
     quotas: Quotas = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lookups = StoreLookups(self.store)
+        self.lookups = StoreLookups(self.store, self.gates)
         self.templates = TemplatePods(self.store)
         self.quotas = Quotas(self.store, self.clock.now_ns)
 
     def now(self) -> str:
         """The present moment in whole seconds, as objects carry it."""
         return in_seconds(self.clock.now_ns())
+
+    def is_on(self, gate: str, default: bool = False) -> bool:
+        """Whether a feature gate of the cluster is on; `default` is the value of one that is not named."""
+        return self.gates.get(gate, default)
 
     # ---- reading
 

@@ -22,6 +22,7 @@ from mooring.embedded.driver import EmbeddedDriver, StoreFeed
 from mooring.embedded.seeding import create_initial_objects
 from mooring.embedded.stored_objects import whole_in_store
 from mooring.framework.config import default as default_configuration
+from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
@@ -102,6 +103,7 @@ class EmbeddedCluster:
             self._journal.open_store() if self._journal is not None else Store(),
             clock,
             taints_new_nodes=settings.taints_new_nodes,
+            gates=with_defaults(settings.gates),
         )
         self.is_new = not self.api.store.version
         """Whether nothing was kept from an earlier time."""

@@ -1,7 +1,7 @@
 """What admission asks of the objects that are in the cluster already: the questions, and the store that answers them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from mooring.apiserver.store import Store
@@ -10,6 +10,10 @@ from mooring.model.json_objects import JsonObject
 
 class Lookups(Protocol):
     """The store as admission sees it: plain JSON objects, None where there is none. Nothing of it is changed."""
+
+    @property
+    def gates(self) -> Mapping[str, bool]:
+        """The feature gates of the cluster. One that is not named has its default."""
 
     def namespace(self, name: str) -> JsonObject | None: ...
 
@@ -41,6 +45,7 @@ class StoreLookups:
     """Answers from the store. Tests of admission answer from dictionaries instead."""
 
     store: Store
+    gates: Mapping[str, bool] = field(default_factory=dict)
 
     def namespace(self, name: str) -> JsonObject | None:
         return self.store.find("/namespaces", ("", name))

@@ -16,13 +16,14 @@ from mooring.model.api_errors import Cause, internal_error
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.pods import POD
-from mooring.model.kinds.scheduling import PRIORITY_CLASS
+from mooring.model.kinds.scheduling import GROUP_PROTECTION, POD_GROUP, PRIORITY_CLASS
 from mooring.model.kinds.services import SERVICE
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.kinds.workloads import JOB
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.rules.persistent_volumes import default_storage_class
 from mooring.rules.pod_admission import add_tolerations
+from mooring.rules.pod_claims import GROUP_CLAIMS_GATE
 from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.workload_pods import job_labels
 
@@ -153,6 +154,22 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 
+def _admit_group(group: JsonObject, cluster: Lookups, now: str) -> None:
+    """A new group is protected while it has pods, and has claims of its own only with the gate."""
+    if cluster.gates.get("GenericWorkload", False):
+        held = group["metadata"].get("finalizers", [])
+        group["metadata"]["finalizers"] = [*held, *([] if GROUP_PROTECTION in held else [GROUP_PROTECTION])]
+    if not cluster.gates.get(GROUP_CLAIMS_GATE, False):
+        group.get("spec", {}).pop("resourceClaims", None)
+
+
+def _change_group(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+    """Parity: claims that a group has stay, although the gate is off now."""
+    if not cluster.gates.get(GROUP_CLAIMS_GATE, False) and not old.get("spec", {}).get("resourceClaims"):
+        new.get("spec", {}).pop("resourceClaims", None)
+    return []
+
+
 _ORDINARY = Special()
 """Nothing special."""
 _SPECIAL: Mapping[KindSpec, Special] = {
@@ -161,6 +178,7 @@ _SPECIAL: Mapping[KindSpec, Special] = {
     PRIORITY_CLASS: Special(admit=_admit_priority_class, change=_change_priority_class),
     JOB: Special(admit=_admit_job),
     SERVICE: Special(allocate=give_addresses),
+    POD_GROUP: Special(admit=_admit_group, change=_change_group),
 }
 
 

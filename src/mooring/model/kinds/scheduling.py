@@ -8,7 +8,7 @@ from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.meta import MAX_INT32
 from mooring.model.table_columns import AGE, NAME, Column, field_cell, number
 from mooring.model.validation import field_rules as rules
-from mooring.model.validation.pod_rules import PREEMPTION_POLICIES
+from mooring.model.validation.pod_rules import PREEMPTION_POLICIES, resource_claims
 from mooring.model.validation.problem import Problem, Problems, show
 from mooring.model.workloads import (
     PREEMPT_LOWER_PRIORITY,
@@ -63,6 +63,23 @@ def _check_budget(budget: PodDisruptionBudget) -> Problems:
             yield Problem(f"spec.{name}", show(value), "a number of pods, or a percentage, e.g. 50%")
 
 
+MAX_GROUP_CLAIMS = 4
+"""Entries in resourceClaims of a group (MaxPodGroupResourceClaims)."""
+
+
+def _check_group(group: PodGroup) -> Problems:
+    """Its claims; a status names claims only of entries that the group has."""
+    claims = group.spec.resource_claims or []
+    yield from resource_claims("spec.resourceClaims", claims)
+    if len(claims) > MAX_GROUP_CLAIMS:
+        yield Problem("spec.resourceClaims", f"{len(claims)} entries", f"must have at most {MAX_GROUP_CLAIMS} items")
+    known = {claim.name for claim in claims}
+    for i, made in enumerate(group.status.resource_claim_statuses or ()):
+        if made.name not in known:
+            path = f"status.resourceClaimStatuses[{i}].name"
+            yield Problem(path, show(made.name), "must match the name of an entry in `spec.resourceClaims`")
+
+
 PRIORITY_CLASS = KindSpec(
     *("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
     struct=PriorityClass,
@@ -76,10 +93,15 @@ PRIORITY_CLASS = KindSpec(
     ),
 )
 
+GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
+"""The finalizer that keeps a group until its pods have ended."""
+
 POD_GROUP = KindSpec(
     *("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
     subresources=("status",),
     struct=PodGroup,
+    check=_check_group,
+    fixed=("spec.resourceClaims",),
     watch=Watch(needs_gate="GenericWorkload", wakes_pods=True),
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
 )
