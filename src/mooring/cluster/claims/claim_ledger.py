@@ -127,6 +127,10 @@ class ClaimLedger:
         self.log: ChangeLog[PoolId] = ChangeLog()
         """Pools whose devices were given or taken back."""
         self.turns = ClaimTurns()
+        self.on_devices: Callable[[], None] = _ignore
+        """Called when devices were given or taken back, if they are followed."""
+        self.is_followed = False
+        """See Cluster.follow_devices."""
 
     # ---- claims
 
@@ -302,6 +306,8 @@ class ClaimLedger:
             self._book(result, -1)
         for result in results:
             self._book(result, 1)
+        if self.is_followed:
+            self.on_devices()
 
     def _book(self, result: AllocatedDevice, change: int) -> None:
         """Count one device, or count it no longer. Parity: an allocation with admin access takes nothing away from
@@ -335,6 +341,10 @@ class ClaimLedger:
         if (fresh.exclusive, fresh.shares, fresh.consumed) != (self.exclusive, self.shares, self.consumed):
             faults.append("the devices that are counted as given are not those that claims hold")
         return faults
+
+
+def _ignore() -> None:
+    """Nobody is interested in devices that change hands."""
 
 
 def _results(claim: ResourceClaim | None) -> list[AllocatedDevice]:

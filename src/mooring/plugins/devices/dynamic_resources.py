@@ -20,7 +20,7 @@ from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
-from mooring.framework.context import DEVICE_RESOURCES, SchedulingContext
+from mooring.framework.context import DEVICE_RESOURCES, DEVICE_TOTALS, SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import (
     Codes,
@@ -67,6 +67,7 @@ from mooring.plugins.devices.claims import (
     served_by_devices,
 )
 from mooring.plugins.devices.demand import DeviceFeatures
+from mooring.plugins.devices.device_totals import DeviceTotals
 from mooring.plugins.devices.giving_back import free_devices, give_back
 from mooring.plugins.devices.group_claims import count_on, group_consumers, offer_to_group, pending_in_group
 from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by
@@ -110,6 +111,7 @@ class DynamicResources(
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
         self._offers = DeviceOfferCache(features, max_steps)
+        self._totals = DeviceTotals(self._offers.node_groups)
         self._metrics = ClaimMetrics(handle)
         # Upstream's default for bindingTimeout: ten minutes.
         patience = chosen.binding_timeout
@@ -151,6 +153,7 @@ class DynamicResources(
             return SKIP
         state = ClaimState(claims, group_consumers=for_group)
         if has_extended:
+            context.state.write(DEVICE_TOTALS, partial(self._totals.of, context.cluster))
             state.extended = claim_for(context.pod, context.cluster.claims)
             state.requested = context.shape.request
             claims.append(state.extended)
