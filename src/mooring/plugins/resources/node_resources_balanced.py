@@ -53,7 +53,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
             return scores
         allocatable = cells(nodes.amounts.allocatable, resources, rows)
         before = cells(nodes.amounts.requested, resources, rows)
-        if self._devices_serve_requests:
+        if asked.has_scalars and self._devices_serve_requests:
             allocatable, before = count_devices_in(context, asked.names, rows, allocatable, before)
         counted = allocatable != 0
         gain = balance(before + asked.column, allocatable, counted) - balance(before, allocatable, counted)
@@ -62,7 +62,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score_row(self, context: SchedulingContext, row: int) -> int:
         asked = self._amounts(context)
         resources, added = asked.resources, asked.plain
-        if len(added) != 2 or (self._devices_serve_requests and served(context, asked.names)):
+        is_served = asked.has_scalars and self._devices_serve_requests and served(context, asked.names)
+        if len(added) != 2 or is_served:
             return super().score_row(context, row)
         matrices = context.nodes.amounts
         allocatable = matrices.allocatable[resources, row].tolist()

@@ -55,8 +55,8 @@ from mooring.model.pod import Pod
 from mooring.model.quantity import parse_or, to_amount, to_milli_amount
 from mooring.model.shape import PodPart
 from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
-from mooring.plugins.resources.pod_amounts import PodAmounts
-from mooring.plugins.resources.served_by_devices import FIRST_CLASS, count_devices_in, served
+from mooring.plugins.resources.pod_amounts import FIRST_CLASS, PodAmounts
+from mooring.plugins.resources.served_by_devices import count_devices_in, served
 from mooring.plugins.resources.shortage_book import ShortageBook
 
 _TOO_MANY_PODS = 1
@@ -194,14 +194,15 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return even_mean(shares, scored.weights)
         allocatable = cells(nodes.amounts.allocatable, scored.resources, rows)
         held = cells(nodes.amounts.scored, scored.resources, rows)
-        if self._devices_serve_requests:
+        if scored.has_scalars and self._devices_serve_requests:
             allocatable, held = count_devices_in(context, scored.names, rows, allocatable, held)
         wanted = held + scored.column
         return self._score(allocatable, wanted, allocatable != 0, np.array(scored.weights, np.int64))
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
         nodes, scored = context.nodes, self._scored(context)
-        if not self._is_least_allocated or (self._devices_serve_requests and served(context, scored.names)):
+        is_served = scored.has_scalars and self._devices_serve_requests and served(context, scored.names)
+        if not self._is_least_allocated or is_served:
             return super().score_row(context, row)
         allocatable = nodes.amounts.allocatable[scored.resources, row].tolist()
         held = nodes.amounts.scored[scored.resources, row].tolist()

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 from mooring.cluster.nodes.kernels import Ints
 from mooring.framework.context import DEVICE_TOTALS, SchedulingContext
 from mooring.framework.points import Rows
+from mooring.plugins.resources.pod_amounts import FIRST_CLASS
 
 Totals = Callable[[str, NDArray[np.intp]], "Ints | None"]
 """The devices for a resource on rows, and those of them that are taken: 2 x rows; None: devices do not serve it."""
-
-FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
-"""The filter checks these first and in this order, as upstream; they are never ignored and never served by devices."""
 
 
 def served(context: SchedulingContext, names: Sequence[str]) -> list[int]:
