@@ -42,7 +42,14 @@ def attempt_group(core: Core, first: QueuedPod) -> None:
         for entry in entries:
             fail(core, entry, error(text))
         return
-    take(core, _steps(core, core.runners[entries[0].profile], entries))
+    take(core, _in_cycle(core, core.runners[entries[0].profile], entries))
+
+
+def _in_cycle(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
+    """The attempt, with a state of the group that plugins share between the members."""
+    assert core.cluster.groups is not None, "pods are attempted in groups only where groups are kept"
+    with core.cluster.groups.cycle(entries[0].pod):
+        yield from _steps(core, runner, entries)
 
 
 def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
@@ -70,15 +77,13 @@ def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
     that a run replays."""
     seed = core.queue.attempts - len(entries) + 1
     trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
-    assert core.cluster.groups is not None, "pods are attempted in groups only where groups are kept"
-    with core.cluster.groups.cycle(entries[0].pod):
-        try:
-            yield from trial.steps()
-        except BaseException:
-            trial.give_back()  # a bug must not leave room held that no pod will take
-            raise
-        core.observer.group_decided(entries[0])
-        core.observer.group_ended(_conclude(core, trial), entries[0])
+    try:
+        yield from trial.steps()
+    except BaseException:
+        trial.give_back()  # a bug must not leave room held that no pod will take
+        raise
+    core.observer.group_decided(entries[0])
+    core.observer.group_ended(_conclude(core, trial), entries[0])
 
 
 def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
