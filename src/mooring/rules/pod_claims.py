@@ -38,7 +38,7 @@ def templates_waited_for(holder: JsonObject) -> dict[str, str]:
     if not entries:
         return {}
     made = {status["name"] for status in holder.get("status", {}).get("resourceClaimStatuses", ())}
-    templates = ((entry["name"], entry.get("resourceClaimTemplateName")) for entry in entries)
+    templates = ((entry.get("name", ""), entry.get("resourceClaimTemplateName")) for entry in entries)
     return {name: template for name, template in templates if template and name not in made}
 
 
@@ -55,7 +55,7 @@ def is_claim_of(group: JsonObject | None, pod: JsonObject, entry: str) -> bool:
 
 
 def _source(entry: JsonObject) -> tuple[str, str | None, str | None]:
-    return entry["name"], entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
+    return entry.get("name", ""), entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
 
 
 def device_claim_for(holder: JsonObject, entry: str, template: JsonObject, kind: KindSpec = POD) -> JsonObject:
