@@ -12,6 +12,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.devices import AllocatedDevice, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
 from mooring.scheduler import pre_bind
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import (
@@ -89,8 +90,8 @@ class LateClaims:
         return [item for item in self.store.values() if isinstance(item, Pod)]
 
     def tidy(self) -> None:
-        """What the claim controller does: pods that are gone use nothing, and what nobody uses is given back."""
-        alive = {pod.id for pod in self.pods()}
+        """What the claim controller does: pods and groups that are gone use nothing, and what nobody uses is given back."""
+        alive = {item.metadata.uid for item in self.store.values() if isinstance(item, Pod | PodGroup)}
         for claim in self.claims():
             users = [user for user in claim.status.reserved_for or () if user.uid in alive]
             is_idle = not users and claim.status.allocation is not None

@@ -149,6 +149,23 @@ def test_others_give_devices_back_first_those_that_no_pod_uses() -> None:
     assert all(node_after(loaded, cure) == "n" for cure in found)
 
 
+def test_the_pods_of_a_group_leave_with_the_claim_of_the_group() -> None:
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-gang"}
+    status = {"allocation": an_allocation("n/dev-0", "n/dev-1", node="n"), "reservedFor": [group]}
+    claims = (a_claim("held", an_ask(2), status=status), a_claim("mine"))
+    members = [
+        a_claiming_pod(name, "held", nodeName="n", schedulingGroup={"podGroupName": "gang"})
+        for name in ("one", "other")
+    ]
+    wanted = a_claiming_pod("wanted", "mine")
+    loaded = a_cluster(a_node("n"), TWO, a_class(), *claims, *members, wanted)
+    assert changes(loaded, "free-devices") == [
+        "remove default/one and default/other with the devices of ResourceClaim default/held"
+    ]
+    alone = a_cluster(a_node("n"), TWO, a_class(), *claims, wanted)
+    assert changes(alone, "free-devices") == [], "its pods are not known"
+
+
 def test_two_claims_are_freed_if_one_is_not_enough() -> None:
     loaded = a_cluster(
         a_node("n"),

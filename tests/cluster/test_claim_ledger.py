@@ -104,3 +104,53 @@ def test_a_reservation_that_is_given_back() -> None:
     answered(version(2, is_given=True))
     assert not ledger.is_given_back(version(1), "pod")
     assert ledger.get("default/c") == version(2, is_given=True)
+
+
+def test_answers_may_come_in_another_order_than_the_writes_were_carried_out() -> None:
+    ledger, _ = a_ledger(version(1))
+    assert ledger.wrote(version(3))
+    assert ledger.wrote(version(2, is_given=True))
+    assert ledger.exclusive == {}, "the devices were given back after they were given"
+    known = ledger.get("default/c")
+    assert known is not None and known.metadata.resource_version == "3"
+
+
+def test_an_allocation_that_is_shared_stays_pending_until_the_last_pod_has_left() -> None:
+    ledger, _ = a_ledger(version(1))
+    assert not ledger.share("u", "p0"), "it is not pending"
+    ledger.begin(version(1, is_given=True))
+    assert ledger.share("u", "p0")
+    assert ledger.share("u", "p1")
+    assert ledger.sharers("u") == ["p0", "p1"]
+    assert not ledger.end("u")
+    assert not ledger.leave("u", "p0")
+    assert not ledger.leave("u", "p0"), "a pod leaves once"
+    assert ledger.exclusive == {D0: 1}
+    assert ledger.check() == []
+    assert ledger.leave("u", "p1")
+    assert ledger.exclusive == {}
+
+
+def test_an_answer_that_was_awaited_does_not_take_the_allocation_from_the_other_pods() -> None:
+    ledger, _ = a_ledger(version(1))
+    ledger.begin(version(1, is_given=True))
+    ledger.share("u", "p0")
+    ledger.share("u", "p1")
+    ledger.doubt("u")
+    ledger.leave("u", "p0")
+    ledger.settle("u")
+    assert ledger.exclusive == {D0: 1}
+    assert ledger.end_for_all("u")
+    assert ledger.exclusive == {}
+    assert ledger.check() == []
+
+
+def test_another_view_of_the_claims_learns_who_shares_what() -> None:
+    ledger, shown = a_ledger(version(1))
+    ledger.begin(version(1, is_given=True))
+    ledger.share("u", "p0")
+    other = ClaimLedger(shown)
+    other.adopt(ledger)
+    assert other.sharers("u") == ["p0"]
+    other.leave("u", "p0")
+    assert ledger.sharers("u") == ["p0"]

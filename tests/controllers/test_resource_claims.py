@@ -71,6 +71,14 @@ def test_one_claim_is_made_however_often_the_pod_changes(cluster: LivingCluster)
     assert cluster.get("pods", "p")["status"]["resourceClaimStatuses"]
 
 
+def test_two_claims_are_made_from_one_template(cluster: LivingCluster) -> None:
+    pod = a_pod()
+    pod["spec"]["resourceClaims"] = [{"name": name, "resourceClaimTemplateName": "one"} for name in ("first", "second")]
+    made = cluster.create("pods", "p", pod)
+    assert [each["name"] for each in made["status"]["resourceClaimStatuses"]] == ["first", "second"]
+    assert len(claims_of(cluster)) == 2
+
+
 def test_a_claim_goes_with_its_pod(cluster: LivingCluster) -> None:
     pod = cluster.create("pods", "p", a_pod())
     reserve(cluster, claims_of(cluster)[0], pod)

@@ -7,19 +7,26 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_rule, a_slice, an_ask, claiming
+from gangs import a_group
 from how_many import examples
 from late_claims import LateClaims, allocated
+from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.cluster.nodes.check import check_table
+from mooring.framework.config.gate_table import NEEDS
 from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ContainerClaim, ResourceRequirements
 from mooring.model.quantity import parse
+from mooring.model.workloads import GroupClaim, PodGroup
+from mooring.plugins.devices.claims import is_reserved_for
 
+GROUPS = (a_group("gang", 2), a_group("basic"))
 PODS, CLAIMS, EXTENDED = range(6), range(4), "example.com/gpu"
 SHARED = a_device(
     "shared", {"memory": {"value": "3Gi", "requestPolicy": {"default": "1Gi"}}}, allowMultipleAllocations=True
@@ -40,7 +47,10 @@ ASKS: tuple[Any, ...] = (
     (an_ask(2, f'device.attributes["{DRIVER}"].?links.hasValue()'),),
 )
 RULES = (a_rule("all"), a_rule("b", pool="b"), a_rule("0", "NoExecute", device="0"))
-OFF_BY_DEFAULT = ("DRADeviceTaintRules", "DRAListTypeAttributes", "DRANodeAllocatableResources")
+OFF_BY_DEFAULT = (
+    *("DRADeviceTaintRules", "DRAListTypeAttributes", "DRANodeAllocatableResources"),
+    *("DRAWorkloadResourceClaims", "GangScheduling", "GenericWorkload"),
+)
 ON_BY_DEFAULT = ("DRADeviceBindingConditions", "DRAExtendedResource", "DRAPartitionableDevices", "DRAPrioritizedList")
 """DRAConsumableCapacity is not among them: claims that have shares of a device keep them when the gate is switched off."""
 
@@ -58,12 +68,15 @@ class Walk:
 
     def __init__(self, random: Random, **gates: bool) -> None:
         self.random = random
+        self.groups = GROUPS if gates.get("GenericWorkload") else ()
         self.late = LateClaims(**gates)
         self.made = 0
         self.most_given = 0
         for item in (a_node("a"), a_node("b"), *SLICES, a_class("gpu", extendedResourceName=EXTENDED)):
             self.late.put(item)
         self.constraints = [{"matchAttribute": f"{DRIVER}/links"}] if gates.get("DRAListTypeAttributes") else []
+        for group in self.groups:
+            self.change_group(group)
         for name in CLAIMS:
             self.create_claim(name)
         for pod in PODS:
@@ -81,6 +94,7 @@ class Walk:
             lambda: late.delete(ResourceClaim, f"default/c{choose(CLAIMS)}"),
             lambda: self.change_slice(choose(SLICES)),
             lambda: self.change_rule(choose(RULES)),
+            lambda: self.change_group(choose(self.groups)) if self.groups else None,
             late.tidy,
             late.second,
             self.refuse,
@@ -99,13 +113,17 @@ class Walk:
     # ---- users
 
     def create_pod(self, pod: int, names: list[int]) -> None:
-        """One without claims requests an extended resource that devices serve."""
+        """One without claims requests an extended resource that devices serve. Where there are groups, most pods are in
+        one, whose members share a claim."""
         if (Pod, f"default/p{pod}") not in self.late.store:
             self.made += 1
+            group = self.random.choice([None, *range(len(self.groups)), *range(len(self.groups))])
+            names = [*names] if group is None else sorted({group, *names[:1]})
             requests = {} if names else {EXTENDED: 1}
-            metadata = {"uid": f"pod-{self.made}"}
-            new = a_pod(f"p{pod}", requests=requests, metadata=metadata, schedulerName="default-scheduler")
-            self.late.put(using(claiming(new, *(f"c{name}" for name in names))))
+            more: dict[str, Any] = {"metadata": {"uid": f"pod-{self.made}"}, "schedulerName": "default-scheduler"}
+            if group is not None:
+                more["schedulingGroup"] = {"podGroupName": self.groups[group].name}
+            self.late.put(using(claiming(a_pod(f"p{pod}", requests=requests, **more), *(f"c{name}" for name in names))))
 
     def create_claim(self, name: int) -> None:
         if (ResourceClaim, f"default/c{name}") not in self.late.store:
@@ -127,6 +145,18 @@ class Walk:
             self.late.delete(DeviceTaintRule, rule.key)
         else:
             self.late.put(rule)
+
+    def change_group(self, group: PodGroup) -> None:
+        """It goes, unless it is protected because it has pods; or it comes anew. Its claim is that of its number."""
+        if (PodGroup, group.key) in self.late.store:
+            if all(pod.group_key != group.key for pod in self.late.pods()):
+                self.late.delete(PodGroup, group.key)
+            return
+        self.made += 1
+        claim = f"c{self.groups.index(group)}"
+        spec = msgspec.structs.replace(group.spec, resource_claims=[GroupClaim(claim, resource_claim_name=claim)])
+        metadata = msgspec.structs.replace(group.metadata, uid=f"group-{self.made}")
+        self.late.put(msgspec.structs.replace(group, spec=spec, metadata=metadata))
 
     # ---- what goes on
 
@@ -164,6 +194,17 @@ class Walk:
         self.most_given = max(self.most_given, len(results))
         nodes = self.late.scheduler.cluster.nodes
         assert not check_table(nodes), check_table(nodes)
+        self.check_groups()
+
+    def check_groups(self) -> None:
+        """Between attempts, what is pending belongs to pods that are being bound: no gang holds a part of its devices."""
+        core = self.late.scheduler.core
+        wanted = {
+            f"default/{e.resource_claim_name}" for b in core.bindings.values() for e in b.pod.spec.resource_claims or ()
+        }
+        for claim in core.cluster.claims.pending_claims():
+            is_named = claim.key in wanted or claim.metadata.owner_references
+            assert is_named or core.cluster.claims.is_in_doubt(claim_id(claim)), claim.key
 
     def come_to_rest(self) -> None:
         """In the end nothing is on its way any more, and every pod that is bound has its claims."""
@@ -180,7 +221,7 @@ class Walk:
         for pod in late.pods():
             for entry in (pod.spec.resource_claims or ()) if pod.spec.node_name else ():
                 claim = claims.get(entry.resource_claim_name or "")
-                assert claim is None or any(user.uid == pod.uid for user in claim.status.reserved_for or ())
+                assert claim is None or is_reserved_for(claim, pod, core.cluster.claims.has_group_claims)
 
 
 @settings(max_examples=examples(120), deadline=None)
@@ -188,7 +229,8 @@ class Walk:
     seed=st.integers(0, 2**32), on=st.sets(st.sampled_from(OFF_BY_DEFAULT)), off=st.sets(st.sampled_from(ON_BY_DEFAULT))
 )
 def test_no_device_is_given_twice_whatever_the_gates(seed: int, on: set[str], off: set[str]) -> None:
-    Walk(Random(seed), **dict.fromkeys(on, True), **dict.fromkeys(off, False)).run(25)
+    needed = {need for gate in on for need in NEEDS.get(gate, ()) if need in OFF_BY_DEFAULT}
+    Walk(Random(seed), **dict.fromkeys({*on, *needed}, True), **dict.fromkeys(off, False)).run(25)
 
 
 def test_the_walk_gives_devices_at_all() -> None:
@@ -196,3 +238,18 @@ def test_the_walk_gives_devices_at_all() -> None:
     for walk in walks:
         walk.run(25)
     assert max(walk.most_given for walk in walks) >= 5
+
+
+def test_members_of_groups_share_claims_in_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: list[int] = []
+    share = ClaimLedger.share
+
+    def noted(ledger: ClaimLedger, id: str, pod_id: str) -> bool:
+        is_pending = share(ledger, id, pod_id)
+        shared.append(len(ledger.sharers(id)))
+        return is_pending
+
+    monkeypatch.setattr(ClaimLedger, "share", noted)
+    for seed in range(20):
+        Walk(Random(seed), GenericWorkload=True, GangScheduling=True).run(25)
+    assert max(shared) >= 2

@@ -7,6 +7,7 @@ import pytest
 from mooring.model.json_objects import JsonObject
 from mooring.rules.pod_claims import (
     device_claim_for,
+    is_claim_of,
     owning_pod,
     templates_waited_for,
     volume_claim_for,
@@ -90,3 +91,19 @@ def test_the_last_user_gives_the_devices_back() -> None:
     one = with_users(status, [{"uid": "b"}])
     assert one == {**status, "reservedFor": [{"uid": "b"}]}
     assert with_users(one, []) == {}
+
+
+def test_a_group_that_was_stored_without_its_names_waits_for_its_template() -> None:
+    group: JsonObject = {
+        "metadata": {"name": "gang"},
+        "spec": {"resourceClaims": [{"resourceClaimTemplateName": "one"}]},
+    }
+    assert templates_waited_for(group) == {"": "one"}
+    assert templates_waited_for({"metadata": {"name": "gang"}}) == {}
+    pod: JsonObject = {
+        "metadata": {"name": "p"},
+        "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]},
+    }
+    assert not is_claim_of(group, pod, "gpu")
+    assert not is_claim_of(None, pod, "gpu")
+    assert is_claim_of({"spec": pod["spec"]}, pod, "gpu")

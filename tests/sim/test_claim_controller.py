@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import msgspec
+
 from build import a_node, a_pod
-from device_building import a_claim, a_class, a_device, a_slice, claiming, given
+from device_building import a_claim, a_class, a_device, a_slice, an_allocation, claiming, given
 from mooring.framework import config
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
 from mooring.sim.simulated_cluster import SimulatedCluster
 
 OWNER = {"kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}
@@ -64,3 +67,22 @@ def test_a_claim_that_was_made_for_a_pod_goes_with_it() -> None:
         stage.driver.advance_second()
         stage.driver.settle()
     assert nodes_of(stage) == {"q": "a"}, "it does not wait for the flush of parked pods"
+
+
+def test_a_pod_group_that_goes_gives_its_claims_back() -> None:
+    entry = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-gang"}
+    status = {"allocation": an_allocation("s/d0", node="a"), "reservedFor": [entry]}
+    owner = {"kind": "PodGroup", "name": "gang", "uid": "uid-gang", "controller": True}
+    group = msgspec.convert(
+        {
+            "metadata": {"name": "gang", "namespace": "default", "uid": "uid-gang"},
+            "spec": {"resourceClaims": [{"name": "held", "resourceClaimName": "held"}]},
+        },
+        PodGroup,
+    )
+    made = a_claim("made", metadata={"ownerReferences": [owner]})
+    stage = a_stage(group, a_claim("held", status=status), made)
+    stage.driver.delete("PodGroup", "default/gang")
+    held = claim_in(stage, "held")
+    assert held is not None and held.status.allocation is None and not held.status.reserved_for
+    assert claim_in(stage, "made") is None

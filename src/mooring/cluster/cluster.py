@@ -46,7 +46,11 @@ class Cluster:
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
         """This and the next follow one node table; in a fork they are made anew when first asked for."""
         self._floats = FloatColumns(self.nodes)
-        self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))
+        self.claims = ClaimLedger(
+            cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]),
+            self.gates.get("DRAWorkloadResourceClaims", False),
+        )
+        self.claims.on_devices = self.nodes.touch_totals
         self.serving_classes = ServingClasses()
         self.tainted_slices = TaintedSlices(
             cast("dict[str, devices.ResourceSlice]", self.objects[devices.ResourceSlice])
@@ -80,7 +84,7 @@ class Cluster:
             elif isinstance(item, devices.DeviceClass):
                 self._class_changed(cast("devices.DeviceClass | None", before), item)
             elif isinstance(item, devices.ResourceSlice):
-                self.tainted_slices.slice_changed(item.key)
+                self._slice_changed(item.key)
             elif isinstance(item, devices.DeviceTaintRule):
                 self.tainted_slices.rule_changed(cast("devices.DeviceTaintRule | None", before), item)
 
@@ -99,7 +103,7 @@ class Cluster:
             elif isinstance(item, devices.DeviceClass):
                 self._class_changed(item, None)
             elif kind is devices.ResourceSlice:
-                self.tainted_slices.slice_changed(key)
+                self._slice_changed(key)
             elif isinstance(item, devices.DeviceTaintRule):
                 self.tainted_slices.rule_changed(item, None)
 
@@ -108,6 +112,19 @@ class Cluster:
         about all rows become void."""
         if self.serving_classes.changed(old, new):
             self.nodes.touch_all()
+
+    def follow_devices(self) -> None:
+        """From now on kept answers that read the sums of nodes become void when devices come, go or change hands.
+
+        For profiles that score resources which devices serve; the others do not pay for it. A fork has the ledger of the
+        cluster that it was made from, whose answers are kept.
+        """
+        self.claims.is_followed = True
+
+    def _slice_changed(self, key: str) -> None:
+        self.tainted_slices.slice_changed(key)
+        if self.claims.is_followed:
+            self.claims.on_devices()
 
     def labels_of_namespace(self, name: str) -> Mapping[str, str]:
         """Empty for a namespace that is not known, as in upstream's GetNamespaceLabelsSnapshot."""

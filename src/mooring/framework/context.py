@@ -22,6 +22,10 @@ DEVICE_RESOURCES = "mooring/device-resources"
 """In the state: a function of a node's name that returns what the pod's devices would take from the resources of that node.
 The pod is assumed with it."""
 
+DEVICE_TOTALS = "mooring/device-totals"
+"""In the state: a function of an extended resource and rows that returns how many devices serve it there, and how many of
+these are taken; None where no device class serves it."""
+
 GROUP_TRIAL = "mooring/group-trial"
 """Written into the state of an attempt while Permit is asked what it would say, if the pod's group were to go: nothing
 must follow from it."""

@@ -137,7 +137,8 @@ class Allocation(Wire):
 
 
 class ClaimConsumer(Wire):
-    """An entry of reservedFor: a pod that may use the claim. The claim can be deallocated when there is none."""
+    """An entry of reservedFor: a pod, or a pod group whose pods may use the claim. The claim can be deallocated when
+    there is none."""
 
     api_group: str = ""
     resource: str = ""

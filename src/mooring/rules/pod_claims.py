@@ -1,4 +1,5 @@
-"""The claims that controllers create for a pod, and what they do with a claim for devices whose pods are gone.
+"""The claims that controllers create for a pod or a pod group, and what they do with a claim for devices whose pods are
+gone.
 
 These are kube-controller-manager's rules (resourceclaim/controller.go, volume/ephemeral/controller.go), for the embedded
 controllers and the simulation. The functions return new objects and change none.
@@ -7,7 +8,12 @@ controllers and the simulation. The functions return new objects and change none
 from collections.abc import Sequence
 
 from mooring.model.json_objects import JsonObject
+from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds.pods import POD
+from mooring.model.kinds.scheduling import POD_GROUP
 
+GROUP_CLAIMS_GATE = "DRAWorkloadResourceClaims"
+"""The gate with which pod groups have claims of their own."""
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """The annotation that names the entry of spec.resourceClaims that a claim was created for."""
 _LONGEST_STEM = 57
@@ -21,30 +27,46 @@ def volume_claim_for(pod: JsonObject, volume: JsonObject) -> JsonObject:
     metadata = {
         **_given(template),
         "name": f"{pod['metadata']['name']}-{volume['name']}",
-        "ownerReferences": [{**_owner(pod), "blockOwnerDeletion": True}],
+        "ownerReferences": [{**_owner(pod, POD), "blockOwnerDeletion": True}],
     }
     return {"metadata": metadata, "spec": template.get("spec", {})}
 
 
-def templates_waited_for(pod: JsonObject) -> dict[str, str]:
-    """Entries of the pod that lack a claim, as {name of the entry: name of its template}."""
-    entries = pod["spec"].get("resourceClaims")
+def templates_waited_for(holder: JsonObject) -> dict[str, str]:
+    """Entries of a pod or a group that lack a claim, as {name of the entry: name of its template}."""
+    entries = holder.get("spec", {}).get("resourceClaims")
     if not entries:
         return {}
-    made = {status["name"] for status in pod.get("status", {}).get("resourceClaimStatuses", ())}
-    templates = ((entry["name"], entry.get("resourceClaimTemplateName")) for entry in entries)
+    made = {status["name"] for status in holder.get("status", {}).get("resourceClaimStatuses", ())}
+    templates = ((entry.get("name", ""), entry.get("resourceClaimTemplateName")) for entry in entries)
     return {name: template for name, template in templates if template and name not in made}
 
 
-def device_claim_for(pod: JsonObject, entry: str, template: JsonObject) -> JsonObject:
-    """The claim for an entry of the pod, from a ResourceClaimTemplate. The server completes its name, and the controller
-    records that name in status.resourceClaimStatuses of the pod."""
+def group_name(pod: JsonObject) -> str:
+    """The PodGroup that the pod is in; empty: none."""
+    name: str = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or ""
+    return name
+
+
+def is_claim_of(group: JsonObject | None, pod: JsonObject, entry: str) -> bool:
+    """Whether an entry of the pod is one of its group: name and source are the same."""
+    wanted = next((_source(each) for each in pod["spec"].get("resourceClaims", ()) if each["name"] == entry), None)
+    return group is not None and wanted in [_source(each) for each in group.get("spec", {}).get("resourceClaims", ())]
+
+
+def _source(entry: JsonObject) -> tuple[str, str | None, str | None]:
+    return entry.get("name", ""), entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")
+
+
+def device_claim_for(holder: JsonObject, entry: str, template: JsonObject, kind: KindSpec = POD) -> JsonObject:
+    """The claim for an entry of a pod or a group, from a ResourceClaimTemplate. The server completes its name, and the
+    controller records that name in status.resourceClaimStatuses of the holder."""
     given = _given(template["spec"])
     metadata = {
-        "generateName": _stem(pod["metadata"]["name"], entry),
+        "generateName": _stem(holder["metadata"]["name"], entry),
         "labels": given.get("labels", {}),
         "annotations": {**given.get("annotations", {}), POD_CLAIM_NAME: entry},
-        "ownerReferences": [_owner(pod)],
+        "ownerReferences": [_owner(holder, kind)],
     }
     return {"metadata": metadata, "spec": template["spec"].get("spec", {})}
 
@@ -64,9 +86,10 @@ def _given(template: JsonObject) -> JsonObject:
     return {key: dict(held[key]) for key in ("labels", "annotations") if held.get(key)}
 
 
-def _owner(pod: JsonObject) -> JsonObject:
-    meta = pod["metadata"]
-    return {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta.get("uid", ""), "controller": True}
+def _owner(holder: JsonObject, kind: KindSpec) -> JsonObject:
+    meta = holder["metadata"]
+    named = {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta["name"], "uid": meta.get("uid", "")}
+    return {**named, "controller": True}
 
 
 def owning_pod(claim: JsonObject) -> tuple[str, str] | None:
@@ -77,8 +100,13 @@ def owning_pod(claim: JsonObject) -> tuple[str, str] | None:
     return None
 
 
+def is_group_user(user: JsonObject) -> bool:
+    """Whether an entry of reservedFor is a PodGroup."""
+    return user.get("apiGroup") == POD_GROUP.group and user.get("resource") == POD_GROUP.plural
+
+
 def with_users(status: JsonObject, users: Sequence[JsonObject]) -> JsonObject:
-    """The status of a claim for devices with these pods left in reservedFor. Without any, the devices become free."""
+    """The status of a claim for devices with these users left in reservedFor. Without any, the devices become free."""
     left = {name: value for name, value in status.items() if name != "reservedFor"}
     if users:
         return {**left, "reservedFor": list(users)}

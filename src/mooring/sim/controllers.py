@@ -26,6 +26,7 @@ from mooring.model.volumes import (
     kept_for,
     selected_node,
 )
+from mooring.model.workloads import PodGroup
 from mooring.plugins.volumes.choice import fitting_ranks
 from mooring.plugins.volumes.claims import is_delayed
 from mooring.rules.persistent_volumes import binding_marks, can_provision, chosen_volume, preference, provisioned
@@ -46,31 +47,40 @@ class ClaimObjects(Protocol):
 
 
 class ClaimController:
-    """Frees the claims of a pod that is gone, and deletes those that were created for it."""
+    """Frees the claims of a pod or a pod group that is gone, and deletes those that were created for it."""
 
     def __init__(self, cluster: ClaimObjects) -> None:
         self._cluster = cluster
 
     def removed(self, item: KubeObject) -> None:
         """The driver calls this for each object that is gone."""
-        if not isinstance(item, Pod) or not _may_have_claims(item):
+        if not isinstance(item, Pod | PodGroup) or not _may_have_claims(item):
             return
+        user_id = item.id if isinstance(item, Pod) else item.uid
         for claim in [each for each in self._cluster.objects.values() if isinstance(each, ResourceClaim)]:
-            if any(user.uid == item.id for user in claim.status.reserved_for or ()):
-                self._cluster.update(_without(claim, item))
-            if owning_pod({"metadata": msgspec.to_builtins(claim.metadata)}) == (item.name, item.uid):
+            if any(user.uid == user_id for user in claim.status.reserved_for or ()):
+                self._cluster.update(_without(claim, user_id))
+            if _is_made_for(claim, item):
                 self._cluster.delete(
                     "ResourceClaim", claim.key
                 )  # after the update: the loss of its devices is what wakes pods
 
 
-def _may_have_claims(pod: Pod) -> bool:
-    return bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
+def _may_have_claims(item: Pod | PodGroup) -> bool:
+    is_served = isinstance(item, Pod) and item.status.extended_resource_claim_status is not None
+    return bool(item.spec.resource_claims) or is_served
 
 
-def _without(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """The claim without the pod's reservation; after the last one it also loses its devices."""
-    users = [msgspec.to_builtins(user) for user in claim.status.reserved_for or () if user.uid != pod.id]
+def _is_made_for(claim: ResourceClaim, item: Pod | PodGroup) -> bool:
+    if isinstance(item, Pod):
+        return owning_pod({"metadata": msgspec.to_builtins(claim.metadata)}) == (item.name, item.uid)
+    owner = claim.controller()
+    return owner is not None and owner.uid == item.uid
+
+
+def _without(claim: ResourceClaim, user_id: str) -> ResourceClaim:
+    """The claim without a reservation; after the last one it also loses its devices."""
+    users = [msgspec.to_builtins(user) for user in claim.status.reserved_for or () if user.uid != user_id]
     left = with_users(msgspec.to_builtins(claim.status), users)
     return msgspec.structs.replace(claim, status=msgspec.convert(left, ResourceClaimStatus))
 

@@ -23,7 +23,7 @@ from mooring.model.devices import (
     ResourceClaimStatus,
 )
 from mooring.model.pod import Pod
-from mooring.plugins.devices.claims import Unresolved, claims_of
+from mooring.plugins.devices.claims import Unresolved, claims_of, is_group
 from mooring.plugins.preemption.search import budgets_of, split_by_budget
 
 MOST_DEVICES = 32
@@ -167,10 +167,17 @@ def _allocated(patient: Patient) -> list[ResourceClaim]:
 
 
 def _users(patient: Patient, claim: ResourceClaim, pods: dict[str, Pod]) -> list[Pod] | None:
-    """The other pods that use a claim; None if one of them is not known or comes again on its node."""
-    others = [each.uid for each in claim.status.reserved_for or () if each.uid != patient.pod.id]
-    found = [pods[uid] for uid in others if uid in pods]
-    return found if len(found) == len(others) and not any(map(is_daemon, found)) else None
+    """The other pods that use a claim, or whose group does; None if none of them is known or one comes again on its node."""
+    found: dict[str, Pod] = {}
+    for consumer in claim.status.reserved_for or ():
+        members = [pods[consumer.uid]] if consumer.uid in pods else []
+        if is_group(consumer):
+            key = f"{claim.namespace}/{consumer.name}"
+            members = [pod for pod in pods.values() if pod.group_key == key]
+        if not members and consumer.uid != patient.pod.id:
+            return None
+        found |= {pod.id: pod for pod in members if pod.id != patient.pod.id}
+    return list(found.values()) if not any(map(is_daemon, found.values())) else None
 
 
 def _freed(patient: Patient, sets: Iterable[tuple[tuple[ResourceClaim, list[Pod]], ...]]) -> Iterator[Cure]:

@@ -101,8 +101,10 @@ class ClaimLedger:
     devices may be taken already. A claim that has its allocation does not count a second time as pending.
     """
 
-    def __init__(self, shown: Mapping[str, ResourceClaim]) -> None:
+    def __init__(self, shown: Mapping[str, ResourceClaim], has_group_claims: bool = False) -> None:
+        """`has_group_claims`: whether claims may belong to pod groups (gate DRAWorkloadResourceClaims)."""
         self._shown = shown
+        self.has_group_claims = has_group_claims
         self._written: dict[str, ResourceClaim] = {}
         """Claims as the API server returned them for a write of ours, by key, while the watch lags behind."""
         self._pending: dict[str, ResourceClaim] = {}
@@ -110,6 +112,8 @@ class ClaimLedger:
         self._pending_by_key: dict[str, dict[str, None]] = {}
         self._doubts: dict[str, int] = {}
         """Claims in doubt -> how many answers are awaited."""
+        self._sharers: dict[str, dict[str, None]] = {}
+        """Pending allocations that members of a group share -> the pods that count on them."""
         self._leaving: dict[tuple[str, str], int] = {}
         """Claims and pods that are giving up their reservation of them."""
         self._held: dict[tuple[str, str], list[AllocatedDevice]] = {}
@@ -123,6 +127,10 @@ class ClaimLedger:
         self.log: ChangeLog[PoolId] = ChangeLog()
         """Pools whose devices were given or taken back."""
         self.turns = ClaimTurns()
+        self.on_devices: Callable[[], None] = _ignore
+        """Called when devices were given or taken back, if they are followed."""
+        self.is_followed = False
+        """See Cluster.follow_devices."""
 
     # ---- claims
 
@@ -142,11 +150,12 @@ class ClaimLedger:
         self._count(key)
 
     def wrote(self, claim: ResourceClaim) -> bool:
-        """The claim was written. False: the watch does not know it, or knows better."""
-        shown = self._shown.get(claim.key)
+        """The claim was written. False: the watch does not know it, or knows better. Answers may come in another order than
+        the writes were carried out: an older one changes nothing."""
+        shown, written = self._shown.get(claim.key), self._written.get(claim.key)
         if shown is None or shown.uid != claim.uid or _version(shown) > _version(claim):
             return False
-        if _version(shown) < _version(claim):
+        if _version(shown) < _version(claim) and (written is None or _version(written) < _version(claim)):
             self._written[claim.key] = claim
             self._count(claim.key)
         return True
@@ -174,9 +183,35 @@ class ClaimLedger:
         self._pending_by_key.setdefault(claim.key, {})[claim_id(claim)] = None
         self._count_pending(claim_id(claim))
 
+    def share(self, id: str, pod_id: str) -> bool:
+        """One more member of a group counts on the allocation, which stays pending until the last of them has left.
+        False: it is not pending."""
+        if id in self._pending:
+            self._sharers.setdefault(id, {})[pod_id] = None
+        return id in self._pending
+
+    def leave(self, id: str, pod_id: str) -> bool:
+        """The pod does not count on the allocation any more. False: other pods do, or as for `end`."""
+        sharers = self._sharers.get(id)
+        if sharers is not None:
+            sharers.pop(pod_id, None)
+            if sharers:
+                return False
+            del self._sharers[id]
+        return self.end(id)
+
+    def sharers(self, id: str) -> Sequence[str]:
+        """The pods that count on an allocation that is pending for several."""
+        return list(self._sharers.get(id, ()))
+
+    def end_for_all(self, id: str) -> bool:
+        """The claim was written, so that no pod has to count on the pending allocation any more."""
+        self._sharers.pop(id, None)
+        return self.end(id)
+
     def end(self, id: str) -> bool:
-        """The claim was written, or will not be. False: it was not pending, or is in doubt."""
-        if id in self._doubts or id not in self._pending:
+        """The claim was written, or will not be. False: it was not pending, is in doubt, or other pods count on it."""
+        if id in self._doubts or id in self._sharers or id not in self._pending:
             return False
         key = self._pending.pop(id).key
         del self._pending_by_key[key][id]
@@ -202,6 +237,7 @@ class ClaimLedger:
         written = _changed_keys(self._written, other._written)
         pending = _changed_keys(self._pending, other._pending)
         self._doubts, self._leaving = dict(other._doubts), dict(other._leaving)
+        self._sharers = {id: dict(pods) for id, pods in other._sharers.items()}
         if written or pending:
             self._written, self._pending = dict(other._written), dict(other._pending)
             self._pending_by_key = {key: dict(ids) for key, ids in other._pending_by_key.items()}
@@ -270,6 +306,8 @@ class ClaimLedger:
             self._book(result, -1)
         for result in results:
             self._book(result, 1)
+        if self.is_followed:
+            self.on_devices()
 
     def _book(self, result: AllocatedDevice, change: int) -> None:
         """Count one device, or count it no longer. Parity: an allocation with admin access takes nothing away from
@@ -299,9 +337,14 @@ class ClaimLedger:
         for id in self._pending:
             fresh._count_pending(id)
         faults = [f"claim {id} is in doubt but not pending" for id in self._doubts if id not in self._pending]
+        faults += [f"claim {id} is shared but not pending" for id in self._sharers if id not in self._pending]
         if (fresh.exclusive, fresh.shares, fresh.consumed) != (self.exclusive, self.shares, self.consumed):
             faults.append("the devices that are counted as given are not those that claims hold")
         return faults
+
+
+def _ignore() -> None:
+    """Nobody is interested in devices that change hands."""
 
 
 def _results(claim: ResourceClaim | None) -> list[AllocatedDevice]:

@@ -355,6 +355,10 @@ class NodeTable:
         self.node_touches.note_all()
         self.touches.note_all()
 
+    def touch_totals(self) -> None:
+        """Something changed that answers about the sums of any node may depend on."""
+        self.touches.note_all()
+
     def _touch_node(self, row: int) -> None:
         self.node_touches.note(row)
         self.touches.note(row)

@@ -1,8 +1,10 @@
 """The members of each pod group, and how far each member has come. Kept with every change, so that no attempt has to
 search for them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
@@ -30,16 +32,49 @@ class PodGroupMembers:
         return any(members.pop(pod_id, None) is not None for members in (self.unscheduled, self.assumed, self.assigned))
 
 
+@dataclass(slots=True)
+class GroupCycle:
+    """One attempt for a whole group: what the attempts for its members leave to those that follow."""
+
+    key: str
+    """The group."""
+    scheduled_before: int
+    """How many members had a node, or were about to, before the attempt."""
+    state: dict[Hashable, Any] = field(default_factory=dict)
+    """What plugins keep for the members that follow, each under its own key."""
+
+
 class PodGroups:
     """All groups that have members. Calls about pods that are in no group do nothing."""
 
     def __init__(self) -> None:
         self._groups: dict[str, PodGroupMembers] = {}
+        self._cycle: GroupCycle | None = None
+
+    @contextmanager
+    def cycle(self, pod: Pod) -> Iterator[None]:
+        """Around an attempt for the group of the pod. One attempt is made at a time."""
+        group = self.of(pod)
+        self._cycle = GroupCycle(pod.group_key or "", 0 if group is None else group.scheduled_count)
+        try:
+            yield
+        finally:
+            self._cycle = None
+
+    def cycle_of(self, pod: Pod) -> GroupCycle | None:
+        """The attempt for the group of the pod that is under way; None: there is none, the pod is tried alone."""
+        cycle = self._cycle
+        return cycle if cycle is not None and cycle.key == pod.group_key else None
 
     def of(self, pod: Pod) -> PodGroupMembers | None:
         """The group that the pod names; None if it names none, or no member is known."""
         key = pod.group_key
         return None if key is None else self._groups.get(key)
+
+    def scheduled(self, key: str) -> list[str]:
+        """The ids of the members of a group that have a node, or are about to."""
+        group = self._groups.get(key)
+        return [] if group is None else [*group.assumed, *group.assigned]
 
     def add(self, pod: Pod) -> None:
         """A pod was created or changed, or is seen on a node. One that is assumed stays so until it is seen there."""

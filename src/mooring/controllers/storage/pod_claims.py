@@ -11,9 +11,14 @@ from mooring.controllers.index import Index, owner_uid
 from mooring.controllers.nodes.pod_states import is_finished
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import RESOURCES
+from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.rules.pod_claims import (
+    GROUP_CLAIMS_GATE,
     POD_CLAIM_NAME,
     device_claim_for,
+    group_name,
+    is_claim_of,
+    is_group_user,
     owning_pod,
     templates_waited_for,
     volume_claim_for,
@@ -56,24 +61,27 @@ PROTECTION = "resource.kubernetes.io/delete-protection"
 
 
 class PodClaims:
-    """Keys are pods. Makes the ResourceClaims of a pod from their templates, and names them in the pod's status."""
+    """Keys are pods. Makes the ResourceClaims of a pod from their templates, and names them in the pod's status. A claim of
+    the pod's group is made for the group (group_claims.py), and only named."""
 
     name = "pod-claims"
-    storages: Sequence[str] = (POD_STORE, TEMPLATES.storage)
+    storages: Sequence[str] = (POD_STORE, TEMPLATES.storage, POD_GROUP.storage)
     rest_ns = 0
 
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
+        self._has_groups = api.is_on(GROUP_CLAIMS_GATE)
         self._waiting = Index(api.store, POD_STORE, _templates)
-        self._by_owner = Index(
-            api.store, DEVICE_CLAIMS.storage, lambda claim: [uid] if (uid := owner_uid(claim)) else []
-        )
+        self._waiting_members = Index(api.store, POD_STORE, _group_waited_for)
+        self._by_owner = Index(api.store, DEVICE_CLAIMS.storage, by_owner)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """Pods with templates that have no claims yet; a template that comes later wakes the pods that wait for it."""
+        """Pods with templates that have no claims yet; a template or a group that comes later wakes the pods that wait for
+        it."""
         if write.storage == TEMPLATES.storage:
-            namespace, name = write.key
-            return [key_of(pod) for pod in self._waiting[f"{namespace}/{name}"]]
+            return [key_of(pod) for pod in self._waiting["/".join(write.key)]]
+        if write.storage == POD_GROUP.storage:
+            return [key_of(pod) for pod in self._waiting_members["/".join(write.key)]] if self._has_groups else ()
         return (write.key,) if write.type != "DELETED" and _templates(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
@@ -82,32 +90,57 @@ class PodClaims:
         pod = _staying_pod(self._api, key)
         if pod is None:
             return None
+        group = None
+        if self._has_groups and group_name(pod):
+            group = self._api.find(POD_GROUP, key[0], group_name(pod))
+            if group is None:
+                return None
         made = list(pod.get("status", {}).get("resourceClaimStatuses", ()))
         for entry, template_name in templates_waited_for(pod).items():
-            template = self._api.find(TEMPLATES, key[0], template_name)
-            if template is not None:
-                claim = self._claim_of(pod, entry) or self._api.create(
-                    DEVICE_CLAIMS, key[0], device_claim_for(pod, entry, template)
-                )
+            claim = self._made_claim(pod, group, entry, template_name)
+            if claim is not None:
                 made.append({"name": entry, "resourceClaimName": claim["metadata"]["name"]})
         if made:
             self._api.put_status(PODS, pod, {**pod.get("status", {}), "resourceClaimStatuses": made})
         return None
 
-    def _claim_of(self, pod: JsonObject, entry: str) -> JsonObject | None:
-        """A claim that an interrupted sync made: the pod's status does not name it yet."""
-        for claim in self._by_owner[pod["metadata"]["uid"]]:
-            if claim["metadata"].get("annotations", {}).get(POD_CLAIM_NAME) == entry:
-                return claim
-        return None
+    def _made_claim(
+        self, pod: JsonObject, group: JsonObject | None, entry: str, template_name: str
+    ) -> JsonObject | None:
+        """The claim of an entry: the group's, one that an interrupted sync made, or a new one. None: it must wait for its
+        template or for its group."""
+        if is_claim_of(group, pod, entry):
+            assert group is not None
+            return claim_made_for(self._by_owner, group, entry)
+        template = self._api.find(TEMPLATES, pod["metadata"]["namespace"], template_name)
+        if template is None:
+            return None
+        return claim_made_for(self._by_owner, pod, entry) or self._api.create(
+            DEVICE_CLAIMS, pod["metadata"]["namespace"], device_claim_for(pod, entry, template)
+        )
+
+
+def claim_made_for(by_owner: Index, holder: JsonObject, entry: str) -> JsonObject | None:
+    """A claim that was made for an entry of a pod or a group, whose status may not name it yet. `by_owner` has claims by
+    the uid of their owner."""
+    for claim in by_owner[holder["metadata"]["uid"]]:
+        if claim["metadata"].get("annotations", {}).get(POD_CLAIM_NAME) == entry:
+            return claim
+    return None
+
+
+def by_owner(claim: JsonObject) -> list[str]:
+    """The uid of the pod or the group that a claim was made for."""
+    uid = owner_uid(claim)
+    return [uid] if uid else []
 
 
 class ClaimRelease:
-    """Keys are ResourceClaims. Removes finished pods from reservedFor, and frees the devices of claims that no pod
-    uses."""
+    """Keys are ResourceClaims. Removes finished pods and deleted groups from reservedFor, and frees the devices of claims
+    that no pod uses."""
 
     name = "claim-release"
-    storages: Sequence[str] = (POD_STORE, DEVICE_CLAIMS.storage)
+    storages: Sequence[str] = (POD_STORE, DEVICE_CLAIMS.storage, POD_GROUP.storage)
     rest_ns = 0
 
     def __init__(self, api: ResourceApi) -> None:
@@ -115,10 +148,10 @@ class ClaimRelease:
         self._by_user = Index(api.store, DEVICE_CLAIMS.storage, _users)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """The claim itself, and the claims of a pod that finished or is gone."""
+        """The claim itself, and the claims of a pod that finished or is gone, or of a group that is gone."""
         if write.storage == DEVICE_CLAIMS.storage:
             return (write.key,) if write.type != "DELETED" else ()
-        if write.type == "DELETED" or is_finished(write.object):
+        if write.type == "DELETED" or (write.storage == POD_STORE and is_finished(write.object)):
             return [key_of(claim) for claim in self._by_user[write.object["metadata"]["uid"]]]
         return ()
 
@@ -129,13 +162,20 @@ class ClaimRelease:
             return None
         status = claim.get("status", {})
         reserved = status.get("reservedFor", [])
-        kept = [user for user in reserved if user.get("resource") != "pods" or self._is_needed(key[0], user)]
+        kept = [user for user in reserved if self._is_kept(key[0], user)]
         if len(kept) != len(reserved):
             claim = self._api.put_status(DEVICE_CLAIMS, claim, with_users(status, kept))
             if not kept and not claim["metadata"].get("deletionTimestamp"):
                 lift(self._api, DEVICE_CLAIMS, claim, PROTECTION)
         self._let_go(claim, kept)
         return None
+
+    def _is_kept(self, namespace: str, user: JsonObject) -> bool:
+        """Whether an entry of reservedFor stays. Parity: a group stays until it is gone, and users of other kinds stay."""
+        if is_group_user(user) and self._api.is_on(GROUP_CLAIMS_GATE):
+            group = self._api.find(POD_GROUP, namespace, user["name"])
+            return group is not None and group["metadata"]["uid"] == user["uid"]
+        return user.get("resource") != "pods" or self._is_needed(namespace, user)
 
     def _is_needed(self, namespace: str, user: JsonObject) -> bool:
         """Whether the pod still exists, is the same one, and has not finished."""
@@ -170,11 +210,17 @@ def _staying_pod(api: ResourceApi, key: Key) -> JsonObject | None:
 def _templates(pod: JsonObject) -> list[str]:
     """The templates of which a pod has no claims yet, by namespace and name."""
     namespace = pod["metadata"]["namespace"]
-    return [f"{namespace}/{name}" for name in templates_waited_for(pod).values()]
+    return list(dict.fromkeys(f"{namespace}/{name}" for name in templates_waited_for(pod).values()))
+
+
+def _group_waited_for(pod: JsonObject) -> list[str]:
+    """The group of a pod that lacks claims, by namespace and name."""
+    name = group_name(pod)
+    return [f"{pod['metadata']['namespace']}/{name}"] if name and templates_waited_for(pod) else []
 
 
 def _users(claim: JsonObject) -> list[str]:
-    """Uids of the pods that a claim is reserved for, and of the pod that it was made for."""
+    """Uids of the pods and groups that a claim is reserved for, and of the one that it was made for."""
     reserved = [user["uid"] for user in claim.get("status", {}).get("reservedFor", ())]
     owner = owner_uid(claim)
     return [*reserved, owner] if owner and owner not in reserved else reserved

@@ -232,7 +232,7 @@ EFFECTIVE = _names(
     ComponentFlagz ComponentStatusz CoordinatedLeaderElection DRAConsumableCapacity DRADeviceBindingConditions
     DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
-    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout GangScheduling GenericWorkload
+    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling GenericWorkload
     InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures
     NominatedNodeNameForExpectation PodLevelResources SchedulerPopFromBackoffQ StorageCapacityScoring
     TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption
@@ -245,7 +245,7 @@ OF_SCHEDULERS = EFFECTIVE | _names(
     AtomicFIFO ClientsAllowCARotation ClientsAllowCBOR
     ClientsAllowTLSCacheGC ClientsPreferCBOR ContextualLogging
     DRAAdminAccess
-    DRAResourceClaimGranularStatusAuthorization DRAWorkloadResourceClaims
+    DRAResourceClaimGranularStatusAuthorization
     DynamicResourceAllocation InOrderInformers InOrderInformersBatchProcess
     InPlacePodVerticalScaling LoggingAlphaOptions LoggingBetaOptions NativeHistograms
     NodeInclusionPolicyInPodTopologySpread OpportunisticBatching

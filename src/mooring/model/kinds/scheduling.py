@@ -77,6 +77,9 @@ PRIORITY_CLASS = KindSpec(
     ),
 )
 
+GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
+"""The finalizer that keeps a group until its pods have ended."""
+
 
 def _policy_cell(group: JsonObject, now_ns: int) -> str:
     return "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"

@@ -6,6 +6,7 @@ from msgspec import field
 
 from mooring.model.meta import MAX_INT32, Wire
 from mooring.model.validation import field_rules as rules
+from mooring.model.validation.pod_rules import resource_claims
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, show
 from mooring.model.workloads import GroupClaim, GroupConstraints, GroupPolicy, PodGroup
 
@@ -26,7 +27,12 @@ class PodGroupTemplate(Wire):
 def check_pod_group(group: PodGroup) -> Problems:
     """What kube-apiserver checks of the spec of a group, but for priority and disruption mode."""
     spec = group.spec
-    return _group("spec", spec.scheduling_policy, spec.scheduling_constraints, spec.resource_claims or ())
+    yield from _group("spec", spec.scheduling_policy, spec.scheduling_constraints, spec.resource_claims or ())
+    known = {claim.name for claim in spec.resource_claims or ()}
+    for i, made in enumerate(group.status.resource_claim_statuses or ()):
+        if made.name not in known:
+            path = f"status.resourceClaimStatuses[{i}].name"
+            yield Problem(path, show(made.name), "must match the name of an entry in `spec.resourceClaims`")
 
 
 def check_templates(path: str, templates: Sequence[PodGroupTemplate]) -> Problems:
@@ -50,6 +56,7 @@ def _group(
     yield from _at_most(place, len(topologies), MAX_TOPOLOGIES)
     for i, topology in enumerate(topologies):
         yield from rules.label_key(f"{place}[{i}].key", topology.key)
+    yield from resource_claims(f"{path}.resourceClaims", claims)
     yield from _at_most(f"{path}.resourceClaims", len(claims), MAX_CLAIMS)
 
 

@@ -1,6 +1,6 @@
 """Validation of pods: what the API server rejects, as far as it affects where a pod goes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mooring.model.meta import MAX_INT32
 from mooring.model.pod import Pod
@@ -12,6 +12,7 @@ from mooring.model.pod_spec import (
     NodeAffinitySpec,
     PodAffinity,
     PodAffinityTerm,
+    PodResourceClaim,
     PodSpec,
     TopologySpreadConstraint,
     Volume,
@@ -23,6 +24,7 @@ from mooring.model.validation import field_rules as rules
 from mooring.model.validation.claim_rules import check_claim_spec
 from mooring.model.validation.field_rules import amount, one_of, unique
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+from mooring.model.workloads import GroupClaim
 
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -46,7 +48,7 @@ def check_pod_spec(path: str, spec: PodSpec) -> Problems:
     yield from rules.in_range(f"{path}.priority", spec.priority, -MAX_INT32 - 1, HIGHEST_PRIORITY)
     yield from rules.quantities(f"{path}.overhead", spec.overhead)
     yield from _volumes(f"{path}.volumes", spec.volumes or ())
-    yield from _claims(f"{path}.resourceClaims", spec)
+    yield from resource_claims(f"{path}.resourceClaims", spec.resource_claims or ())
 
 
 def _placement(path: str, spec: PodSpec) -> Problems:
@@ -221,9 +223,8 @@ def _volumes(path: str, volumes: Iterable[Volume]) -> Problems:
     yield from unique(places, "volume name")
 
 
-def _claims(path: str, spec: PodSpec) -> Problems:
-    """An entry names a claim or a template, not both."""
-    claims = spec.resource_claims or []
+def resource_claims(path: str, claims: Sequence[PodResourceClaim | GroupClaim]) -> Problems:
+    """The claims of a pod or a group. An entry names a claim or a template, not both."""
     for i, claim in enumerate(claims):
         yield from rules.short_name(f"{path}[{i}].name", claim.name)
         sources = [name for name in (claim.resource_claim_name, claim.resource_claim_template_name) if name]

@@ -282,6 +282,11 @@ def give_back_reservation(claim: ResourceClaim, pod_id: str) -> Write:
     return Write("PATCH", ResourceClaim, claim.name, claim.namespace, body, "status", form="strategic")
 
 
+def is_unreliable(fault: WriteFault) -> bool:
+    """Whether the server may have carried out what it was asked: it gave no answer, or reported a fault of its own."""
+    return fault.code == 0 or fault.code >= 500
+
+
 def create_extended(claim: ResourceClaim) -> Write:
     """A claim that gets its name from the server."""
     metadata = msgspec.structs.replace(claim.metadata, name="", uid="", finalizers=None)

@@ -48,10 +48,11 @@ def reach_of(claim: ResourceClaim) -> NodeMatcher | None:
 
 
 def settled_score(state: ClaimState) -> int:
-    """The score of claims that have their devices already, by the alternatives in their results."""
+    """The score of claims that have their devices already, or share those of their group, by the alternatives in their
+    results."""
     total = 0
-    for claim in state.claims:
-        allocation = claim.status.allocation
+    for index, claim in enumerate(state.claims):
+        allocation = state.shared.get(index, claim).status.allocation
         given = {each.request for each in allocation.devices.results or ()} if allocation is not None else set()
         for request in claim.spec.devices.requests or () if given else ():
             for i, sub in enumerate(request.first_available or () if request.exactly is None else ()):

@@ -17,6 +17,7 @@ from mooring.framework.status import Rejection
 from mooring.model.devices import (
     EXACT_COUNT,
     Allocation,
+    ClaimConsumer,
     DeviceClaim,
     DeviceRequest,
     ExactDeviceRequest,
@@ -24,6 +25,7 @@ from mooring.model.devices import (
     ResourceClaimSpec,
 )
 from mooring.model.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
@@ -57,15 +59,30 @@ def entries_of(pod: Pod, claims: ClaimLedger) -> Iterable[tuple[str, ResourceCla
             yield entry.name, claim
 
 
-def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the claim's reservedFor has the pod: without that the kubelet does not start it."""
-    return any(consumer.uid == pod.id for consumer in claim.status.reserved_for or ())
+def is_reserved_for(claim: ResourceClaim, pod: Pod, accepts_group: bool = False) -> bool:
+    """Whether the claim's reservedFor has the pod, or its group where that counts: otherwise the kubelet does not start
+    it. Parity: pods do not know the uid of their group, so its name decides."""
+    group = pod.spec.scheduling_group.pod_group_name if accepts_group and pod.spec.scheduling_group else None
+    return any(
+        consumer.uid == pod.id or (group is not None and is_group(consumer) and consumer.name == group)
+        for consumer in claim.status.reserved_for or ()
+    )
 
 
-def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the claim was made from a template for this very pod, not for an earlier one of its name."""
+def is_group(consumer: ClaimConsumer) -> bool:
+    """Whether an entry of reservedFor is a PodGroup."""
+    return consumer.api_group == POD_GROUP.group and consumer.resource == POD_GROUP.plural
+
+
+def is_owned_by(claim: ResourceClaim, pod: Pod, accepts_group: bool = False) -> bool:
+    """Whether the claim was made from a template for this very pod, not for an earlier one of its name; or for its
+    group, where that counts."""
     owner = claim.controller()
-    return owner is not None and owner.uid == pod.uid
+    if owner is None or owner.uid == pod.uid:
+        return owner is not None
+    group = pod.spec.scheduling_group.pod_group_name if accepts_group and pod.spec.scheduling_group else None
+    is_group_owner = owner.kind == POD_GROUP.kind and owner.api_version.startswith(f"{POD_GROUP.group}/")
+    return group is not None and is_group_owner and owner.name == group
 
 
 def _claim_of(pod: Pod, entry: PodResourceClaim, claims: ClaimLedger) -> ResourceClaim | None:
@@ -81,8 +98,10 @@ def _claim_of(pod: Pod, entry: PodResourceClaim, claims: ClaimLedger) -> Resourc
     if made.resource_claim_name is None:
         return None
     claim = _existing(pod, made.resource_claim_name, claims)
-    if not is_owned_by(claim, pod):
-        raise Unresolved(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
+    if not is_owned_by(claim, pod, claims.has_group_claims):
+        group = pod.spec.scheduling_group if claims.has_group_claims else None
+        why = "Pod is not owner" if group is None else f"neither Pod nor PodGroup {group.pod_group_name} is the owner"
+        raise Unresolved(f"ResourceClaim {claim.key} was not created for Pod {pod.key} ({why})")
     return claim
 
 
@@ -267,6 +286,12 @@ class ClaimState:
     claims: list[ResourceClaim] = field(default_factory=list)
     reach: list[NodeMatcher | None] = field(default_factory=list)
     """For each claim the nodes that its allocation can be used on; None: it has none yet, or any node will do."""
+    shared: dict[int, ResourceClaim] = field(default_factory=dict)
+    """Claims that other members of the pod's group are about to have allocated, with those allocations."""
+    group_consumers: dict[int, ClaimConsumer] = field(default_factory=dict)
+    """Claims that are reserved for the pod's group, with its entry; the others are reserved for the pod."""
+    offered: set[int] = field(default_factory=set)
+    """Claims whose allocation, found for this pod, the members of its group share that follow."""
     extended: ResourceClaim | None = None
     """The claim for extended resources as it was found or made up in PreFilter."""
     requested: Mapping[str, int] = field(default_factory=dict)
@@ -294,10 +319,20 @@ class ClaimState:
         """Whether there are claims beside the one for extended resources."""
         return len(self.claims) > (self.extended is not None)
 
+    def consumer(self, index: int, pod: Pod) -> ClaimConsumer:
+        """What the claim's reservedFor says about the pod."""
+        return self.group_consumers.get(index) or ClaimConsumer(resource="pods", name=pod.name, uid=pod.id)
+
+    def is_shared(self, index: int) -> bool:
+        """Whether members of a group count on one allocation of the claim: any of them may write it."""
+        return index in self.shared or index in self.offered
+
     def missing(self) -> list[int]:
         """The indexes of the claims that have to be allocated, the extended one left out."""
         last = len(self.claims) - (self.extended is not None)
-        return [i for i, claim in enumerate(self.claims[:last]) if claim.status.allocation is None]
+        return [
+            i for i, claim in enumerate(self.claims[:last]) if claim.status.allocation is None and i not in self.shared
+        ]
 
     def wanted(self, served: Served) -> list[tuple[int, ResourceClaim]]:
         """The claims that have to be allocated on nodes where devices serve this."""

@@ -8,7 +8,6 @@ are not part of a shape. The offers are kept instead, by what the claims ask for
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
@@ -21,9 +20,8 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
-from mooring.framework.context import DEVICE_RESOURCES, SchedulingContext
+from mooring.framework.context import DEVICE_RESOURCES, DEVICE_TOTALS, SchedulingContext
 from mooring.framework.events import Registration
-from mooring.framework.intents import WriteFault
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -42,7 +40,7 @@ from mooring.framework.points import (
     Work,
     reads,
 )
-from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
+from mooring.framework.status import SKIP, PluginError, Rejection, Skip, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
@@ -53,9 +51,6 @@ from mooring.plugins.devices.allocation import (
     DeviceChoice,
     allocated,
     allocation_of,
-    deallocate,
-    delete_claim,
-    give_back_reservation,
     is_overdue,
     is_prepared,
 )
@@ -67,14 +62,15 @@ from mooring.plugins.devices.claims import (
     Unresolved,
     claim_for,
     claims_of,
-    is_reserved_for,
-    is_unwritten,
     needs_devices,
     rows_lacking,
     served_by_devices,
 )
 from mooring.plugins.devices.demand import DeviceFeatures
-from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by, write_taken
+from mooring.plugins.devices.device_totals import DeviceTotals
+from mooring.plugins.devices.giving_back import free_devices, give_back
+from mooring.plugins.devices.group_claims import count_on, group_consumers, offer_to_group, pending_in_group
+from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.work import ClaimWork
 
@@ -115,6 +111,7 @@ class DynamicResources(
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
         self._offers = DeviceOfferCache(features, max_steps)
+        self._totals = DeviceTotals(self._offers.node_groups)
         self._metrics = ClaimMetrics(handle)
         # Upstream's default for bindingTimeout: ten minutes.
         patience = chosen.binding_timeout
@@ -146,6 +143,7 @@ class DynamicResources(
         context.state.write(self.name, _NO_CLAIMS)
         try:
             claims = claims_of(context.pod, context.cluster.claims) if context.pod.spec.resource_claims else []
+            for_group = group_consumers(context.pod, context.cluster) if claims else {}
         except Unresolved as why:
             return final(str(why))
         has_extended = self._features.extended_resources and needs_devices(
@@ -153,16 +151,21 @@ class DynamicResources(
         )
         if not claims and not has_extended:
             return SKIP
-        state = ClaimState(claims)
+        state = ClaimState(claims, group_consumers=for_group)
         if has_extended:
+            context.state.write(DEVICE_TOTALS, partial(self._totals.of, context.cluster))
             state.extended = claim_for(context.pod, context.cluster.claims)
             state.requested = context.shape.request
             claims.append(state.extended)
-        for claim in claims:
-            why_not = examine(context.cluster, claim, claim is state.extended, self._features)
-            if why_not is not None:
-                return why_not
-            state.reach.append(reach_of(claim))
+        for index, claim in enumerate(claims):
+            shared = pending_in_group(context, claim) if claim.status.allocation is None else None
+            if shared is not None:
+                state.shared[index] = shared
+            else:
+                why_not = examine(context.cluster, claim, claim is state.extended, self._features)
+                if why_not is not None:
+                    return why_not
+            state.reach.append(reach_of(shared or claim))
         context.state.write(self.name, state)
         if self._features.node_resources:
             context.state.write(DEVICE_RESOURCES, partial(self._taken_on, context, state))
@@ -219,9 +222,11 @@ class DynamicResources(
         ]
 
     def _check_allocated(self, context: SchedulingContext, state: ClaimState, rows: RowArray, codes: Codes) -> None:
-        """Claims that have their devices must be usable on the node; PostFilter may free those that are not."""
+        """Claims that have their devices, or are about to get those that the pod's group shares, must be usable on the
+        node; PostFilter may free those that are not."""
         for index, claim in enumerate(state.claims):
-            if claim.status.allocation is None:
+            is_shared = index in state.shared
+            if claim.status.allocation is None and not is_shared:
                 continue
             matcher = state.reach[index]
             out = np.zeros(len(rows), np.bool_)
@@ -235,7 +240,8 @@ class DynamicResources(
             out &= (codes == 0) | (codes == UNAVAILABLE)
             if out.any():
                 codes[out] = UNAVAILABLE
-                state.unavailable.add(index)
+                if not is_shared:
+                    state.unavailable.add(index)
 
     def _check_taken(
         self,
@@ -269,30 +275,9 @@ class DynamicResources(
         return self.concerns(pod)
 
     def post_filter(self, failure: FitError) -> NoRoom:
-        """Free devices of a claim that no other pod uses, if its allocation keeps this pod from a node.
-
-        Parity: when a PreFilter plugin before this one ended the attempt there is no state, and that is an error.
-        """
-        context = failure.context
-        state: ClaimState = context.state.read(self.name)
-        if not state:
-            return NoRoom(curable("no new claims to deallocate"))
-        for index in sorted(state.unavailable):
-            claim = state.claims[index]
-            users = claim.status.reserved_for or ()
-            if claim is not state.extended and (not users or (len(users) == 1 and is_reserved_for(claim, context.pod))):
-                self._services.want(replace(deallocate(claim), late=partial(self._try_again, context.pod)))
-                return NoRoom(curable("deallocation of ResourceClaim completed"))
-        if state.extended is not None and not is_unwritten(state.extended):
-            for write in delete_claim(state.extended):
-                self._services.want(write)
-            return NoRoom(curable("deletion of ResourceClaim completed"))
-        return NoRoom(curable("still not schedulable"))
-
-    def _try_again(self, pod: Pod, answer: object) -> None:
-        """The claim could not be freed, because it changed meanwhile: no event may come that wakes the pod."""
-        if isinstance(answer, WriteFault):
-            self._services.activate((pod,))
+        """Parity: when a PreFilter plugin before this one ended the attempt there is no state, and that is an error."""
+        state: ClaimState = failure.context.state.read(self.name)
+        return free_devices(failure.context, state, self._services)
 
     # ---- which of them is best
 
@@ -342,6 +327,8 @@ class DynamicResources(
         state: ClaimState = context.state.read(self.name)
         if state is _NO_CLAIMS or not state:
             return None
+        for index in state.shared:
+            state.allocations[index] = count_on(context, state.claims[index])
         claims, choice, served = self._chosen(context, state, node_name)
         if not claims:
             return None
@@ -357,39 +344,14 @@ class DynamicResources(
             context.cluster.claims.begin(allocated(claim, allocation))
             if state.extended is not None and index == len(state.claims) - 1:
                 state.node_claim, state.mappings = claim, served.mappings
+            elif offer_to_group(context, claim):
+                state.offered.add(index)
         return None
 
     def unreserve(self, context: SchedulingContext, node_name: str) -> None:
-        """Give the devices back: allocations that were never written, and reservations that were."""
         state: ClaimState | None = context.state.find(self.name)
-        if not state:
-            return
-        ledger = context.cluster.claims
-        for index, claim in enumerate(state.claims):
-            if state.extended is not None and index == len(state.claims) - 1:
-                self._give_up_extended(context, state, claim)
-                continue
-            if index in state.allocations:
-                ledger.end(claim_id(claim))
-            if claim.status.allocation is not None and is_reserved_for(claim, context.pod):
-                answered = ledger.give_back(claim, context.pod.id)
-                self._services.want(replace(give_back_reservation(claim, context.pod.id), late=answered))
-        state.allocations.clear()
-        if state.node_resources:
-            self._services.want(write_taken(context.pod, None))
-
-    def _give_up_extended(self, context: SchedulingContext, state: ClaimState, claim: ResourceClaim) -> None:
-        """Delete a claim that was created for this attempt; until that is done its devices count as taken."""
-        ledger, pending = context.cluster.claims, claim_id(claim)
-        if is_unwritten(claim):
-            ledger.end(pending)
-            return
-        allocation = state.allocations.get(len(state.claims) - 1)
-        if allocation is not None:
-            ledger.begin(allocated(claim, allocation))
-        for write in delete_claim(claim, lambda answer: ledger.settle(pending)):
-            ledger.doubt(pending)
-            self._services.want(write)
+        if state:
+            give_back(context, state, self._services)
 
     def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
         """The writes and the waiting, as work that the driver does."""

@@ -24,6 +24,7 @@ from mooring.model.requests import FILTER, Accounting, effective_requests, to_un
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
 from mooring.plugins.devices.capacity import binary
 from mooring.plugins.devices.claims import entries_of
+from mooring.plugins.devices.group_claims import pods_using
 
 Taken = NodeAllocatableClaimStatus
 RowArray = NDArray[np.intp]
@@ -159,14 +160,14 @@ def reject_sharing(
 ) -> None:
     """Reject rows on which another pod uses the claim, where that `can_be`: what its devices take would count twice.
 
-    Only pods with a reservation are looked at: a claim gets its allocation together with the reservation of the pod in
-    whose status it is.
+    Only pods with a reservation, or that count on a pending allocation, are looked at: a claim gets its allocation together
+    with the reservation of the pod in whose status it is.
     """
     users: dict[int, set[str]] = {}
-    for consumer in claim.status.reserved_for or ():
-        row = context.nodes.row_of_pod(consumer.uid)
-        if row is not None and _uses(context, row, consumer.uid, claim):
-            users.setdefault(row, set()).add(consumer.uid)
+    for pod_id in pods_using(context.cluster, claim):
+        row = context.nodes.row_of_pod(pod_id)
+        if row is not None and _uses(context, row, pod_id, claim):
+            users.setdefault(row, set()).add(pod_id)
     for row, pods in users.items():
         if len(pods) > 1 or context.pod.id not in pods:
             what = "shared by multiple pods" if len(pods) > 1 else "is already used by another pod"

@@ -7,7 +7,8 @@ about that.
 
 Invariants: a claim that is being written is pending or in doubt in the ledger; every write has a `late` answer, which
 settles the doubt when the work is gone; at most one pod at a time writes a claim (`turns`), and it writes the
-reservations of the waiting pods along with its own.
+reservations of the waiting pods along with its own; an allocation that a group shares stays pending until a member has
+written it, or the last member has given up.
 """
 
 from collections.abc import Generator, Sequence
@@ -26,30 +27,24 @@ from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.devices.allocation import (
-    FAILED,
     FINALIZER,
-    TIMEOUT,
-    BindingFailed,
     ClaimMetrics,
     add_finalizer,
     allocated,
     create_extended,
-    give_back_reservation,
-    is_overdue,
-    is_prepared,
+    is_unreliable,
     must_be_prepared,
     name_extended,
     read_again,
-    results_of,
     write_status,
 )
 from mooring.plugins.devices.claims import ClaimState, is_reserved_for, is_unwritten
+from mooring.plugins.devices.giving_back import withdraw
 from mooring.plugins.devices.node_resources import write_taken
+from mooring.plugins.devices.preparation import wait_until_prepared
 
 ATTEMPTS = 5
 """How often a claim is written that other clients change at the same time."""
-POLL_NS = 5 * NS_PER_S
-"""Upstream polls for binding conditions every five seconds as well; changes of the claims wake it earlier here."""
 SHOWN_NS = 120 * NS_PER_S
 """How long to wait until the watch shows a claim that was created; after that it is taken as shown."""
 CONFLICT = 409
@@ -85,6 +80,8 @@ class ClaimWork:
         """Whether a write got no answer to rely on, so that it is not known whether it was carried out."""
         self._along: list[ClaimConsumer] = []
         """Other pods whose reservation is in a write that is not answered yet."""
+        self._consumer = ClaimConsumer()
+        """Whom the claim that is being written is reserved for: the pod, or its group."""
         self._pending = ""
         """The id under which the claim that is being written is pending in the ledger."""
 
@@ -94,17 +91,20 @@ class ClaimWork:
         for index in range(len(state.claims)):
             is_extended = state.extended is not None and index == len(state.claims) - 1
             yield from self._wait_for_own_release(index)
-            if is_reserved_for(state.claims[index], pod) or (is_extended and index not in state.allocations):
+            if is_extended and index not in state.allocations:
                 continue
-            bind = self._bind(index, True) if is_extended else self._bind_in_turn(index)
-            state.claims[index] = yield from bind
+            if not self._is_reserved(state.claims[index]):
+                bind = self._bind(index, True) if is_extended else self._bind_in_turn(index)
+                state.claims[index] = yield from bind
+            if state.is_shared(index):  # another member may have written it, and may be gone
+                self._ledger.leave(claim_id(state.claims[index]), pod.id)
         if state.node_resources:
             write = write_taken(pod, state.node_resources)
             yield from self._write_pod(write, f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses")
         if self._timeout_ns is not None and any(map(must_be_prepared, state.claims)):
             note = f"waiting for binding conditions for device on node {node_name}"
             self._services.want(Record(pod, "Normal", "BindingConditionsPending", "Scheduling", note))
-            yield from self._wait_until_prepared(self._timeout_ns)
+            yield from wait_until_prepared(state, self._ledger, self._services, self._metrics, self._timeout_ns)
         return None
 
     # ---- one claim
@@ -112,8 +112,8 @@ class ClaimWork:
     def _wait_for_own_release(self, index: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
         """Wait while the pod is still giving the claim back, after an attempt that failed: a reservation that is about
         to be removed must not be taken for one that stays."""
-        claim = self._state.claims[index]
-        while self._ledger.is_given_back(claim, self._pod.id):
+        claim, consumer = self._state.claims[index], self._state.consumer(index, self._pod)
+        while self._ledger.is_given_back(claim, consumer.uid):
             yield _pause_for(claim)
         self._refresh(index)
 
@@ -130,13 +130,13 @@ class ClaimWork:
         too."""
         claim, turns = self._state.claims[index], self._ledger.turns
         id, consumer = claim_id(claim), None
-        if self._state.allocations.get(index) is None:
-            consumer = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
+        if self._state.allocations.get(index) is None or self._state.is_shared(index):
+            consumer = self._state.consumer(index, self._pod)
         is_served = False
         try:
             while not turns.take(id, self._pod.id, consumer):
                 yield _pause_for(claim)
-                if consumer is not None and is_reserved_for(self._refresh(index), self._pod):
+                if consumer is not None and self._is_reserved(self._refresh(index)):
                     is_served = True
                     return self._state.claims[index]
             self._refresh(index)
@@ -151,24 +151,29 @@ class ClaimWork:
 
         If the work is stopped while a write is under way they go on counting as taken until the answer comes.
         """
-        claim, allocation = self._state.claims[index], self._state.allocations.get(index)
+        claim, allocation, is_written = self._state.claims[index], self._state.allocations.get(index), False
         self._pending, self._is_asking, self._is_in_doubt = claim_id(claim), False, False
+        self._consumer = self._state.consumer(index, self._pod)
         try:
             if is_extended and is_unwritten(claim):
                 claim = yield from self._create(allocation)
-            claim = yield from self._write(claim, allocation)
+            claim = yield from self._write(claim, allocation, self._state.is_shared(index))
             if is_extended:
                 yield from self._wait_until_shown(claim)
                 named = name_extended(self._pod, claim, self._state.mappings)
                 yield from self._write_pod(named, f"update pod {self._pod.key} ExtendedResourceClaimStatus")
             else:
                 self._ledger.wrote(claim)
+            is_written = True
         except (GeneratorExit, PodGone):
             if allocation is not None and (self._is_asking or self._is_in_doubt):
                 self._leave_in_doubt(claim)
             raise
         finally:
-            self._ledger.end(self._pending)
+            if is_written:
+                self._ledger.end_for_all(self._pending)
+            else:
+                self._ledger.leave(self._pending, self._pod.id)
             if not self._is_asking:
                 self._ledger.turns.end(self._pending, self._along)
         return claim
@@ -179,8 +184,9 @@ class ClaimWork:
         if not self._is_asking:
             self._services.want(self._followed(read_again(claim), ATTEMPTS))
 
-    def _write(self, claim: ResourceClaim, allocation: Allocation | None) -> Steps:
-        """Finalizer, allocation and reservation. On a conflict the claim is read and the write is tried again.
+    def _write(self, claim: ResourceClaim, allocation: Allocation | None, is_shared: bool) -> Steps:
+        """Finalizer, allocation and reservation. On a conflict the claim is read and the write is tried again. Of an
+        allocation that is shared only the reservation is left if another member wrote it first.
 
         The same goes for a write that got no answer, or none to rely on: a write is for one version of the claim only,
         so it does no harm the second time, and the first cannot be carried out any more once the second was.
@@ -190,7 +196,8 @@ class ClaimWork:
                 claim = yield from self._read_again(claim)
             if self._is_in_doubt and self._is_ours(claim, allocation):
                 return claim
-            if attempt and allocation is None and is_reserved_for(claim, self._pod):
+            allocation = None if is_shared and _has(claim, allocation) else allocation
+            if attempt and allocation is None and self._is_reserved(claim):
                 return claim  # another pod wrote it along
             self._check(claim, allocation)
             what = "add finalizer to claim"
@@ -201,7 +208,7 @@ class ClaimWork:
                 what = "add reservation to claim" if allocation is None else "add allocation and reservation to claim"
                 consumers = self._consumers(answer)
                 answer = yield from self._ask(self._reservation(answer, allocation, consumers), consumers)
-            self._is_in_doubt = isinstance(answer, WriteFault) and _is_unreliable(answer)
+            self._is_in_doubt = isinstance(answer, WriteFault) and is_unreliable(answer)
             if not isinstance(answer, WriteFault):
                 return answer
             if self._is_in_doubt:
@@ -220,7 +227,7 @@ class ClaimWork:
     def _read_again(self, claim: ResourceClaim) -> Steps:
         """The claim as it is on the server, which is asked until it gives an answer to rely on."""
         found = yield from self._ask(read_again(claim))
-        while isinstance(found, WriteFault) and _is_unreliable(found):
+        while isinstance(found, WriteFault) and is_unreliable(found):
             yield Pause(self._services.now_ns() + NS_PER_S)
             found = yield from self._ask(read_again(claim))
         if isinstance(found, WriteFault):
@@ -232,10 +239,12 @@ class ClaimWork:
 
     def _is_ours(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
         """Whether a write of this work was carried out after all."""
-        known = claim.status.allocation
-        if known is None or not is_reserved_for(claim, self._pod):
+        if claim.status.allocation is None or not self._is_reserved(claim):
             return False
-        return allocation is None or known.devices.results == allocation.devices.results
+        return allocation is None or _has(claim, allocation)
+
+    def _is_reserved(self, claim: ResourceClaim) -> bool:
+        return is_reserved_for(claim, self._pod, self._ledger.has_group_claims)
 
     def _check(self, claim: ResourceClaim, allocation: Allocation | None) -> None:
         """What other clients may have done to the claim that makes the binding impossible. Texts are upstream's."""
@@ -247,12 +256,12 @@ class ClaimWork:
             raise PluginError(f"claim {claim.key} got deallocated elsewhere in the meantime")
 
     def _consumers(self, claim: ResourceClaim) -> list[ClaimConsumer]:
-        """This pod, and as many of those that wait for their reservation as the claim has room for."""
+        """This pod or its group, and as many of those that wait for their reservation as the claim has room for."""
         known = claim.status.reserved_for or ()
-        reserved = {each.uid for each in known}
-        own = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
-        others = [each for each in self._ledger.turns.consumers(claim_id(claim)) if each.uid not in reserved]
-        return [own, *others[: max(0, MAX_CONSUMERS - len(known) - 1)]]
+        reserved = {self._consumer.uid, *(each.uid for each in known)}
+        waiting = {each.uid: each for each in self._ledger.turns.consumers(claim_id(claim))}
+        others = [each for uid, each in waiting.items() if uid not in reserved]
+        return [self._consumer, *others[: max(0, MAX_CONSUMERS - len(known) - 1)]]
 
     def _reservation(
         self, claim: ResourceClaim, allocation: Allocation | None, consumers: Sequence[ClaimConsumer]
@@ -289,8 +298,7 @@ class ClaimWork:
         reserved = {each.uid for each in claim.status.reserved_for or ()}
         for consumer in self._ledger.turns.end(claim_id(claim), consumers):
             if consumer.uid in reserved:
-                answered = self._ledger.give_back(claim, consumer.uid)
-                self._services.want(replace(give_back_reservation(claim, consumer.uid), late=answered))
+                withdraw(claim, consumer.uid, self._ledger, self._services)
 
     def _followed(self, write: Write, tries: int, consumers: Sequence[ClaimConsumer] = ()) -> Write:
         """The write, with a `late` answer for when the work is stopped before: then the doubt is settled and the pod
@@ -301,7 +309,7 @@ class ClaimWork:
         pending = self._pending
 
         def answered_late(answer: KubeObject | WriteFault | None) -> None:
-            if isinstance(answer, WriteFault) and _is_unreliable(answer) and tries and write.name:
+            if isinstance(answer, WriteFault) and is_unreliable(answer) and tries and write.name:
                 question = replace(write, method="PATCH", body={}, subresource="")
                 self._services.want(self._followed(question, tries - 1, consumers))
                 return
@@ -344,54 +352,13 @@ class ClaimWork:
         if isinstance(answer, WriteFault):
             raise PluginError(f"{what}: {answer.message}")
 
-    # ---- devices that must be prepared
 
-    def _wait_until_prepared(self, timeout_ns: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
-        """Wait for binding conditions; the metrics record every way out."""
-        began_ns, status = self._services.now_ns(), "success"
-        deadline_ns = began_ns + timeout_ns
-        watched = frozenset((ResourceClaim, claim.key) for claim in self._state.claims)
-        try:
-            while not self._are_prepared(timeout_ns):
-                if self._services.now_ns() >= deadline_ns:
-                    raise PluginError(f"{TIMEOUT}: context deadline exceeded")
-                yield Pause(min(self._services.now_ns() + POLL_NS, deadline_ns), watched)
-        except PluginError as fault:
-            text = str(fault)
-            status = "timeout" if text.startswith(TIMEOUT) else "failure" if text.startswith(FAILED) else "error"
-            raise
-        except (GeneratorExit, PodGone):
-            status = "error"
-            raise
-        finally:
-            devices = [result for claim in self._state.claims for result in results_of(claim)]
-            self._metrics.waited(devices, status, (self._services.now_ns() - began_ns) / NS_PER_S)
-
-    def _are_prepared(self, timeout_ns: int) -> bool:
-        """Whether all claims are prepared, by the newest that the watch showed. The first that is not decides."""
-        for index, claim in enumerate(self._state.claims):
-            if is_unwritten(claim):
-                continue
-            known = self._ledger.get(claim.key)
-            if known is None:
-                raise PluginError(f'could not find ResourceClaim "{claim.key}"')
-            self._state.claims[index] = known
-            try:
-                if is_prepared(known):
-                    continue
-            except BindingFailed as fault:
-                raise PluginError(str(fault)) from fault
-            if is_overdue(known, timeout_ns, self._services.now_ns()):
-                raise PluginError(f"{TIMEOUT}: claim={known.name}")
-            return False
-        return True
+def _has(claim: ResourceClaim, allocation: Allocation | None) -> bool:
+    """Whether the claim has the devices of this allocation."""
+    known = claim.status.allocation
+    return known is not None and allocation is not None and known.devices.results == allocation.devices.results
 
 
 def _pause_for(claim: ResourceClaim) -> Pause:
     """Pause until the claim changes."""
     return Pause(None, frozenset(((ResourceClaim, claim.key),)))
-
-
-def _is_unreliable(fault: WriteFault) -> bool:
-    """Whether the server may have carried out what it was asked: it gave no answer, or reported a fault of its own."""
-    return fault.code == 0 or fault.code >= 500

@@ -11,6 +11,7 @@ from mooring.framework.status import SKIP, Skip
 from mooring.model.names import is_scalar_resource
 from mooring.model.shape import PodPart
 from mooring.plugins.resources.pod_amounts import PodAmounts
+from mooring.plugins.resources.served_by_devices import count_devices_in, served
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
@@ -21,7 +22,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     is_in_range = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        del handle
+        self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
         args = args if isinstance(args, NodeResourcesBalancedAllocationArgs) else NodeResourcesBalancedAllocationArgs()
         self._resources = [resource.name for resource in args.resources or ()]
 
@@ -52,6 +53,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
             return scores
         allocatable = cells(nodes.amounts.allocatable, resources, rows)
         before = cells(nodes.amounts.requested, resources, rows)
+        if asked.has_scalars and self._devices_serve_requests:
+            allocatable, before = count_devices_in(context, asked.names, rows, allocatable, before)
         counted = allocatable != 0
         gain = balance(before + asked.column, allocatable, counted) - balance(before, allocatable, counted)
         return 50 + (50 + gain) // 2
@@ -59,7 +62,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score_row(self, context: SchedulingContext, row: int) -> int:
         asked = self._amounts(context)
         resources, added = asked.resources, asked.plain
-        if len(added) != 2:
+        is_served = asked.has_scalars and self._devices_serve_requests and served(context, asked.names)
+        if len(added) != 2 or is_served:
             return super().score_row(context, row)
         matrices = context.nodes.amounts
         allocatable = matrices.allocatable[resources, row].tolist()

@@ -58,7 +58,8 @@ from mooring.model.quantity import parse_or, to_amount, to_milli_amount
 from mooring.model.shape import PodPart
 from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
 from mooring.plugins.resources.placement_score import score_by_use, use_grows
-from mooring.plugins.resources.pod_amounts import PodAmounts
+from mooring.plugins.resources.pod_amounts import FIRST_CLASS, PodAmounts
+from mooring.plugins.resources.served_by_devices import count_devices_in, served
 from mooring.plugins.resources.shortage_book import ShortageBook
 
 _TOO_MANY_PODS = 1
@@ -70,9 +71,6 @@ checked."""
 _BITS = 60
 """So many resources have a bit each: an int64 has 61 beside its sign and the two bits above. A pod that requests more
 has its codes in a ShortageBook."""
-
-_FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
-"""Checked first and in this order, as upstream; they are never ignored and never served by devices."""
 
 
 _books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionary()
@@ -198,13 +196,17 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             shares = least_allocated_of_floats(free, floats.divisor_of(scored.resources, rows), fits=fits)
             return even_mean(shares, scored.weights)
         allocatable = cells(nodes.amounts.allocatable, scored.resources, rows)
-        wanted = cells(nodes.amounts.scored, scored.resources, rows) + scored.column
+        held = cells(nodes.amounts.scored, scored.resources, rows)
+        if scored.has_scalars and self._devices_serve_requests:
+            allocatable, held = count_devices_in(context, scored.names, rows, allocatable, held)
+        wanted = held + scored.column
         return self._score(allocatable, wanted, allocatable != 0, np.array(scored.weights, np.int64))
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
-        if not self._is_least_allocated:
-            return super().score_row(context, row)
         nodes, scored = context.nodes, self._scored(context)
+        is_served = scored.has_scalars and self._devices_serve_requests and served(context, scored.names)
+        if not self._is_least_allocated or is_served:
+            return super().score_row(context, row)
         allocatable = nodes.amounts.allocatable[scored.resources, row].tolist()
         held = nodes.amounts.scored[scored.resources, row].tolist()
         total = weights = 0
@@ -225,9 +227,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
         def find() -> PodAmounts:
             request = context.shape.request
-            asked = {name: request[name] for name in _FIRST_CLASS if request.get(name)}
+            asked = {name: request[name] for name in FIRST_CLASS if request.get(name)}
             if len(asked) < len(request):
-                scalars = sorted(name for name in request if name not in _FIRST_CLASS and not self._ignores(name))
+                scalars = sorted(name for name in request if name not in FIRST_CLASS and not self._ignores(name))
                 asked |= {name: request[name] for name in scalars if request[name]}
             return PodAmounts(context.nodes.amounts, asked)
 
@@ -248,7 +250,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not self._devices_serve_requests or context.cluster.serving_classes.is_empty:
             return None
         names = self._checked(context).names
-        served = [name not in _FIRST_CLASS and has_device_class(context.cluster, name) for name in names]
+        served = [name not in FIRST_CLASS and has_device_class(context.cluster, name) for name in names]
         return np.array(served)[:, None] if any(served) else None
 
     def _ignores(self, name: str) -> bool:

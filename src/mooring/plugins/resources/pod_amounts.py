@@ -7,6 +7,10 @@ import numpy as np
 from mooring.cluster.nodes.kernels import MAX_SCORE, Floats, Ints
 from mooring.cluster.nodes.resource_amounts import ResourceAmounts, Resources
 
+FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
+"""The filter checks these first and in this order, as upstream; they are never ignored and never served by devices."""
+_FIRST_CLASS = frozenset(FIRST_CLASS)
+
 
 class PodAmounts:
     """Resources in a given order. Columns are resources x 1, so that they broadcast against `cells` (resources x rows).
@@ -15,12 +19,24 @@ class PodAmounts:
     they are asked for.
     """
 
-    __slots__ = ("_column", "_floats", "_minus_percent", "_room", "names", "plain", "resources", "weights")
+    __slots__ = (
+        "_column",
+        "_floats",
+        "_minus_percent",
+        "_room",
+        "has_scalars",
+        "names",
+        "plain",
+        "resources",
+        "weights",
+    )
 
     def __init__(self, places: ResourceAmounts, by_name: Mapping[str, int], weights: Sequence[int] = ()) -> None:
         """`by_name` are the amounts in units of the node table; without weights all count the same."""
         self.names = tuple(by_name)
         self.resources: Resources = places.resources(self.names) if by_name else slice(0, 0)
+        self.has_scalars = not by_name.keys() <= _FIRST_CLASS
+        """Whether devices may serve one of the resources. Hot: nearly always not, and then a score needs no more look."""
         self.plain = list(by_name.values())
         self.weights = weights or [1] * len(self.plain)
         self._column: Ints | None = None

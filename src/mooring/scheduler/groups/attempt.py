@@ -44,7 +44,14 @@ def attempt_group(core: Core, first: QueuedPod) -> None:
         for entry in entries:
             fail(core, entry, error(text))
         return
-    take(core, _steps(core, core.runners[entries[0].profile], entries))
+    take(core, _in_cycle(core, core.runners[entries[0].profile], entries))
+
+
+def _in_cycle(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
+    """The attempt, with a state of the group that plugins share between the members."""
+    assert core.cluster.groups is not None, "pods are attempted in groups only where groups are kept"
+    with core.cluster.groups.cycle(entries[0].pod):
+        yield from _steps(core, runner, entries)
 
 
 def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:

@@ -140,7 +140,7 @@ def _device(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
     ledger = running.cluster.claims
     for claim in ledger.pending_claims() if difference.about is ResourceClaim else ():
         if claim.key == difference.name:
-            ledger.end(claim.uid or claim.key)
+            ledger.end_for_all(claim.uid or claim.key)
     ledger.count_anew()
 
 
