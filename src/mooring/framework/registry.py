@@ -93,7 +93,7 @@ def load_entry_points(registry: Registry) -> None:
 def _offered(changed_ns: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     """What packages offer, in order; looked up again when a package was installed or removed.
 
-    Hot: it reads a file of each installed package, 20 ms of the 35 ms that a scheduler takes to build, and a self-check
+    Hot: it reads a file of each installed package, 6 ms of the 11 ms that a scheduler took to build, and each self-check
     builds one.
     """
     return tuple(sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: (entry.name, entry.value)))
