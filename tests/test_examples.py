@@ -326,6 +326,7 @@ def test_the_documented_simulation_is_what_is_printed(command: str) -> None:
     assert f"    $ mooring simulate {command}\n{indented(printed)}" in SIMULATION
 
 
+@pytest.mark.slow
 def test_the_documented_calls_run(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = blocks(SIMULATION, "python")
     exec(compile(code, "simulation.md", "exec"), {})

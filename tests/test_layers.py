@@ -9,6 +9,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,10 @@ def _room(name: str) -> str | None:
     return room if room in ROOM else None
 
 
-def _imports(module: str, text: str) -> Iterator[tuple[int, str]]:
+@cache
+def _imports(module: str, text: str) -> list[tuple[int, str]]:
     """(line, module or package of Mooring) of every import; the empty one stands for `mooring` itself."""
+    found = []
     for node in statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -87,7 +90,8 @@ def _imports(module: str, text: str) -> Iterator[tuple[int, str]]:
         for name in names:
             root, _, below = name.partition(".")
             if root == "mooring":
-                yield node.lineno, below
+                found.append((node.lineno, below))
+    return found
 
 
 def statements(tree: ast.Module) -> Iterator[ast.stmt]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from random_clusters import nodes, pods
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.answers.agree.agree import agree
 from mooring.answers.agree.agreement import Agreement
 from mooring.answers.agree.judged_binding import BindingVerdict
@@ -84,7 +85,7 @@ def test_a_scheduler_agrees_with_all_of_its_own_bindings(tmp_path: Path, is_obse
 
 
 @given(there=nodes(), waiting=pods(), is_observed=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_scheduler_agrees_with_itself(
     tmp_path_factory: pytest.TempPathFactory, there: list[KubeObject], waiting: list[Pod], is_observed: bool
 ) -> None:
@@ -212,7 +213,7 @@ def test_pods_are_decided_in_the_order_of_the_queue_even_if_their_bindings_are_s
 
 
 @given(random=st.randoms(use_true_random=False), pod_count=st.integers(2, 12), node_count=st.integers(2, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_bindings_may_be_seen_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, random: Random, pod_count: int, node_count: int
 ) -> None:

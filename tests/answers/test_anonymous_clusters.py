@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mooring
+from how_many import examples
 from mooring.answers.dumps.anonymize import Anonymizer
 from mooring.answers.dumps.contents import dumped_objects
 from mooring.answers.dumps.dump_file import dump_text
@@ -158,7 +159,7 @@ def read_items(items: list[dict[str, Any]]) -> Manifests:
     return manifests
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(a_cluster())
 def test_dumps_give_the_same_decisions_and_anonymous_ones_have_no_name(items: list[dict[str, Any]]) -> None:
     anonymizer = Anonymizer(read_items(items))

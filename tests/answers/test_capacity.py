@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.answers.capacity.capacity import Capacity, capacity
 from mooring.answers.capacity.closed_form import fill_at_once
 from mooring.answers.capacity.node_budgets import budgets_after
@@ -301,7 +302,7 @@ pods_strategy = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     nodes=nodes_strategy,
     pods=pods_strategy,

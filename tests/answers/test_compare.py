@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from random_clusters import clusters
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.answers.compare import workers
 from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.comparison import Comparison
@@ -83,7 +84,7 @@ def content(cluster: LoadedCluster, configs: Any = (), **rest: Any) -> dict[str,
 # ---- properties
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(clusters())
 def test_a_configuration_compared_with_itself_differs_in_nothing(cluster: LoadedCluster) -> None:
     for arrivals in (None, FEW):
@@ -95,7 +96,7 @@ def test_a_configuration_compared_with_itself_differs_in_nothing(cluster: Loaded
         assert {**first, "name": "", "config": ""} == {**second, "name": "", "config": ""}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(clusters())
 def test_each_run_is_what_a_simulation_with_its_configuration_says(cluster: LoadedCluster) -> None:
     answer = compare(cluster, vary=BOTH)

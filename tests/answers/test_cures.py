@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from written import Written, a_node, a_pod
 
+from how_many import examples
 from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.cures.cure import Cure
 from mooring.answers.cures.requests import step_of, with_requests
@@ -301,7 +302,7 @@ def clusters(draw: st.DrawFn) -> list[Written]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_every_cure_places_the_pod(objects: list[Written]) -> None:
     loaded, pod, cures = cures_of(*objects)
@@ -310,7 +311,7 @@ def test_every_cure_places_the_pod(objects: list[Written]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_one_step_more_than_the_lowered_request_does_not_fit(objects: list[Written]) -> None:
     loaded, pod, cures = cures_of(*objects)
@@ -326,7 +327,7 @@ def test_one_step_more_than_the_lowered_request_does_not_fit(objects: list[Writt
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_a_search_leaves_the_cluster_as_it_was(objects: list[Written]) -> None:
     loaded = load(list(objects))

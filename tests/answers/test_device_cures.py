@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
+from how_many import examples
 from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.cures.cure import Cure
 from mooring.answers.cures.search import find_cures
@@ -238,7 +239,7 @@ def clusters(draw: st.DrawFn) -> LoadedCluster:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_every_cure_places_the_pod_and_one_device_more_does_not_fit(loaded: LoadedCluster) -> None:
     for cure in cures_of(loaded):
@@ -253,7 +254,7 @@ def test_every_cure_places_the_pod_and_one_device_more_does_not_fit(loaded: Load
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_a_search_leaves_claims_and_nodes_as_they_were(loaded: LoadedCluster) -> None:
     trials, pod = Counterfactual(loaded), loaded.pod("wanted")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from random_clusters import clusters
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.answers.compare.fragmentation import cut_shapes, fragmentation_of, fragmented_share, weighed_shapes
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.framework import config as configuration
@@ -69,7 +70,7 @@ def fragmentation(*items: KubeObject) -> dict[str, float | None]:
     return fragmentation_of(simulated, weighed_shapes((pod, 1) for pod in items if isinstance(pod, Pod)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clusters())
 def test_it_is_what_decisions_say_about_each_pod_and_node(cluster: LoadedCluster) -> None:
     simulated = SimulatedCluster(cluster.objects, cluster.config)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from mooring.answers.plan.demand import PODS, NodeDemand, PodKind
 from mooring.answers.plan.knapsacks import Knapsack, by_density, most_worth
 from mooring.answers.plan.patterns import PatternProgram
@@ -54,7 +55,7 @@ def cheapest_packing(demand: NodeDemand, counts: tuple[int, ...], known: dict[tu
     return known[counts]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(kinds=kinds_of_pods, offers=machines)
 def test_the_bound_is_no_higher_than_the_cheapest_packing(
     kinds: list[tuple[int, int, int]], offers: list[tuple[int, int, int]]
@@ -86,7 +87,7 @@ def test_patterns_see_that_pods_of_more_than_half_a_node_do_not_share_one() -> N
     assert lower_bound(demand, counts, demand.limits) == pytest.approx(10.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(kinds=kinds_of_pods, offers=machines, worths=st.lists(st.integers(1, 9), min_size=3, max_size=3))
 def test_knapsacks_hold_what_a_node_can_hold(
     kinds: list[tuple[int, int, int]], offers: list[tuple[int, int, int]], worths: list[int]

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_plan import a_loaded, offer, pod
 
+from how_many import examples
 from mooring.answers.capacity.one_by_one import CopyPlacer
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.plan.additions import in_queue_order
@@ -46,7 +47,7 @@ def tidied(cpus: Sequence[str], steps: Sequence[Additions]) -> tuple[FoundNodes,
     return found, best
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     cpus=st.lists(st.sampled_from(["500m", "1", "2", "4", "7"]), min_size=1, max_size=14),
     steps=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)).filter(any), min_size=1, max_size=6),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.plan import shrink as shrink_module
 from mooring.answers.plan.plan import Plan, plan
@@ -145,7 +146,7 @@ class Watched:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     nodes=st.lists(st.sampled_from(["2", "4"]), min_size=2, max_size=5),
     pods=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["500m", "1"]), apps), max_size=12),

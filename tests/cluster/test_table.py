@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.cluster.nodes import table as table_module
 from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.images import Images
@@ -584,7 +585,7 @@ def observe(table: NodeTable) -> dict[str, Any]:
 
 
 TestTable = pytest.mark.slow(TableMachine.TestCase)
-TestTable.settings = settings(max_examples=60, stateful_step_count=40)
+TestTable.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 # ---- rows, plainly

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from how_many import examples
 from mooring.dashboard.interfaces import Refused, SeekTarget
 from mooring.dashboard.slices import at_once
 from mooring.dashboard.timeline.passed_marks import PassedMarks
@@ -81,7 +82,7 @@ TARGETS = st.lists(
 
 
 @given(targets=TARGETS, mark_steps=st.sampled_from([1, 7, 500]))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_way_leads_to_the_state_of_a_fresh_replay(
     run: RecordedRun, decisions: RecordedDecisions, targets: Sequence[SeekTarget], mark_steps: int
 ) -> None:

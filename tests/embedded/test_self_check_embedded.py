@@ -14,6 +14,8 @@ SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 JsonObject = dict[str, Any]
+MOST_PODS = 40
+"""Pods that fit nowhere would pile up over an hour, and each check asks about all of them."""
 
 
 class Bustle:
@@ -105,6 +107,8 @@ class Bustle:
         """The next thing, and then some time."""
         often = [self.add_pod] * 4 + [self.remove_pod, self.scale, self.add_device_pod, self.cordon]
         self.random.choice([*often, *often, self.add_node, self.remove_node])()
+        if len(self._all("/pods")) > MOST_PODS:
+            self.remove_pod()
         self.work()
         for _ in range(self.random.randint(1, 4)):
             self.cluster.wait(self.random.choice([0.2, 1, 3]))
@@ -120,7 +124,8 @@ class Bustle:
             checked = cluster.checked
             self._check = SelfCheck(checked.scheduler, checked.make, checked.known)
             cluster.follow(self._check.follow)
-        left = [self.random.randint(50, 1500)]
+        # A check takes some 150 steps: it spans several changes most of the time.
+        left = [self.random.randint(5, 150)]
 
         def is_over() -> bool:
             left[0] -= 1

@@ -1,5 +1,6 @@
 """The registry, and plugins that come from installed packages."""
 
+import os
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -88,6 +89,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         return [EntryPoint(name, value, group) for name, value in declared.items()]
 
     monkeypatch.setattr(registry_module, "entry_points", entry_points)
+    monkeypatch.setattr(registry_module, "_offered", registry_module._offered.__wrapped__)
     return declared
 
 
@@ -96,6 +98,29 @@ def test_installed_plugins_are_found_in_order_of_name(installed: dict[str, str])
     registry = Registry([Second])
     load_entry_points(registry)
     assert list(registry) == ["Second", "Finished", "First"]
+
+
+def _install(folder: Path, name: str, changed_s: int) -> None:
+    """A package that offers one plugin. The time is set: file systems tell changes apart only milliseconds later."""
+    about = folder / f"{name}-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[mooring.plugins]\n{name} = outside:{name}\n")
+    os.utime(folder, (changed_s, changed_s))
+
+
+def test_a_package_that_is_installed_later_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("outside")
+    vars(module).update({"First": First, "Finished": Finished})
+    monkeypatch.setitem(sys.modules, "outside", module)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for changed_s, name in enumerate(("First", "Finished"), 1_000_000):
+        _install(tmp_path, name, changed_s)
+        registry = Registry()
+        load_entry_points(registry)
+        found.append(list(registry))
+    assert found == [["First"], ["Finished", "First"]]
 
 
 BROKEN = {

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from build import a_cluster, a_node, a_pod
 from build_storage import HOST, a_claim, a_class, a_csi_node, a_volume, on, using
+from how_many import examples
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import VolumeBindingArgs
 from mooring.framework.context import SchedulingContext
@@ -390,4 +391,4 @@ class GivingVolumes(RuleBasedStateMachine):
 
 
 TestGivingVolumes = GivingVolumes.TestCase
-TestGivingVolumes.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestGivingVolumes.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

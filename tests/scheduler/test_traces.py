@@ -10,6 +10,7 @@ from opentelemetry.trace import StatusCode
 
 from build import a_node, a_pod
 from gangs import BOTH_GATES, a_group, a_member
+from how_many import examples
 from mooring.framework import config
 from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Bind, Evict, Write
@@ -449,7 +450,7 @@ def test_without_a_sample_nothing_is_built() -> None:
     assert [world.traces.of(f"uid-p{i}") for i in range(20)] == [None] * 20
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.sampled_from((0.05, 0.3, 0.7)), st.integers(20, 60))
 def test_an_attempt_is_traced_as_a_whole_or_not_at_all(ratio: float, count: int) -> None:
     world = World(ratio=ratio)
@@ -554,7 +555,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(STEPS)
 def test_what_the_scheduler_wants_is_the_same_with_and_without_traces(steps: list[tuple[str, int, bool]]) -> None:
     def wanted(ratio: float) -> list[Any]:

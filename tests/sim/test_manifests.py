@@ -509,6 +509,7 @@ def test_a_thousand_pods_in_yaml_take_seconds_not_minutes(write: Write) -> None:
     assert time.perf_counter() - start < 60, "a few seconds on an idle machine"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_large", [False, True])
 def test_only_a_large_input_makes_objects_old_for_the_collector(
     is_large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

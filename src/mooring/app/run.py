@@ -363,14 +363,16 @@ class Running:
         return make_handler(DashboardPlan(self._shown, make_questions=self._questions), None, self._report)
 
     def _questions(self) -> "ChildQuestions":
-        """Questions about what the scheduler knows: it watches no Deployments and no Jobs."""
+        """Questions about what the scheduler knows, and about the workloads that they name: it watches no Deployments."""
         from mooring.dashboard.questions.asked_cluster import AskedScheduler
         from mooring.dashboard.questions.child_questions import ChildQuestions
+        from mooring.dashboard.questions.named_workloads import workloads_at
 
         assert self._shown is not None
         settings = self._settings
         asked = AskedScheduler.of(settings.config, settings.gates, settings.registry)
-        return ChildQuestions(self._shown, lambda: asked, report=self._report)
+        workloads = workloads_at(settings.access, USER_AGENT)
+        return ChildQuestions(self._shown, lambda: asked, fetch=workloads, report=self._report)
 
     def _pages(self) -> Pages:
         """All pages; each reads the current state when it is requested."""

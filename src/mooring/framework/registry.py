@@ -7,8 +7,10 @@ A package offers a plugin with an entry point in the group `mooring.plugins`:
 """
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -81,11 +83,29 @@ class Registry:
 
 def load_entry_points(registry: Registry) -> None:
     """Add the plugins of installed packages, by name so that the order does not depend on the installation."""
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: (entry.name, entry.value)):
+    for entry in _offered(tuple(map(_changed_ns, sys.path))):
         try:
             registry.register(_checked(_imported(entry)))
         except RegistryError as error:
             raise RegistryError(f"entry point {entry.name} = {entry.value} of {ENTRY_POINT_GROUP}: {error}") from error
+
+
+@lru_cache(maxsize=1)
+def _offered(changed_ns: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """What packages offer, in order; looked up again when a package was installed or removed.
+
+    Hot: it reads a file of each installed package, 6 ms of the 11 ms that a scheduler took to build, and each self-check
+    builds one.
+    """
+    return tuple(sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: (entry.name, entry.value)))
+
+
+def _changed_ns(path: str) -> tuple[str, int]:
+    """A folder or archive of packages, and when one came or went there; 0 for what does not exist."""
+    try:
+        return path, os.stat(path or ".").st_mtime_ns
+    except OSError:
+        return path, 0
 
 
 def load_file(registry: Registry, path: str) -> None:

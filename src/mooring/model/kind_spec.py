@@ -220,6 +220,10 @@ class KindSpec:
         """Whether objects of the kind can change a scheduling decision."""
         return self.struct is not KubeObject
 
+    def is_called(self, written: str) -> bool:
+        """Whether users mean it, in any case: by its kind, its plural or a short name."""
+        return written.lower() in (self.kind.lower(), self.plural, *self.short_names)
+
     @property
     def singular(self) -> str:
         return self.kind.lower()

@@ -1,7 +1,7 @@
 """The plugins that come with Mooring: upstream's, by name, and any other that a module of a plugin family lists."""
 
 import pkgutil
-from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 
 from mooring import plugins
@@ -65,12 +65,15 @@ def in_tree() -> Registry:
     return Registry([*IN_TREE, *_discovered()])
 
 
-def _discovered() -> Iterator[type[Plugin] | type[PlainPlugin]]:
+@cache
+def _discovered() -> tuple[type[Plugin] | type[PlainPlugin], ...]:
     """The classes that modules list in `PLUGINS`: a new plugin is one file in a family, and no line here."""
+    found: list[type[Plugin] | type[PlainPlugin]] = []
     for family in pkgutil.iter_modules(plugins.__path__, f"{plugins.__name__}."):
         if family.ispkg:
             package = import_module(family.name)
             later = getattr(package, "IMPORTED_LATER", ())
             for module in pkgutil.iter_modules(package.__path__):
                 if module.name not in later:
-                    yield from getattr(import_module(f"{family.name}.{module.name}"), "PLUGINS", ())
+                    found += getattr(import_module(f"{family.name}.{module.name}"), "PLUGINS", ())
+    return tuple(found)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from test_replayed_days import ENTRIES, SHORT, nodes
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.framework import config as configuration
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
@@ -37,7 +38,7 @@ def simulated(load: RecordedLoad) -> Day:
 
 
 @given(st.lists(ENTRIES, min_size=1, max_size=10), st.integers(1, 4))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 def test_the_same_load_gives_the_same_placements(entries: list[dict[str, Any]], node_count: int) -> None:
     named, there = [{"name": f"p{i}", **entry} for i, entry in enumerate(entries)], nodes(node_count)
     with tempfile.TemporaryDirectory() as directory:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node
+from how_many import examples
 from mooring.framework import config as configuration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S
@@ -54,7 +55,7 @@ def replayed(
 
 
 @given(st.lists(ENTRIES, min_size=1, max_size=12), st.integers(1, 4), st.integers(0, 5), st.sampled_from([None, 5]))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_a_day_replays_equal_from_each_of_its_states(
     entries: list[dict[str, Any]], node_count: int, seed: int, percentage: int | None
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.compare.curves import course_plots
 from mooring.answers.compare.figures import COMPARED, RunFigures, best_runs, flat_figures
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.report.parts import BarPlot, Unit
@@ -160,7 +161,8 @@ class Comparison(ClusterAnswer):
             bars = {COMPARED[path][0].lower(): [each[path] for each in flat] for path in shown}
             bars = {name: values for name, values in bars.items() if any(value is not None for value in values)}
             plots += [BarPlot(title, names, bars, unit)] if bars else []
-        return [*plots, *self._moved_plot(names)]
+        courses = course_plots({run.plan.name: run.figures for run in self.runs})
+        return [*courses, *plots, *self._moved_plot(names)]
 
     def _moved_plot(self, names: Sequence[str]) -> list[AnswerPlot]:
         moved = [None if run.moved is None else float(run.moved) for run in self.runs]

@@ -39,6 +39,17 @@ class UseFigures(FigureStruct, frozen=True):
     peak: float
 
 
+class RunCurves(FigureStruct, frozen=True):
+    """Sixty spans of a day. Each value is the mean of its span."""
+
+    edges_seconds: list[float]
+    """When the spans begin, and when the last one ends."""
+    utilisation: dict[str, list[float]]
+    """The requested share of CPU and memory."""
+    pending: list[float]
+    """Pods that wait."""
+
+
 class RunFigures(FigureStruct, frozen=True):
     """All figures of a run."""
 
@@ -66,6 +77,10 @@ class RunFigures(FigureStruct, frozen=True):
     nodes used."""
     notes: list[str] = []
     """What a reader of the figures should know."""
+    wait_counts: list[int] = []
+    """Bound pods by how long they waited, in the groups of reports (report/parts.py), up to the last one that has any."""
+    curves: RunCurves | None = None
+    """None where all pods arrive at once."""
 
 
 def wait_figures(waited_s: Sequence[float]) -> WaitFigures:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.answers.compare.curves import curves_of
 from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, wait_figures
 from mooring.answers.compare.fragmentation import (
     FragmentationGauge,
@@ -21,6 +22,7 @@ from mooring.answers.compare.node_use import NodesInUse, node_prices
 from mooring.answers.compare.placements import PLACEMENTS, pack, placements_digest
 from mooring.answers.compare.run_plan import RunPlan, digest_of
 from mooring.answers.compare.scaled_load import scaled_arrivals, scaled_plan
+from mooring.answers.report.parts import wait_counts
 from mooring.framework.registry import Registry, load_file
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
@@ -155,6 +157,7 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
     now_ns = simulated.clock.now_ns()
     used = NodesInUse(simulated.cluster.nodes, now_ns).used_ns(now_ns)
     prices, (shapes, notes) = inputs.node_prices, inputs.shapes
+    waited_s = [result.waited_s for result in report.pods if result.waited_s is not None]
     figures = RunFigures(
         len(report.pods),
         len(report.placed),
@@ -162,7 +165,7 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
         len(report.preempted),
         simulated.scheduler.attempts,
         report.simulated_s,
-        wait_figures([result.waited_s for result in report.pods if result.waited_s is not None]),
+        wait_figures(waited_s),
         [_priority_figures(waits) for waits in _waits_of(report)],
         _use_at_end(report.nodes),
         fragmentation_of(simulated, shapes),
@@ -170,6 +173,7 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
         None,
         float(sum(prices[name] for name in used) if prices else len(used)),
         [*report.notes, *notes],
+        wait_counts(waited_s),
     )
     placements = {result.pod.key: result.node or None for result in report.pods}
     return _result(figures, placements, report.preempted)
@@ -217,6 +221,7 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
     report = day.run(over_ns, on_progress)
     used_ns, prices = in_use.used_ns(clock.now_ns()), inputs.node_prices
     cost = sum(prices[name] * ns / HOUR_NS for name, ns in sorted(used_ns.items())) if prices else len(used_ns)
+    waited_s = [each for waits in report.waits for each in waits.waited_s]
     figures = RunFigures(
         report.arrived,
         report.placed - sum(waits.preempted for waits in report.waits),
@@ -224,7 +229,7 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
         len(report.preempted),
         report.attempts,
         report.simulated_s,
-        wait_figures([waited_s for waits in report.waits for waited_s in waits.waited_s]),
+        wait_figures(waited_s),
         [_priority_figures(waits) for waits in report.waits],
         _use_over_time(report),
         gauge.mean(),
@@ -232,6 +237,8 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
         sum(used_ns.values()) / HOUR_NS,
         float(cost),
         [*report.notes, *notes],
+        wait_counts(waited_s),
+        curves_of(report),
     )
     return _result(figures, {**report.placements, **dict.fromkeys(day.pending_keys())}, report.preempted)
 

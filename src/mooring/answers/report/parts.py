@@ -85,8 +85,18 @@ WAIT_LIMITS_S = {
 
 def waits_plot(title: str, waited_s: Sequence[float]) -> BarPlot:
     """How many pods waited how long."""
-    names, limits_s = [*WAIT_LIMITS_S], [*WAIT_LIMITS_S.values()]
+    counts = wait_counts(waited_s) or [0]
+    return BarPlot(title, wait_labels(len(counts)), {"pods": [float(count) for count in counts]})
+
+
+def wait_counts(waited_s: Sequence[float]) -> list[int]:
+    """Pods by group, up to the last group that has any."""
+    limits_s = [*WAIT_LIMITS_S.values()]
     counts = Counter(bisect_left(limits_s, waited) for waited in waited_s)
-    shown = max(counts, default=0) + 1
-    labels = [*(f"up to {name}" for name in names), f"more than {names[-1]}"]
-    return BarPlot(title, labels[:shown], {"pods": [float(counts[i]) for i in range(shown)]})
+    return [counts[i] for i in range(max(counts, default=-1) + 1)]
+
+
+def wait_labels(groups: int) -> list[str]:
+    """The names of the first groups."""
+    names = [*WAIT_LIMITS_S]
+    return [*(f"up to {name}" for name in names), f"more than {names[-1]}"][:groups]

@@ -46,10 +46,9 @@ def nodes_of(cluster: ChangingCluster, target: str) -> list[str]:
 
 def kind_of(written: str) -> KindSpec:
     """The kind by name, plural or short name, in any case. Raises InputError."""
-    wanted = written.lower()
     specs = {spec.kind: spec for spec in (*WORKLOADS.values(), *KINDS.values())}
     for spec in specs.values():
-        if wanted in (spec.kind.lower(), spec.plural, *spec.short_names):
+        if spec.is_called(written):
             return spec
     reject(f"no kind {show(written)}; the kinds are {', '.join(sorted(specs))}")
 

@@ -9,7 +9,7 @@ They are encoded later, while the scheduler goes on.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,8 @@ UNWATCHED = b"+"
 """The mark of a line with an object that the scheduler does not watch."""
 MoreObjects = Callable[[Question], Iterable[JsonObject]]
 """Objects that the scheduler does not watch and that an answer may need: workloads, classes, events of a pod."""
+FetchObjects = Callable[[Question], Awaitable[list[JsonObject]]]
+"""Reads such objects from an API server, before the moment that the answer is about. Raises Refused."""
 _ENCODER = msgspec.json.Encoder()
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from mooring.dashboard.interfaces import DashboardSource, ExplainPod, Question, Refused, RejectionsOnNode
 from mooring.dashboard.questions.answering import END, OK
-from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler, MoreObjects
+from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler, FetchObjects, MoreObjects
 from mooring.dashboard.questions.child_process import CHUNK, ChildProcess
 from mooring.dashboard.slices import SHARE, SLICE_S
 from mooring.kit.tasks import settle
@@ -63,15 +63,17 @@ class ChildQuestions:
         asked: Callable[[], AskedScheduler],
         more: MoreObjects = lambda question: (),
         *,
+        fetch: FetchObjects | None = None,
         version: Callable[[], Hashable] | None = None,
         limits: QuestionLimits | None = None,
         report: Report = lambda text, fault: None,
     ) -> None:
         """`asked` is called for each question: a time line may come to a run with another configuration.
 
-        `version` changes with the state of the cluster. `report` takes what should not have happened.
+        `fetch` reads objects before the moment of the question; `more` has them at that moment. `version` changes with the
+        state of the cluster. `report` takes what should not have happened.
         """
-        self._source, self._asked, self._more = source, asked, more
+        self._source, self._asked, self._more, self._fetch = source, asked, more, fetch
         self._limits = limits or QuestionLimits()
         self._memory_bytes = self._limits.memory_bytes or _memory_bytes()
         self._version = version or self._scheduler_version
@@ -123,10 +125,12 @@ class ChildQuestions:
         return kept[2] if kept is not None and kept[1] == self._version() else None
 
     async def _answer(self, question: Question) -> bytes:
-        version = self._version()
-        cluster = AskedCluster.of(self._source.scheduler, self._asked(), question, self._more)
         try:
             async with asyncio.timeout(self._limits.seconds):
+                fetched = await self._fetch(question) if self._fetch is not None else []
+                version = self._version()
+                cluster = AskedCluster.of(self._source.scheduler, self._asked(), question, self._more)
+                cluster.more = [*fetched, *cluster.more] if fetched else cluster.more
                 answer = await self._run(cluster)
         except TimeoutError:
             raise Refused(503, f"the answer takes longer than {self._limits.seconds:g} seconds; {_ELSEWHERE}") from None

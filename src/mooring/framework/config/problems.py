@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -68,11 +69,16 @@ def _in_go(value: object) -> Any:
     if isinstance(value, Duration):
         return str(value)
     if isinstance(value, msgspec.Struct):
-        fields = msgspec.structs.fields(value)
-        return {_capital(field.encode_name): _in_go_field(getattr(value, field.name)) for field in fields}
+        return {go_name: _in_go_field(getattr(value, name)) for name, go_name in _go_fields(type(value))}
     if isinstance(value, list):
         return [_in_go(item) for item in value]
     return value
+
+
+@cache
+def _go_fields(struct: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    """The fields of a structure with their names in Go."""
+    return tuple((field.name, _capital(field.encode_name)) for field in msgspec.structs.fields(struct))
 
 
 def _in_go_field(value: object) -> Any:

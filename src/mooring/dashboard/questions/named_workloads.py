@@ -1,0 +1,88 @@
+"""The workloads that a question names, read from the API server when it is asked: `mooring run` watches no Deployments and
+Jobs, and of other workloads it keeps only selectors. Nothing else is read, and nothing is written."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from mooring.answers.live_kinds import resource_name
+from mooring.apiclient.client import ApiClient, Limits
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.request_errors import Unanswered
+from mooring.dashboard.interfaces import AskedChanges, Question, Refused
+from mooring.dashboard.questions.asked_cluster import FetchObjects
+from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
+from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import WORKLOADS
+
+MAX_NAMED = 20
+"""Workloads that one question may name: each is a request."""
+_NAMING = ("scale", "delete")
+"""Changes whose value begins with KIND/[NAMESPACE/]NAME."""
+_LIMITS = Limits(request_s=10, answer_bytes=8 << 20)
+_ELSEWHERE = "or ask `mooring what-if` with your own credentials"
+
+
+def workloads_at(access: ConnectionSettings, user_agent: str) -> FetchObjects:
+    """From this API server, with a connection of their own: questions cannot delay binds."""
+
+    async def fetch(question: Question) -> list[JsonObject]:
+        named = named_workloads(question)
+        if not named:
+            return []
+        async with ApiClient(access, user_agent, 5, 10, limits=_LIMITS) as client:
+            return [item for spec, rest in named for item in await _read(client, spec, rest)]
+
+    return fetch
+
+
+def named_workloads(question: Question) -> list[tuple[KindSpec, str]]:
+    """Kind and `[NAMESPACE/]NAME` of each workload in the question, once. Values that cannot be read are left to the answer,
+    which says what is wrong with them. Raises Refused."""
+    if not isinstance(question, AskedChanges):
+        return []
+    found = [*dict.fromkeys(_named(question))]
+    if len(found) > MAX_NAMED:
+        raise Refused(422, f"the question names {len(found)} workloads; ask about at most {MAX_NAMED} at once")
+    return found
+
+
+def _named(question: AskedChanges) -> Iterator[tuple[KindSpec, str]]:
+    for change in question.changes:
+        kind, _, rest = change.value.partition("/")
+        rest = rest.rpartition("=")[0] if change.change == "scale" else rest
+        if change.change in _NAMING and rest:
+            yield from ((spec, rest) for spec in WORKLOADS.values() if spec.is_called(kind))
+
+
+async def _read(client: ApiClient, spec: KindSpec, rest: str) -> list[JsonObject]:
+    """The workload; without a namespace all with the name. None if there is none: the answer says so. Raises Refused."""
+    namespace, slash, name = rest.rpartition("/")
+    try:
+        if slash:
+            items = [await client.get(f"{spec.path}/namespaces/{quote(namespace, '')}/{spec.plural}/{quote(name, '')}")]
+        else:
+            items = _items(await client.get(f"{spec.path}/{spec.plural}", {"fieldSelector": f"metadata.name={name}"}))
+    except ApiError as fault:
+        if fault.code == HTTPStatus.NOT_FOUND:
+            return []
+        raise _refusal(spec, rest, bool(slash), fault) from None
+    except Unanswered as fault:
+        raise Refused(503, f"the API server does not show {spec.kind} {rest}: {fault}") from None
+    return [{"apiVersion": spec.api_version, "kind": spec.kind, **item} for item in items if isinstance(item, dict)]
+
+
+def _items(listed: Any) -> list[Any]:
+    items = listed.get("items") if isinstance(listed, dict) else None
+    return items if isinstance(items, list) else []
+
+
+def _refusal(spec: KindSpec, rest: str, is_one: bool, fault: ApiError) -> Refused:
+    """RBAC is what an administrator can change: the text says what to grant, and to whom."""
+    if fault.code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return Refused(503, f"the API server does not show {spec.kind} {rest}: {fault.message}")
+    verb = "get" if is_one else "list"
+    grant = f"allow the scheduler's account to {verb} {resource_name(spec)}"
+    return Refused(403, f"the scheduler may not read {spec.kind} {rest}: {grant}, {_ELSEWHERE} ({fault.message})")
