@@ -168,12 +168,12 @@ def count_values(
 
 
 def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few: bool) -> Integers:
-    """The pods that count, by row, wherever they are. Do not write to it."""
+    """The pods that count, by row, wherever they are."""
     predicate, tallies = constraint.predicate, context.nodes.tallies
     if predicate is None:
         return np.zeros(context.nodes.capacity, np.int64)
     if is_few:
-        return tallies.matching((predicate,), with_terminating=False).counts
+        return tallies.matching((predicate,), with_terminating=False).counts.astype(np.int32)
     census = tallies.census()
     return census.by_row(census.holding(predicate).astype(np.int64), with_terminating=False)
 
