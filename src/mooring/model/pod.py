@@ -11,7 +11,7 @@ from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, label_set_of
 from mooring.model.meta import KubeObject, ObjectMeta, int32
 from mooring.model.pod_spec import FINISHED_PHASES, NodeAllocatableClaimStatus, PodSpec, PodStatus
-from mooring.model.shape import PodShape, shape_of
+from mooring.model.shape import PodShape, shape_of, share
 
 _WORDS = {word: word for word in ("default-scheduler", "Pending", "Running", *FINISHED_PHASES)}
 """Words that nearly every pod has. Pods refer to these, because a text of its own takes 56 to 72 bytes."""
@@ -117,6 +117,8 @@ class Pod(KubeObject, dict=True):
             return
         if node_name == old.spec.node_name:
             self.spec = old.spec
+        else:
+            share(self.spec, old.spec)
         if _held(self.status) == _held(old.status):
             old._next(self)
             if self.metadata.labels != old.metadata.labels:
