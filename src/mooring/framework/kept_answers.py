@@ -58,7 +58,8 @@ class KeptAnswers:
         self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         """Both: least recently used first."""
         self._evicted: dict[MemoKey, None] = {}
-        """Shapes whose memo was evicted. One that comes again is used more than once, though its memo did not last."""
+        """Shapes whose memo was evicted, while they have pods. One that comes again is used more than once, though its memo
+        did not last."""
         self._dead = self._forget_dead
         self._table: NodeTable | None = None
         self._in_use: ShapeMemo | None = None
@@ -150,8 +151,9 @@ class KeptAnswers:
             del self._evicted[next(iter(self._evicted))]
 
     def _forget_dead(self, dead: _ShapeReference) -> None:
-        """The last pod of a shape is gone."""
+        """The last pod of a shape is gone. One of its template that comes later has another shape."""
         key = dead.name, dead
+        self._evicted.pop(key, None)
         for memos in (self._new, self._protected):
             memo = memos.pop(key, None)
             if memo is not None:
