@@ -62,6 +62,7 @@ def pod(number: int, version: int, node: str = "", phase: str = "Pending", leave
 def life(number: int, is_short: bool) -> Iterator[Step]:
     """All that a scheduler is told of a pod. Forms of it share what a reflector makes them share (`Pod.inherit`)."""
     old, node = pod(number, number), f"node-{number % 500:04d}"
+    _ = old.shape  # a scheduler has asked for it
     yield ObjectAdded(old), []
     yield None, [Bind(old, node)]
     yield BindAnswered(old), []

@@ -100,6 +100,16 @@ def test_what_is_kept_goes_with_the_last_pod_of_its_shape() -> None:
     assert world.kept.check() == []
 
 
+def test_evicted_shapes_are_remembered_while_they_have_pods(one_shape_bytes: int) -> None:
+    world = World(one_shape_bytes * 5)
+    pods = templates(60, first=100)
+    for pod in pods:
+        world.decide(pod)
+    assert len(world.kept._evicted) >= 50
+    del pod, pods[:]
+    assert len(world.kept._evicted) == 0
+
+
 def test_answers_are_shared_by_shapes_that_agree_in_a_part() -> None:
     world = World(1 << 30)
     one, other = templates(2)

@@ -89,3 +89,35 @@ def test_a_new_label_makes_another_label_set_of_the_same_shape() -> None:
     assert old.shape and old.label_set
     new.inherit(old)
     assert new.__dict__["shape"] is old.shape and new.label_set is not old.label_set
+
+
+# What pods share
+
+
+def decoded(**labels: str) -> Pod:
+    """A pod that shares nothing yet, as one from the network."""
+    written = {"metadata": {"name": "p", "namespace": "team", "labels": labels}}
+    written |= {"spec": {"schedulerName": "default-scheduler"}, "status": {"phase": "Running"}}
+    return msgspec.json.decode(msgspec.json.encode(written), type=Pod)
+
+
+def test_pods_of_one_label_set_share_labels_and_namespace() -> None:
+    one, other, turned = decoded(a="1", b="2"), decoded(a="1", b="2"), decoded(b="2", a="1")
+    assert one.label_set is other.label_set is turned.label_set
+    assert one.metadata.labels is other.metadata.labels
+    assert one.metadata.namespace is other.metadata.namespace is turned.metadata.namespace
+    assert list(turned.metadata.labels or ()) == ["b", "a"], "labels stay in the order in which they are written"
+
+
+def test_a_pod_without_labels_has_none_afterwards() -> None:
+    pod = msgspec.json.decode(b'{"metadata": {"name": "p"}}', type=Pod)
+    assert pod.label_set.labels == {}
+    assert pod.metadata.labels is None
+
+
+def test_pods_share_the_words_that_nearly_all_have() -> None:
+    one, other = decoded(), decoded()
+    assert one.shape is other.shape
+    assert one.spec.scheduler_name is other.spec.scheduler_name
+    assert one.status.phase is other.status.phase
+    assert msgspec.json.encode(one) == msgspec.json.encode(decoded())

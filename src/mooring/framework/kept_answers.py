@@ -1,7 +1,9 @@
 """Owns what the profiles of a scheduler keep from one attempt to the next, and bounds it in bytes."""
 
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from functools import partial
+from typing import Any, Self
 from weakref import ref
 
 from mooring.cluster.nodes.table import NodeTable
@@ -24,6 +26,18 @@ MAX_EVICTED = 16384
 """Evicted shapes that are remembered: many times more than can be kept, at 200 bytes each."""
 
 
+class _ShapeReference(ref[PodShape]):
+    """A weak reference with the name of the profile, so that one callback serves all: closures took 300 bytes each."""
+
+    __slots__ = ("name",)
+
+    def __new__(cls, shape: PodShape, dead: Callable[[Any], object], name: str) -> Self:
+        return super().__new__(cls, shape, dead)
+
+    def __init__(self, shape: PodShape, dead: Callable[[Any], object], name: str) -> None:
+        self.name = name
+
+
 class KeptAnswers:
     """Memos of shapes and of their parts, of all profiles of a scheduler, bounded in bytes.
 
@@ -44,7 +58,9 @@ class KeptAnswers:
         self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         """Both: least recently used first."""
         self._evicted: dict[MemoKey, None] = {}
-        """Shapes whose memo was evicted. One that comes again is used more than once, though its memo did not last."""
+        """Shapes whose memo was evicted, while they have pods. One that comes again is used more than once, though its memo
+        did not last."""
+        self._dead = self._forget_dead
         self._table: NodeTable | None = None
         self._in_use: ShapeMemo | None = None
 
@@ -83,7 +99,7 @@ class KeptAnswers:
             self.misses += 1
             self._size_limit()
             memo = ShapeMemo(self._parts_of(profile, shape), self.byte_count)
-            self._new[name, ref(shape, lambda dead: self._forget((name, dead)))] = memo
+            self._new[name, _ShapeReference(shape, self._dead, name)] = memo
             if key in self._evicted:
                 del self._evicted[key]
                 self._protect(key)
@@ -134,8 +150,10 @@ class KeptAnswers:
         while len(self._evicted) > MAX_EVICTED:
             del self._evicted[next(iter(self._evicted))]
 
-    def _forget(self, key: MemoKey) -> None:
-        """The last pod of a shape is gone."""
+    def _forget_dead(self, dead: _ShapeReference) -> None:
+        """The last pod of a shape is gone. One of its template that comes later has another shape."""
+        key = dead.name, dead
+        self._evicted.pop(key, None)
         for memos in (self._new, self._protected):
             memo = memos.pop(key, None)
             if memo is not None:

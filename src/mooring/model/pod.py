@@ -11,7 +11,10 @@ from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, label_set_of
 from mooring.model.meta import KubeObject, ObjectMeta, int32
 from mooring.model.pod_spec import FINISHED_PHASES, NodeAllocatableClaimStatus, PodSpec, PodStatus
-from mooring.model.shape import PodShape, shape_of
+from mooring.model.shape import PodShape, shape_of, share
+
+_WORDS = {word: word for word in ("default-scheduler", "Pending", "Running", *FINISHED_PHASES)}
+"""Words that nearly every pod has. Pods refer to these, because a text of its own takes 56 to 72 bytes."""
 
 
 class Pod(KubeObject, dict=True):
@@ -54,11 +57,21 @@ class Pod(KubeObject, dict=True):
 
     @lazy
     def shape(self) -> PodShape:
+        spec, status = self.spec, self.status
+        spec.scheduler_name = _WORDS.get(spec.scheduler_name, spec.scheduler_name)
+        status.phase = _WORDS.get(status.phase, status.phase)
         return shape_of(self)
 
     @lazy
     def label_set(self) -> LabelSet:
-        return label_set_of(self.metadata.namespace, self.metadata.labels or {})
+        """Pods of one label set share its namespace and labels too: with its own ones a pod takes 100 to 500 bytes more."""
+        meta = self.metadata
+        found = label_set_of(meta.namespace, meta.labels or {})
+        meta.namespace = found.namespace
+        labels = found.labels
+        if meta.labels is not None and isinstance(labels, dict) and list(meta.labels) == list(labels):
+            meta.labels = labels  # those in another order stay as they are written
+        return found
 
     # ---- the next form of a pod
 
@@ -104,6 +117,8 @@ class Pod(KubeObject, dict=True):
             return
         if node_name == old.spec.node_name:
             self.spec = old.spec
+        else:
+            share(self.spec, old.spec)
         if _held(self.status) == _held(old.status):
             old._next(self)
             if self.metadata.labels != old.metadata.labels:

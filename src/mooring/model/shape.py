@@ -83,11 +83,11 @@ def shape_of(pod: SpecAndStatus) -> "PodShape":
         shape = PodShape(spec, status, key)
         _shapes[key] = ref(shape)
     else:
-        _share(spec, shape.spec)
+        share(spec, shape.spec)
     return shape
 
 
-def _share(spec: PodSpec, other: PodSpec) -> None:
+def share(spec: PodSpec, other: PodSpec) -> None:
     """Let a spec refer to the equal parts of another one, so that its own are freed: more than half of what a pod takes."""
     spec.containers, spec.init_containers = other.containers, other.init_containers
     spec.node_selector, spec.affinity, spec.tolerations = other.node_selector, other.affinity, other.tolerations

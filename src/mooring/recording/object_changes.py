@@ -12,6 +12,7 @@ from msgspec.structs import astuple, replace
 
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodSpec
 
 Changes = dict[str, Any]
 """By field of the object: a value, or for a part that both forms have (metadata, spec, status) the values of its fields.
@@ -43,13 +44,18 @@ def _pod_changes(old: Pod, new: Pod) -> Changes:
         else:
             changes["metadata"] = _fields_between(before, after)
     if old.spec is not new.spec:
-        if replace(new.spec, node_name=old.spec.node_name) == old.spec:
+        if is_same_but_for_node(old.spec, new.spec):
             changes["spec"] = {"nodeName": new.spec.node_name}
         else:
             changes["spec"] = _fields_between(old.spec, new.spec)
     if old.status is not new.status and old.status != new.status:
         changes["status"] = [new.status]
     return changes
+
+
+def is_same_but_for_node(one: PodSpec, other: PodSpec) -> bool:
+    """Whether two specs differ in their nodes at most."""
+    return replace(other, node_name=one.node_name) == one
 
 
 def _fields_between(old: msgspec.Struct, new: msgspec.Struct) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class ObserverRecorder(RunRecorder):
 
     def _note(self, change: Input) -> None:
         now_ns = self._clock.now_ns()
-        if self._append(LINES[type(change)](now_ns - self._last_ns, (), change, self._conceal), now_ns):
+        if self._append(self._makers[type(change)](now_ns - self._last_ns, (), change, self._conceal), now_ns):
             self._flush(now_ns)
 
     def write_out(self) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.framework.intents import CallFault, WriteFault
 from mooring.model.kinds import KINDS
-from mooring.model.meta import KubeObject
+from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodSpec, PodStatus
 from mooring.recording import steps
 from mooring.recording.object_changes import with_changes
 from mooring.recording.run_files import segments_in
@@ -101,6 +103,8 @@ class StepReader:
         self.is_over = False
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """(kind, key) -> the object as it was seen last."""
+        self._specs: dict[int, PodSpec] = {}
+        """Those that later lines refer to (`pod_templates.py`)."""
 
     def know(self, state: SavedState) -> None:
         """Take over the objects of a state that steps follow."""
@@ -147,7 +151,7 @@ class StepReader:
 
     def _added(self, about: list[msgspec.Raw]) -> Input:
         kind = _TEXT.decode(about[0])
-        item = _item(kind, about[1])
+        item = self._whole(kind, about[1:])
         self.objects[kind, item.key] = item
         return ObjectAdded(item)
 
@@ -162,9 +166,23 @@ class StepReader:
 
     def _removed(self, about: list[msgspec.Raw]) -> Input:
         kind = _TEXT.decode(about[0])
-        item = _item(kind, about[1])
+        item = self._whole(kind, about[1:])
         self.objects.pop((kind, item.key), None)
         return ObjectRemoved(item)
+
+    def _whole(self, kind: str, about: list[msgspec.Raw]) -> KubeObject:
+        """An object that was written whole, a pod perhaps with the number of its spec; or a pod whose spec has one."""
+        written, *more = about
+        if len(more) > 1:
+            node_name, metadata, status = more
+            if kind != "Pod":
+                raise ValueError(f"a {kind} refers to the spec of a pod")
+            spec = replace(self._specs[_INT.decode(written)], node_name=_TEXT.decode(node_name))
+            return Pod(_METADATA.decode(metadata), spec, _STATUS.decode(status))
+        item = _item(kind, written)
+        if more and isinstance(item, Pod):
+            self._specs[_INT.decode(more[0])] = item.spec
+        return item
 
     def _bound(self, about: list[msgspec.Raw]) -> Input:
         """Only the id of the pod is known; the scheduler finds its binding by it."""
@@ -225,6 +243,8 @@ _CHANGES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BOUND = msgspec.json.Decoder(tuple[str, str | None, str])
 _EVICTED = msgspec.json.Decoder(tuple[Pod, Pod, str | None, bool])
 _FAULT = msgspec.json.Decoder(tuple[str, int] | None)
+_METADATA = msgspec.json.Decoder(ObjectMeta)
+_STATUS = msgspec.json.Decoder(PodStatus)
 _CALLED = msgspec.json.Decoder(tuple[int, str | None, str | None])
 
 _READ: dict[int, Any] = {

@@ -13,10 +13,11 @@ from mooring.framework.intents import Intent
 from mooring.kit.clock import NS_PER_S
 from mooring.plugins.builtin import in_tree
 from mooring.recording.concealed import Concealer
+from mooring.recording.pod_templates import PodTemplates
 from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.recording.segment_file import SegmentHeader
-from mooring.recording.steps import ATTEMPT, LINES, RELEASE, Line, append_line, outcomes_of
-from mooring.scheduler.inputs import Input
+from mooring.recording.steps import ATTEMPT, LINES, RELEASE, Line, MakeLine, append_line, outcomes_of
+from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved
 from mooring.scheduler.saved_state import is_quiet, other_objects, state_of
 from mooring.scheduler.scheduler import Scheduler
 
@@ -83,7 +84,12 @@ class RunRecorder:
     ) -> None:
         self._files, self._limits, self.figures = files, limits, figures
         self._header = header
-        self._conceal = Concealer()
+        self._conceal, self._templates = Concealer(), PodTemplates()
+        self._makers: dict[type[Input], MakeLine] = {
+            **LINES,
+            ObjectAdded: self._templates.added,
+            ObjectRemoved: self._templates.removed,
+        }
         self._lines = bytearray()
         """Of the steps that were not handed over, each with its end."""
         self._steps = 0
@@ -102,7 +108,7 @@ class RunRecorder:
     def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
         try:
             outcomes = outcomes_of(intents) if intents else ()
-            line = LINES[type(input)](now_ns - self._last_ns, outcomes, input, self._conceal)
+            line = self._makers[type(input)](now_ns - self._last_ns, outcomes, input, self._conceal)
             if self._append(line, now_ns):
                 self._hand_over(scheduler, now_ns)
         except Exception as fault:
@@ -201,6 +207,7 @@ class RunRecorder:
 
     def _begin(self, begins: str) -> None:
         self._number += 1
+        self._templates.clear()
         lost, self._lost = self._lost, 0
         header = msgspec.structs.replace(
             self._header,

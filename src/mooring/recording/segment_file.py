@@ -1,6 +1,6 @@
 """One file of a recording: a line that says what it is, a header, and a compressed stream of blocks.
 
-    mooring-recording 2            the format
+    mooring-recording 3            the format
     {"run": ...}                   the header (SegmentHeader)
     <zstd stream>                  blocks: length, checksum, JSON lines; the last one is empty
 
@@ -19,9 +19,10 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
-FORMAT = 2
-"""The format that is written. Files of older formats are read too. In format 1 checksums were those of blocks alone, and
-files had no end of their own: a file that was cut between two blocks could not be told from a whole one."""
+FORMAT = 3
+"""The format that is written. Files of older formats are read too. In format 2 every pod was written with its spec
+(`pod_templates.py`). In format 1 checksums were those of blocks alone too, and files had no end of their own: a file that was
+cut between two blocks could not be told from a whole one."""
 MAGIC = b"mooring-recording "
 SUFFIX = ".rec"
 LEVEL = 1

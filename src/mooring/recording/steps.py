@@ -36,6 +36,7 @@ Line = tuple[Any, ...]
 Outcome = tuple[str, ...]
 """What the scheduler asked for, in words: ("bind", pod, node), ("fail", pod, message), ("nominate", pod, node),
 ("evict", victim, preemptor), ("write", method, kind, key), ("call", verb)."""
+Outcomes = Sequence[Outcome]
 
 
 def block_of(lines: Iterable[Line]) -> bytes:
@@ -58,15 +59,13 @@ def kind_of(item: KubeObject) -> str:
 
 # ---- inputs
 
-_Outcomes = Sequence[Outcome]
 
-
-def _added(passed_ns: int, outcomes: _Outcomes, input: ObjectAdded, conceal: Concealer) -> Line:
+def _added(passed_ns: int, outcomes: Outcomes, input: ObjectAdded, conceal: Concealer) -> Line:
     item = input.item
     return ADDED, passed_ns, outcomes, _KINDS[type(item)], conceal(item)
 
 
-def _updated(passed_ns: int, outcomes: _Outcomes, input: ObjectUpdated, conceal: Concealer) -> Line:
+def _updated(passed_ns: int, outcomes: Outcomes, input: ObjectUpdated, conceal: Concealer) -> Line:
     """The key as well: the object that changed is found by it."""
     old, new = input.old, input.new
     if old.metadata.annotations != new.metadata.annotations:
@@ -76,28 +75,28 @@ def _updated(passed_ns: int, outcomes: _Outcomes, input: ObjectUpdated, conceal:
     return UPDATED, passed_ns, outcomes, _KINDS[type(new)], old.key, changes
 
 
-def _removed(passed_ns: int, outcomes: _Outcomes, input: ObjectRemoved, conceal: Concealer) -> Line:
+def _removed(passed_ns: int, outcomes: Outcomes, input: ObjectRemoved, conceal: Concealer) -> Line:
     item = input.item
     return REMOVED, passed_ns, outcomes, _KINDS[type(item)], conceal(item)
 
 
-def _bound(passed_ns: int, outcomes: _Outcomes, input: BindAnswered, conceal: Concealer) -> Line:
+def _bound(passed_ns: int, outcomes: Outcomes, input: BindAnswered, conceal: Concealer) -> Line:
     return BOUND, passed_ns, outcomes, input.pod.id, input.fault, input.elsewhere
 
 
-def _evicted(passed_ns: int, outcomes: _Outcomes, input: EvictionAnswered, conceal: Concealer) -> Line:
+def _evicted(passed_ns: int, outcomes: Outcomes, input: EvictionAnswered, conceal: Concealer) -> Line:
     victim, preemptor = conceal(input.victim), conceal(input.preemptor)
     return EVICTED, passed_ns, outcomes, victim, preemptor, input.fault, input.was_there
 
 
-def _written(passed_ns: int, outcomes: _Outcomes, input: WriteAnswered, conceal: Concealer) -> Line:
+def _written(passed_ns: int, outcomes: Outcomes, input: WriteAnswered, conceal: Concealer) -> Line:
     fault = None if input.fault is None else (input.fault.message, input.fault.code)
     if input.item is None:
         return WRITTEN, passed_ns, outcomes, input.token, "", None, fault
     return WRITTEN, passed_ns, outcomes, input.token, _KINDS[type(input.item)], conceal(input.item), fault
 
 
-def _called(passed_ns: int, outcomes: _Outcomes, input: CallAnswered, conceal: Concealer) -> Line:
+def _called(passed_ns: int, outcomes: Outcomes, input: CallAnswered, conceal: Concealer) -> Line:
     """The reply in base64: an extender may send any bytes."""
     reply = input.reply
     if isinstance(reply, CallFault):
@@ -105,15 +104,17 @@ def _called(passed_ns: int, outcomes: _Outcomes, input: CallAnswered, conceal: C
     return CALLED, passed_ns, outcomes, input.token, reply, None
 
 
-def _time(passed_ns: int, outcomes: _Outcomes, input: TimePassed, conceal: Concealer) -> Line:
+def _time(passed_ns: int, outcomes: Outcomes, input: TimePassed, conceal: Concealer) -> Line:
     return TIME, passed_ns, outcomes
 
 
-def _half_minute(passed_ns: int, outcomes: _Outcomes, input: HalfMinutePassed, conceal: Concealer) -> Line:
+def _half_minute(passed_ns: int, outcomes: Outcomes, input: HalfMinutePassed, conceal: Concealer) -> Line:
     return HALF_MINUTE, passed_ns, outcomes
 
 
-LINES: dict[type[Input], Callable[[int, _Outcomes, Any, Concealer], Line]] = {
+MakeLine = Callable[[int, Outcomes, Any, Concealer], Line]
+
+LINES: dict[type[Input], MakeLine] = {
     ObjectAdded: _added,
     ObjectUpdated: _updated,
     ObjectRemoved: _removed,

@@ -109,7 +109,7 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
     """Tallies, and their sums by label value, are what a recount gives."""
     tallies, faults = nodes.tallies, []
     for (predicates, with_terminating), tally in tallies._predicates.items():
-        counts = np.zeros_like(tally.counts)
+        counts = np.zeros(len(tally.counts), np.int32)
         for row, pods in enumerate(nodes.pods_on):
             counts[row] = sum(
                 all(p.holds(pod.namespace, pod.labels) for p in predicates)

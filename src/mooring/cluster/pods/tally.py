@@ -14,7 +14,11 @@ from mooring.model.affinity import CarriedTerm, Labels
 from mooring.model.label_set import LabelSet, LabelSetCases, SelectorIndex
 
 Counts = NDArray[np.int32]
-"""Numbers of pods. There may be a thousand tallies of every node, so they take no more room than they need."""
+"""Numbers of pods by value of a label."""
+RowCounts = NDArray[np.signedinteger[Any]]
+"""Numbers of pods by row, in bytes until one does not fit: there may be a thousand tallies of every node, and as a rule a
+node has no more than 110 pods. Compare them or sum them up; what is added to them or multiplied wants wider ones."""
+_MOST_IN_BYTES = int(np.iinfo(np.int8).max)
 
 
 _SPARSE = 8
@@ -43,20 +47,30 @@ class Tally:
     are dropped, since a workload with that many keys would hardly use one twice."""
 
     def __init__(self, capacity: int) -> None:
-        self.counts: Counts = np.zeros(capacity, np.int32)
+        self.counts: RowCounts = np.zeros(capacity, np.int8)
+        self._most = _MOST_IN_BYTES
+        """The largest number that a count may be."""
         self.total = 0
         self._sums: dict[LabelColumn, _Sums] = {}
 
     def add(self, row: int, change: int) -> None:
         """Add a pod to a row, or take one away. Sums of an older version of a column are left alone: `by_value`
         makes them anew."""
-        self.counts[row] += change
+        count = self.counts.item(row) + change
+        if count > self._most:
+            self._widen(count)
+        self.counts[row] = count
         self.total += change
         for column, sums in self._sums.items():
             code = column.codes[row]
             if code != ABSENT and sums.version == column.version and code < len(sums.counts):
                 sums.counts[code] += change
                 sums.total += change
+
+    def _widen(self, count: int) -> None:
+        """Make room for a count that is too large for the present type."""
+        integers = np.int16 if count <= np.iinfo(np.int16).max else np.int32
+        self.counts, self._most = self.counts.astype(integers), int(np.iinfo(integers).max)
 
     def by_value(self, column: LabelColumn) -> Counts:
         """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
@@ -85,7 +99,7 @@ class Tally:
             return sum_by_code(column.codes, self.counts, column.width).astype(np.int32)
         sums = np.zeros(column.width, np.int32)
         rows = (self.counts != 0).nonzero()[0]
-        np.add.at(sums, column.codes.take(rows), self.counts.take(rows))
+        np.add.at(sums, column.codes.take(rows), self.counts.take(rows).astype(np.int32))
         sums[ABSENT] = 0
         return sums
 
@@ -102,7 +116,7 @@ class Tally:
     def fork(self) -> "Tally":
         """A copy for a what-if."""
         other = Tally(0)
-        other.counts = self.counts.copy()
+        other.counts, other._most = self.counts.copy(), self._most
         other.total = self.total
         other._sums = {
             column: _Sums(sums.version, sums.counts.copy(), sums.total) for column, sums in self._sums.items()

@@ -89,6 +89,26 @@ def counted_by(
 
 
 def _find_counted(context: SchedulingContext, constraints: Constraints, require_all: bool, compares: bool) -> Counted:
+    """What no selector changes is kept for all pods that select nodes alike: thousands of templates may differ in selectors
+    alone, and with 5,000 nodes it is 90 KiB."""
+
+    def find() -> _Reach:
+        return _find_reach(context, constraints, require_all, compares)
+
+    asked = tuple((constraint.key, constraint.honor_affinity, constraint.honor_taints) for constraint in constraints)
+    tolerations = context.shape.part(PodPart.TOLERATIONS)
+    key = ("spread reach", context.nodes.height, require_all, compares, tolerations, asked)
+    is_kept = len(constraints) <= FEW_CONSTRAINTS
+    reach = context.of_nodes(key, find, PodPart.NODE_SELECTION) if is_kept else find()
+    labels = context.nodes.labels
+    return Counted(*reach, are_few(each.selector for each in constraints if labels.has(each.key)))
+
+
+_Reach = tuple[Mask, bool, list[Eligible]]
+"""`lacking`, `is_any_lacking` and `eligible` of Counted."""
+
+
+def _find_reach(context: SchedulingContext, constraints: Constraints, require_all: bool, compares: bool) -> _Reach:
     """Go through the constraints once; nodes are masked once for each of the four combinations of policies."""
     nodes = context.nodes
     rows = slice(0, nodes.height)
@@ -105,8 +125,7 @@ def _find_counted(context: SchedulingContext, constraints: Constraints, require_
         eligible.append(_eligible(column, rows, *masks[policy]))
         if require_all and column.is_nowhere:
             break
-    is_few = are_few(constraint.selector for constraint in constraints if nodes.labels.has(constraint.key))
-    return Counted(lacking, bool((lacking & nodes.alive[rows]).any()), eligible, is_few)
+    return lacking, bool((lacking & nodes.alive[rows]).any()), eligible
 
 
 def _eligible(column: LabelColumn, every: slice, rows: NDArray[np.intp], mask: Mask) -> Eligible:
@@ -168,12 +187,12 @@ def count_values(
 
 
 def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few: bool) -> Integers:
-    """The pods that count, by row, wherever they are. Do not write to it."""
+    """The pods that count, by row, wherever they are."""
     predicate, tallies = constraint.predicate, context.nodes.tallies
     if predicate is None:
         return np.zeros(context.nodes.capacity, np.int64)
     if is_few:
-        return tallies.matching((predicate,), with_terminating=False).counts
+        return tallies.matching((predicate,), with_terminating=False).counts.astype(np.int32)
     census = tallies.census()
     return census.by_row(census.holding(predicate).astype(np.int64), with_terminating=False)
 
