@@ -272,3 +272,26 @@ def test_trials_are_made_only_where_more_than_sums_decides(
     world.wait(15)
     assert {"a", "b"} <= set(world.where())
     assert len(world.where()) == 4
+
+
+def evicted_for_several(case: dict[str, Any], sizes: list[int]) -> tuple[list[str], dict[str, str]]:
+    """Who leaves for gangs of these sizes that come one after another, and who is where in the end."""
+    world = staged(case)
+    evicted: list[str] = []
+    world.driver.on_evicted = lambda victim, preemptor: evicted.append(victim.name)
+    for number, size in enumerate(sizes):
+        world.driver.create(a_group(f"g{number}", size, uid=f"uid-g{number}", priority=case["priority"] + number))
+        for place in range(size):
+            pod = a_member(f"g{number}-{place}", f"g{number}", cpu=case["member"], priority=case["priority"] + number)
+            world.driver.create(pod)
+        world.wait(4)
+    return evicted, world.where()
+
+
+@given(clusters(), st.lists(st.integers(1, 4), min_size=1, max_size=3))
+@settings(max_examples=25, deadline=None)
+def test_what_is_kept_serves_the_groups_that_follow(case: dict[str, Any], sizes: list[int]) -> None:
+    by_sums = evicted_for_several(case, sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group_search, "slots_for", lambda failure: None)
+        assert evicted_for_several(case, sizes) == by_sums
