@@ -5,7 +5,6 @@ from typing import NamedTuple
 AS_UPSTREAM = "the same"
 ALWAYS_ON = "always on"
 NO_NEED = "not needed"
-NOT_YET = "no effect yet"
 
 
 class GateNote(NamedTuple):
@@ -51,8 +50,8 @@ GATE_NOTES: dict[str, GateNote] = {
     "DRADeviceTaintRules": GateNote("rules taint devices", AS_UPSTREAM, "scheduler/test_device_taint_rules.py"),
     "DRADeviceTaints": GateNote("taints of devices keep claims away", AS_UPSTREAM, "plugins/test_device_search.py"),
     "DRAExtendedResource": GateNote(
-        "devices serve extended resources",
-        "the same but for the score of such a resource, if a configuration lists it",
+        "devices serve extended resources, and are scored where a profile lists such a resource",
+        AS_UPSTREAM,
         "plugins/test_dynamic_resources_extended.py",
     ),
     "DRAListTypeAttributes": GateNote(
@@ -76,7 +75,9 @@ GATE_NOTES: dict[str, GateNote] = {
     "DRASchedulerFilterTimeout": GateNote(
         "filterTimeout of DynamicResources", AS_UPSTREAM, "framework/test_config_defaults.py"
     ),
-    "DRAWorkloadResourceClaims": GateNote("claims are reserved for the PodGroup", NOT_YET),
+    "DRAWorkloadResourceClaims": GateNote(
+        "claims of pod groups are reserved for the group", AS_UPSTREAM, "scheduler/test_group_reservations.py"
+    ),
     "DynamicResourceAllocation": GateNote(
         "the plugin DynamicResources", ALWAYS_ON, "plugins/test_dynamic_resources.py"
     ),

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 import yaml
 from documentation import slug
-from gate_notes import AS_UPSTREAM, GATE_NOTES, NOT_YET
+from gate_notes import GATE_NOTES
 from msgspec.structs import FieldInfo, fields
 from reference_text import code, field_texts, page, paragraphs, prose, summary_of, table
 
@@ -184,5 +184,4 @@ def _of_gate(name: str) -> list[str]:
 
 def _noted(name: str) -> list[str]:
     note = GATE_NOTES[name]
-    ours = AS_UPSTREAM if note.ours == NOT_YET and name in EFFECTIVE else note.ours
-    return [note.effect, ours, code(f"tests/{note.test}") if note.test else ""]
+    return [note.effect, note.ours, code(f"tests/{note.test}") if note.test else ""]
