@@ -43,7 +43,7 @@ def count_candidates(
     """None: only trials can tell."""
     if not is_countable(core, runner, group.pods):
         return None
-    enough = _enough(runner, group)
+    enough = members_needed(runner, group.pods[0], group.members.scheduled_count)
     fitting = _fitting(core, runner, group, placements, seed) if enough is not None else None
     if enough is None or fitting is None:
         return None
@@ -84,7 +84,7 @@ def _fitting(
             slots = count_slots(attempt)
         except AttemptError:
             return None  # the trial says it, in the name of the member that it happens to
-        if slots is None or _has_binding_work(runner, attempt):
+        if slots is None or has_binding_work(runner, attempt):
             return None
         count = members[id(pod.shape)]
         # Slots are bounded before they are added up: hostile amounts must not overflow.
@@ -95,9 +95,7 @@ def _fitting(
 def _grows(plugin: PlacementScorePlugin, pods: Sequence[Pod]) -> bool:
     try:
         return plugin.grows_with_pods(pods)
-    except (
-        Exception
-    ):  # a plugin may raise anything: then all placements are tried, and it is named if it fails there too
+    except Exception:  # a plugin may raise anything: then it is asked in trials, and named if it fails there too
         return False
 
 
@@ -108,7 +106,7 @@ def _may_help(plugin: PostFilterPlugin, pod: Pod, core: Core) -> bool:
         return True
 
 
-def _has_binding_work(runner: Runner, attempt: Attempt) -> bool:
+def has_binding_work(runner: Runner, attempt: Attempt) -> bool:
     """Whether Reserve may reject a member, for all that is known."""
     try:
         return any(plugin.has_binding_work(attempt.context) for plugin in runner.binding_plugins)
@@ -116,15 +114,16 @@ def _has_binding_work(runner: Runner, attempt: Attempt) -> bool:
         return True
 
 
-def _enough(runner: Runner, group: PodGroupContext) -> int | None:
-    """How many members must get a node for Permit to let the group go; None: it does not say."""
+def members_needed(runner: Runner, pod: Pod, scheduled_count: int) -> int | None:
+    """How many more members must get a node for Permit to let the group of a pod go, one at the least; None: some plugin
+    does not say."""
     found = 1
     try:
         for plugin in runner.profile.permits:
-            needed = plugin.enough_members(group.pods[0])
+            needed = plugin.enough_members(pod)
             if needed is None:
                 return None
-            found = max(found, needed - group.members.scheduled_count)
+            found = max(found, needed - scheduled_count)
     except Exception:  # as above
         return None
     return found

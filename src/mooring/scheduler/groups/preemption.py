@@ -27,6 +27,7 @@ from mooring.scheduler.decide import deciding
 from mooring.scheduler.decision import NoFit
 from mooring.scheduler.evict import WHOLE_CLUSTER, evict
 from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.groups.counting import has_binding_work, members_needed
 from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import Observer
@@ -84,27 +85,14 @@ def _fit_error(core: Core, runner: Runner, trial: GroupTrial, group: PodGroup) -
 
 
 def _enough(core: Core, runner: Runner, trial: GroupTrial) -> int | None:
-    """How many members must find a node, if the number alone decides; None: other plugins, or extenders, have a say.
-
-    Permit must let at least one of them go, so it is one at the least.
-    """
+    """How many members must find a node, if the number alone decides; None: other plugins, or extenders, have a say."""
     decisions = [member.decision for member in trial.members]
-    contexts = [each.failure.attempt.context for each in decisions if isinstance(each, NoFit) and each.failure]
-    pod, enough = trial.members[0].entry.pod, 1
+    attempts = [each.failure.attempt for each in decisions if isinstance(each, NoFit) and each.failure]
+    pod = trial.members[0].entry.pod
     known = core.cluster.groups.of(pod) if core.cluster.groups is not None else None
-    if core.options.extenders or known is None:
+    if core.options.extenders or known is None or any(has_binding_work(runner, attempt) for attempt in attempts):
         return None
-    try:
-        if any(plugin.has_binding_work(context) for context in contexts for plugin in runner.binding_plugins):
-            return None
-        for permit in runner.profile.permits:
-            needed = permit.enough_members(pod)
-            if needed is None:
-                return None
-            enough = max(enough, needed - known.scheduled_count)
-    except Exception:  # a plugin may raise anything: then it is asked in trials, and named if it fails there too
-        return None
-    return enough
+    return members_needed(runner, pod, known.scheduled_count)
 
 
 def _run(
