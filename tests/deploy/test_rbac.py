@@ -22,7 +22,7 @@ from asking import path_of
 from deploying import DEPLOY, Item, items_of, the
 from fault_proxy import CALM, FaultProxy
 from mooring.apiclient.reflectors.watched import WATCHED, watched_with
-from mooring.model.kinds import BY_KIND
+from mooring.model.kinds import BY_KIND, WORKLOADS
 from running_cluster import PATIENCE_S, Process, a_process, command
 
 HELM = shutil.which("helm", path=str(Path(sys.executable).parent)) or shutil.which("helm")
@@ -74,6 +74,13 @@ def test_everything_that_is_watched_can_be_read_and_nothing_else() -> None:
         granted = permissions_of(rendered(*arguments), "sched").grants
         in_all = {grant for grant in granted if grant[2] in ("get", "list", "watch") and not grant[3]}
         assert in_all == reads(watched)
+
+
+def test_the_dashboard_may_read_the_workloads_that_questions_name() -> None:
+    granted = permissions_of(rendered("--set=dashboard.enabled=true"), "sched").grants
+    more = {*granted} - {*permissions_of(rendered(), "sched").grants}
+    needed = {(each.group, each.plural, verb, "") for each in WORKLOADS.values() for verb in ("get", "list")}
+    assert more == needed - reads(WATCHED)
 
 
 def test_no_rule_is_for_secrets_or_for_roles() -> None:
