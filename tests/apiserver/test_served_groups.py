@@ -59,7 +59,7 @@ GROUP_FAULTS: dict[str, tuple[JsonObject, str]] = {
 
 @pytest.mark.parametrize(("group", "message"), GROUP_FAULTS.values(), ids=GROUP_FAULTS)
 def test_a_group_that_breaks_a_rule_is_refused(group: JsonObject, message: str) -> None:
-    reply = ask(an_api(), "POST", GROUPS, group)
+    reply = ask(an_api(gates={"DRAWorkloadResourceClaims": True}), "POST", GROUPS, group)
     assert reply.code == 422, reply.body
     assert message in reply.body["message"]
 

@@ -138,10 +138,10 @@ def test_a_pod_without_a_binding_is_refused_with_similar_names(bad: Path) -> Non
 
 def test_a_recording_of_another_format_is_named_and_nothing_is_left(bad: Path) -> None:
     (path,) = segments_in(bad)
-    path.write_bytes(path.read_bytes().replace(b"mooring-recording 2", b"mooring-recording 7", 1))
+    path.write_bytes(path.read_bytes().replace(b"mooring-recording 3", b"mooring-recording 7", 1))
     ran = mooring("agree", bad)
     assert ran.code == 2
-    assert ran.complaints == [f"{path}: the recording has format 7; this version reads 1 to 2: upgrade Mooring"]
+    assert ran.complaints == [f"{path}: the recording has format 7; this version reads 1 to 3: upgrade Mooring"]
 
 
 def test_a_damaged_recording_is_read_up_to_the_damage(bad: Path) -> None:

@@ -103,7 +103,7 @@ class StepReader:
         self.is_over = False
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """(kind, key) -> the object as it was seen last."""
-        self._specs: dict[int, PodSpec] = {}
+        self.specs: dict[int, PodSpec] = {}
         """Those that later lines refer to (`pod_templates.py`)."""
 
     def know(self, state: SavedState) -> None:
@@ -177,11 +177,11 @@ class StepReader:
             node_name, metadata, status = more
             if kind != "Pod":
                 raise ValueError(f"a {kind} refers to the spec of a pod")
-            spec = replace(self._specs[_INT.decode(written)], node_name=_TEXT.decode(node_name))
+            spec = replace(self.specs[_INT.decode(written)], node_name=_TEXT.decode(node_name))
             return Pod(_METADATA.decode(metadata), spec, _STATUS.decode(status))
         item = _item(kind, written)
         if more and isinstance(item, Pod):
-            self._specs[_INT.decode(more[0])] = item.spec
+            self.specs[_INT.decode(more[0])] = item.spec
         return item
 
     def _bound(self, about: list[msgspec.Raw]) -> Input:

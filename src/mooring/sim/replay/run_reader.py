@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mooring.kit.clock import in_seconds
 from mooring.model.meta import KubeObject
+from mooring.model.pod_spec import PodSpec
 from mooring.recording.reading import RecordedRun, RecordedStep, StepReader, read_state
 from mooring.recording.segment_file import RecordingError, SegmentHeader, SegmentReader
 from mooring.scheduler.saved_state import SavedState
@@ -30,6 +31,8 @@ class ReadingMark:
     """How many steps of the segment were read."""
     now_ns: int
     objects: Mapping[tuple[str, str], KubeObject]
+    specs: Mapping[int, PodSpec]
+    """Those that later lines of the segment refer to."""
 
 
 class RunReader:
@@ -61,12 +64,13 @@ class RunReader:
 
     def mark(self) -> ReadingMark:
         """Where the reader is, after a step."""
-        return ReadingMark(self._segment, self._read, self.reader.now_ns, dict(self.reader.objects))
+        reader = self.reader
+        return ReadingMark(self._segment, self._read, reader.now_ns, dict(reader.objects), dict(reader.specs))
 
     def resume(self, mark: ReadingMark) -> Iterator[RecordedStep]:
         """The steps after a mark that a reader of this run has made."""
         self.reader = self._make_reader(mark.now_ns, None)
-        self.reader.objects = dict(mark.objects)
+        self.reader.objects, self.reader.specs = dict(mark.objects), dict(mark.specs)
         self._is_known = True
         yield from self._over(self.run.segments[mark.segment :], mark.steps)
 
