@@ -69,7 +69,8 @@ def test_a_bit_that_flipped_gives_no_block_that_was_not_written(
     reader = SegmentReader(path)
     found = list(reader.blocks())
     assert found == blocks[: len(found)]
-    assert found == blocks or reader.damage is not None
+    # A bit may also make the stream wait for more: then the file looks like one that is still written to.
+    assert found == blocks or reader.damage is not None or not reader.is_ended
 
 
 @pytest.mark.parametrize(
