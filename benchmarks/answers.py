@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from mooring.answers.capacity.capacity import capacity
-from mooring.answers.explain.explain import explain
+from mooring.answers.counterfactual import Counterfactual
+from mooring.answers.explain.explain import explain_pod
 from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.what_if.question import what_if
 from mooring.kit.process import relax_collector
@@ -257,7 +258,8 @@ def ask_explain(cluster: LoadedCluster) -> str:
     """A pod that fits on no node of the pool that it selects: the reasons, and the search for what would place it."""
     pod = a_pod("16", "32Gi")
     pod["spec"]["nodeSelector"] = {POOL: "general"}
-    answer = explain(replace(cluster, objects=[*cluster.objects, *load([pod]).objects]), "large", "default")
+    asked = replace(cluster, objects=[*cluster.objects, *load([pod]).objects])
+    answer = explain_pod(Counterfactual(asked), asked.pod("large", "default"))
     return f"{len(answer.reasons)} reasons, {len(answer.cures)} cures"
 
 

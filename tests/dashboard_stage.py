@@ -33,12 +33,18 @@ T = TypeVar("T")
 class StagedSource:
     """A DashboardSource with a scheduler of its own."""
 
-    def __init__(self, *items: KubeObject, clock: VirtualClock | None = None) -> None:
+    def __init__(
+        self, *items: KubeObject, clock: VirtualClock | None = None, gates: Mapping[str, bool] | None = None
+    ) -> None:
         self.clock = VirtualClock(START_NS) if clock is None else clock
         self.stories: PodStories | None = PodStories(self.clock.now_ns)
         self.flow: FlowCounters | None = FlowCounters(self.clock)
         self.scheduler: Scheduler = build_scheduler(
-            default(), self.clock, tell=self.stories.tell, observer=self.flow.around(Observer())
+            default(feature_gates=gates),
+            self.clock,
+            tell=self.stories.tell,
+            observer=self.flow.around(Observer()),
+            gates=gates,
         )
         self.driver = Driver(self.clock, self.scheduler)
         self.checked: SelfCheckFigures | None = None

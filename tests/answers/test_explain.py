@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 from written import Written, a_node, a_pod
 
-from mooring.answers.explain.explain import explain, explain_workload
+from mooring.answers.counterfactual import Counterfactual
+from mooring.answers.explain.explain import explain_named, explain_pod, explain_workload
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.loaded_cluster import load
 from mooring.answers.owners import pods_of_workload, workload_kind
@@ -19,7 +20,8 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def explained(*objects: Written, pod: str = "wanted", **options: Any) -> PodExplanation:
-    answer = explain(load(list(objects)), pod, **options)
+    loaded = load(list(objects))
+    answer = explain_pod(Counterfactual(loaded), loaded.pod(pod), **options)
     jsonschema.validate(answer.to_dict(), SCHEMA)
     return answer
 
@@ -204,6 +206,6 @@ def test_kinds_are_spelt_as_kubectl_spells_them(text: str, kind: str | None) -> 
 def test_names_that_are_not_there_come_with_similar_ones() -> None:
     loaded = load([a_node("a"), a_pod("cart-0")])
     with pytest.raises(NoSuchPod, match="no pod 'cart-O' among 1 pods; did you mean default/cart-0\\?"):
-        explain(loaded, "cart-O")
+        explain_named(loaded, "cart-O")
     with pytest.raises(NoSuchPod, match="no pod of Deployment 'web' among 1 pods"):
         pods_of_workload(loaded, "Deployment", "web")

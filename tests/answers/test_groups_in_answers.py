@@ -7,6 +7,8 @@ from typing import Any
 from jsonschema import validate
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
+from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.loaded_cluster import load
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
@@ -146,3 +148,20 @@ def test_a_gang_that_a_manifest_brings_is_new() -> None:
     objects = [a_pod_group(min_count=2), *members(2)]
     answer = asked(a_node("n1"), change=("apply", objects))
     assert [(each.key, each.change) for each in answer.groups] == [("default/gang", "new")]
+
+
+def test_an_explained_member_of_a_pending_group_gets_the_answer_about_the_group() -> None:
+    cluster = load(list(TWO_GANGS), feature_gates=GROUP_GATES)
+    answer = place_pending(cluster, ["large-0", "large-7", "small-0"])
+    validate(answer.to_dict(), schema("simulate"))
+    assert [*answer.answers] == ["default/large-0", "default/large-7"], "the other group is placed"
+    for key, found in answer.answers.items():
+        assert isinstance(found, GroupExplanation)
+        assert found.summary()[0] == f"{key} is scheduled with its group default/large"
+        assert (found.fit_count, found.min_count, bool(found.cures)) == (2, 8, True)
+        assert found.to_dict() in [each["answer"] for each in answer.to_dict()["explanations"] if "answer" in each]
+
+
+def test_without_groups_each_pod_is_explained_alone() -> None:
+    answer = place_pending(load(list(TWO_GANGS), feature_gates={}), ["large-7"])
+    assert [type(found) for found in answer.answers.values()] == [PodExplanation]

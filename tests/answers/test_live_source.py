@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 import mooring
+from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.dumps.contents import dumped_objects
 from mooring.answers.dumps.dump_file import dump_text
-from mooring.answers.explain.explain import explain
+from mooring.answers.explain.explain import explain_pod
 from mooring.answers.live_source import load_live, read_live
 from mooring.sim.input_errors import LiveSourceError, NoKubeconfig
 from mooring.sim.reading.manifests import Manifests
@@ -109,7 +110,7 @@ def test_pods_that_come_later_get_the_nodes_that_the_dump_says(cluster: Neighbou
 def test_python_programs_get_a_cluster_to_ask_about(cluster: Neighbour) -> None:
     loaded = load_live(cluster.kubeconfig)
     assert [pod.key for pod in loaded.pending()] == ["default/giant"]
-    explanation = explain(loaded, "giant", cures=False)
+    explanation = explain_pod(Counterfactual(loaded), loaded.pod("giant"), cures=False)
     assert any("FailedScheduling" in event.text for event in explanation.history)
 
 

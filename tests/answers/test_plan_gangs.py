@@ -157,3 +157,90 @@ def test_a_trial_places_whole_gangs_and_leaves_no_trace(data: st.DataObject) -> 
         assert not unit.gang or fitted == 0 or fitted >= minimum
     trials.take_back(outcome)
     assert not list(trials.cluster.nodes.pods()) and not +trials.gangs.placed
+
+
+# ---- gangs that go to one domain
+
+RACK = "example.com/rack"
+ONE_RACK = {"topology": [{"key": RACK}]}
+WITH_RACKS = {**GROUP_GATES, "TopologyAwareWorkloadScheduling": True}
+
+
+def in_rack(rack: str, node: Written) -> Written:
+    node["metadata"].setdefault("labels", {})[RACK] = rack
+    return node
+
+
+def a_rack_gang(number: int, cpu: str, name: str = "gang") -> list[Written]:
+    group = a_pod_group(name, number)
+    group["spec"]["schedulingConstraints"] = ONE_RACK
+    return [group, *members(number, cpu, group=name)]
+
+
+def a_rack_offer(rack: str, price: float = 1.0, limit: int = 100) -> Written:
+    node = in_rack(rack, a_node("template", "4", "64Gi"))
+    return {"name": f"rack-{rack}", "node": node, "price": price, "limit": limit}
+
+
+TWO_RACKS = [in_rack("a", a_node("n1", "4", "64Gi")), in_rack("b", a_node("n2", "4", "64Gi"))]
+
+
+def planned_in_racks(*objects: Written, offers: list[Written], gates: dict[str, bool] = WITH_RACKS) -> Plan:
+    return plan(load([*TWO_RACKS, *objects], feature_gates=gates), offers)
+
+
+def test_a_gang_for_one_rack_gets_a_node_in_it_though_two_racks_have_room_together() -> None:
+    answer = planned_in_racks(*a_rack_gang(4, "2"), offers=[a_rack_offer("a")])
+    assert (added(answer), answer.pending) == (1, {})
+    without = {**WITH_RACKS, "TopologyAwareWorkloadScheduling": False}
+    assert added(planned_in_racks(*a_rack_gang(4, "2"), offers=[a_rack_offer("a")], gates=without)) == 0
+
+
+def test_a_gang_gets_its_nodes_in_the_one_rack_that_has_enough_of_them() -> None:
+    offers = [a_rack_offer("a", price=1.0, limit=1), a_rack_offer("b", price=2.0, limit=3)]
+    answer = planned_in_racks(*a_rack_gang(8, "2"), offers=offers)
+    assert answer.pending == {}
+    assert [(each.offer.name, len(each.names)) for each in answer.added] == [("rack-b", 3)]
+
+
+def test_a_gang_that_no_rack_can_take_gets_no_nodes() -> None:
+    offers = [a_rack_offer("a", limit=1), a_rack_offer("b", limit=1)]
+    answer = planned_in_racks(*a_rack_gang(8, "2"), offers=offers)
+    assert added(answer) == 0
+    assert len(answer.pending) == 8
+
+
+def test_more_members_than_the_minimum_go_to_the_rack_that_takes_most() -> None:
+    objects = [*TWO_RACKS, in_rack("b", a_node("n3", "4", "64Gi")), *a_rack_gang(6, "2")]
+    objects[3]["spec"]["schedulingPolicy"]["gang"]["minCount"] = 2
+    loaded = load(objects, feature_gates=WITH_RACKS)
+    outcome = TrialCluster(CopyPlacer(loaded), []).attempt(loaded.pending())
+    assert sorted(placement.node for _, placement in outcome.placed) == ["n2", "n2", "n3", "n3"]
+    assert len(outcome.left) == 2
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_a_trial_places_each_gang_in_one_rack(data: st.DataObject) -> None:
+    racks = data.draw(st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=1, max_size=5))
+    cpus = st.sampled_from(["1", "2", "5"])
+    nodes = [a_node(f"n{i}", data.draw(cpus), "64Gi") for i in range(len(racks))]
+    objects = [in_rack(rack, node) if rack else node for rack, node in zip(racks, nodes, strict=True)]
+    for number, size in enumerate(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))):
+        objects += a_rack_gang(size, data.draw(st.sampled_from(["500m", "1", "2"])), f"g{number}")
+    loaded = load(objects, feature_gates=WITH_RACKS)
+    trials = TrialCluster(CopyPlacer(loaded), [])
+    outcome = trials.attempt(loaded.pending())
+    of_node = dict(zip((node["metadata"]["name"] for node in nodes), racks, strict=True))
+    for unit in trials.gangs.units(loaded.pending()):
+        chosen = [of_node[placement.node] for pod, placement in outcome.placed if pod.group_key == unit.gang]
+        assert len(chosen) in (0, len(unit.pods))
+        assert len(set(chosen)) <= 1 and "" not in chosen
+    trials.take_back(outcome)
+    assert not list(trials.cluster.nodes.pods()) and not +trials.gangs.placed
+
+
+def test_two_gangs_may_go_to_two_racks() -> None:
+    answer = planned_in_racks(*a_rack_gang(2, "2"), *a_rack_gang(2, "2", "other"), offers=[a_rack_offer("a")])
+    assert (added(answer), answer.pending) == (0, {})

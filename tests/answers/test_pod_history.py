@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from build import a_node, a_pod
-from mooring.answers.explain.explain import explain
+from mooring.answers.counterfactual import Counterfactual
+from mooring.answers.explain.explain import explain_pod
 from mooring.answers.loaded_cluster import load
 
 
@@ -28,7 +29,9 @@ def history(*events: dict[str, Any]) -> list[tuple[str, str]]:
         for item in (a_node("n"), a_pod("web", cpu="100"))
     ]
     loaded = load(json.loads(json.dumps([*objects, *events])))
-    return [(each.at, each.text) for each in explain(loaded, "web", cures=False).history]
+    return [
+        (each.at, each.text) for each in explain_pod(Counterfactual(loaded), loaded.pod("web"), cures=False).history
+    ]
 
 
 def test_events_are_told_in_the_order_of_time() -> None:

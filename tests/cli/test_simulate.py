@@ -626,6 +626,21 @@ def test_explain_a_pod_with_one_choice(tmp_path: Path) -> None:
     )
 
 
+def test_explain_a_member_of_a_pending_group_tells_of_the_group(tmp_path: Path) -> None:
+    pods = [a_pod(f"p{i}", cpu="3", image="i", schedulingGroup={"podGroupName": "gang"}) for i in range(3)]
+    gates = ("--feature-gates", "GenericWorkload=true,GangScheduling=true")
+    group: dict[str, Any] = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "gang"},
+    }
+    group["spec"] = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    cluster = write(tmp_path / "cluster.json", *NODES, group, *pods)
+    out = mooring("simulate", cluster, "--explain", "p0", *gates).out
+    assert "default/p0 is scheduled with its group default/gang\ndefault/gang (gang of at least 3) is pending: " in out
+    assert "\nWhat would place the group\n" in out
+
+
 def test_explain_a_pod_that_runs_tells_what_would_be_decided_without_it(tmp_path: Path) -> None:
     cluster = a_cluster_with(tmp_path, a_pod("old", cpu="1", image="i", nodeName="west"))
     ran = mooring("simulate", cluster, "--explain", "old")

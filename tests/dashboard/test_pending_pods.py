@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from dashboard_stage import StagedSource
+from gangs import BOTH_GATES, a_group, a_member
 from mooring.dashboard.slices import at_once
 from mooring.dashboard.views.pending_groups import OTHER, pending_groups
 from mooring.dashboard.views.pending_pods import main_reason
@@ -97,6 +98,24 @@ def test_pods_are_grouped_by_why_they_wait() -> None:
         "name": "big-1",
         "since": "2026-01-31T10:00:03.000Z",
     }
+
+
+@pytest.mark.parametrize("gates", [BOTH_GATES, {}], ids=["groups", "no groups"])
+def test_the_pods_of_a_pod_group_are_one_line_with_the_reason_of_one_that_fits_nowhere(gates: dict[str, bool]) -> None:
+    members = [a_member(f"p{i}", metadata=created(9 - i)) for i in range(4)]
+    alone = a_pod("big", cpu="5", metadata=created(1))
+    source = StagedSource(a_node("n", cpu="3"), a_group("gang", 4), *members, alone, gates=gates)
+    while source.driver.attempt_once() is not None:
+        pass
+    found = at_once(pending_groups(source.scheduler))
+    lines = [(group.reason, group.count, group.oldest.name) for group in found.groups]
+    if gates:
+        assert (found.total, lines) == (
+            5,
+            [("PodGroup default/gang: Insufficient cpu", 4, "p3"), ("Insufficient cpu", 1, "big")],
+        )
+    else:
+        assert (found.total, lines) == (2, [("Insufficient cpu", 2, "big")])
 
 
 def test_pods_that_were_not_tried_say_so() -> None:

@@ -5,7 +5,7 @@ import msgspec
 from build import a_pod
 from mooring.model.devices import ResourceClaim, ResourceClaimTemplate
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.sim.reading.workload_pods import claims_for
+from mooring.sim.reading.created_claims import ClaimSources, claims_for
 
 
 def test_claims_of_a_pod_are_owned_by_it() -> None:
@@ -27,7 +27,8 @@ def test_claims_of_a_pod_are_owned_by_it() -> None:
             {"name": "lost", "resourceClaimTemplateName": "absent"},
         ],
     )
-    made = claims_for(pod, {template.key: template})
+    sources = ClaimSources({template.key: template})
+    made = claims_for(pod, sources)
     assert [(type(o), o.key) for o in made] == [
         (PersistentVolumeClaim, "default/p-scratch"),
         (ResourceClaim, "default/p-gpu"),
@@ -41,4 +42,4 @@ def test_claims_of_a_pod_are_owned_by_it() -> None:
     assert msgspec.to_builtins(made[1].spec) == spec
     assert made[1].labels == {"a": "b"}
     assert made[1].metadata.annotations == {"resource.kubernetes.io/pod-claim-name": "gpu"}
-    assert [o.key for o in claims_for(pod, {template.key: template})] == ["default/p-scratch"]
+    assert [o.key for o in claims_for(pod, sources)] == ["default/p-scratch"]

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { WhatIf } from "../src/api/types.ts";
+import type { GroupExplanation, WhatIf } from "../src/api/types.ts";
 import { KINDS, moved, obstacleOf, problemOf } from "../src/pages/changes.ts";
-import { lead, tellingPlugins } from "../src/pages/explanation.tsx";
+import { groupVerdict, lead, tellingPlugins } from "../src/pages/explanation.tsx";
 import { describeNode, meanShare, search, summarise } from "../src/pages/node_facts.ts";
 import { sortedRows } from "../src/pages/node_table.tsx";
 import { podChanges, verdictOf } from "../src/pages/what_if_answer.tsx";
@@ -16,6 +16,17 @@ const ANSWER: WhatIf = {
   pending: [{ namespace: "s", name: "p", from: "a", message: "why", wasPending: false, isNew: false }, { namespace: "s", name: "q", from: "", message: "", wasPending: true, isNew: false }],
   utilisation: { total: { before: USE, after: USE }, zones: [], pools: [] },
 };
+
+test("a group is pending as one", () => {
+  const group: GroupExplanation = {
+    kind: "PodGroupExplanation", podGroup: "s/g", gang: true, minCount: 4, members: 5, settled: false, fits: 3, message: "",
+    rejected: [], cures: [], curesGaveUp: false, waitsFor: [], victims: [],
+  };
+  assert.equal(groupVerdict(group), "It is pending: there is room for 3 of 4 pods.");
+  assert.equal(groupVerdict({ ...group, gang: false, minCount: 1 }), "It is pending: there is room for 3 of 5 pods.");
+  assert.equal(groupVerdict({ ...group, members: 2 }), "It is pending: 2 of 4 pods exist.");
+  assert.equal(groupVerdict({ ...group, settled: true }), "It would get nodes now.");
+});
 
 test("pods that lose their node come first", () => {
   assert.deepEqual(podChanges(ANSWER).map((change) => [change.pod.name, change.what, change.from, change.to]),

@@ -95,7 +95,7 @@ def load(
 
     Raises InputError with every problem of the objects, ConfigError for the configuration, GateError.
     """
-    manifests = read_objects(objects)
+    manifests = read_objects(objects, gates=_parsed(feature_gates))
     if manifests.problems:
         raise InputError(manifests.problems)
     loaded = loaded_from(manifests, config, plugins, feature_gates)
@@ -113,9 +113,14 @@ def loaded_from(
     settings = manifests.settings
     gates = parse_gates(settings.gates_text) if settings is not None else None
     if feature_gates is not None:
-        gates = parse_gates(",".join(f"{name}={str(on).lower()}" for name, on in feature_gates.items()))
+        gates = _parsed(feature_gates)
     chosen = configuration_of(settings.configuration if config is None and settings is not None else config, gates)
     return from_manifests(manifests, chosen, registry, gates)
+
+
+def _parsed(gates: Gates | None) -> dict[str, bool] | None:
+    """All gates with these; None: those of the source, or the defaults. Raises GateError."""
+    return None if gates is None else parse_gates(",".join(f"{name}={str(on).lower()}" for name, on in gates.items()))
 
 
 def from_manifests(

@@ -4,11 +4,13 @@ Pods that are pending take no part, except that those with a nominated node keep
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import msgspec
 
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.kernels import Mask
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.intents import Intent
@@ -63,11 +65,17 @@ class SchedulerView:
         """The profile of the pod; None if no profile has its scheduler name."""
         return self._runners.get(pod.spec.scheduler_name)
 
-    def decide(self, pod: Pod, *, explain: bool = False, cluster: Cluster | None = None) -> Decision:
-        """Where the pod goes now, or why nowhere; `cluster` is a fork to decide on instead."""
+    def decide(
+        self, pod: Pod, *, explain: bool = False, cluster: Cluster | None = None, within: Mask | None = None
+    ) -> Decision:
+        """Where the pod goes now, or why nowhere; `cluster` is a fork to decide on instead, `within` the only rows that
+        count."""
         runner = self.runner(pod)
         if runner is None:
             return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
         self.decisions += 1
         pod = self.cluster.as_counted(pod)
-        return decide(runner, pod, cluster or self.cluster, _EXPLAINED if explain else _PLAIN, self.decisions)
+        options = _EXPLAINED if explain else _PLAIN
+        if within is not None:
+            options = replace(options, within=within)
+        return decide(runner, pod, cluster or self.cluster, options, self.decisions)

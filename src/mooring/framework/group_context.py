@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.framework.context import CycleState
@@ -31,6 +32,14 @@ class PodGroupPlacement(msgspec.Struct, frozen=True, eq=False):
     """For people; the generator chooses it."""
     rows: NDArray[np.intp]
     """Rows of the node table, ascending. Do not write to it."""
+
+    def mask(self, nodes: NodeTable) -> Mask | None:
+        """The rows as a mask; None: all nodes."""
+        if len(self.rows) == nodes.alive_count:
+            return None
+        mask = np.zeros(nodes.height, np.bool_)
+        mask[self.rows] = True
+        return mask
 
 
 class PodGroupAssignments(msgspec.Struct, frozen=True, eq=False):

@@ -2,7 +2,7 @@
 
 import { storedToken } from "./token.ts";
 import type {
-  Change, DecisionList, DoReply, Explanation, History, NodeDetail, NodeRejections, PodDetail, PodList, ReplayState, Seek, Session, WhatIfReply,
+  Change, DecisionList, DoReply, History, NodeDetail, NodeRejections, PodAnswer, PodDetail, PodList, ReplayState, Seek, Session, WhatIfReply,
 } from "./types.ts";
 
 /** Status 0 means that there was no reply at all. */
@@ -99,7 +99,7 @@ export const api = {
     get<PodList>(`pods?${new URLSearchParams({ state, namespace, query, limit: String(limit) })}`, signal),
   pod: (namespace: string, name: string, signal?: AbortSignal) => get<PodDetail>(`pods/${part(namespace)}/${part(name)}`, signal),
   explanation: (namespace: string, name: string, signal?: AbortSignal) =>
-    get<Explanation>(`pods/${part(namespace)}/${part(name)}/explanation`, signal),
+    get<PodAnswer>(`pods/${part(namespace)}/${part(name)}/explanation`, signal),
   whatIf: (changes: Change[], signal?: AbortSignal) => post<WhatIfReply>("what-if", { changes }, signal),
   carryOut: (changes: Change[]) => post<DoReply>("do", { changes }),
   replay: (signal?: AbortSignal) => get<ReplayState>("replay", signal),

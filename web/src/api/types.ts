@@ -129,8 +129,23 @@ export interface PodDetail extends PodLine {
   timeline: { time: string; what: string; detail: string }[];
 }
 
-/** `mooring explain -o json`: docs/schemas/explain.v1.json. */
+/** `mooring explain -o json`: docs/schemas/explain.v1.json. A pending pod that is scheduled with its group gets the answer about the group. */
+export type PodAnswer = Explanation | GroupExplanation;
+
+export interface GroupExplanation extends Pick<Explanation, "cures" | "curesGaveUp" | "waitsFor" | "victims"> {
+  kind: "PodGroupExplanation";
+  podGroup: string;
+  gang: boolean;
+  minCount: number;
+  members: number;
+  settled: boolean;
+  fits: number;
+  message: string;
+  rejected: { pods: string[]; message: string; reasons: Explanation["reasons"] }[];
+}
+
 export interface Explanation {
+  kind: "Explanation";
   pod: string;
   node: string;
   placed: boolean;

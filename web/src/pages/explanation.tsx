@@ -1,7 +1,7 @@
 // The answer of `mooring explain`: scores of the best nodes by plugin, rejections by group, and changes that would place the pod.
 
 import { api } from "../api/client.ts";
-import type { Explanation } from "../api/types.ts";
+import type { Explanation, GroupExplanation, PodAnswer } from "../api/types.ts";
 import { useFetched } from "../live/use_live.ts";
 import { SERIES } from "../map/colours.ts";
 import { Chips, NodeLink, PodNameLink, Text } from "../parts/name.tsx";
@@ -12,13 +12,13 @@ import { quantity } from "../text/amounts.ts";
 import { plural } from "../text/visible.ts";
 
 export function ExplanationOf({ namespace, name }: { namespace: string; name: string }) {
-  const asked = useFetched<Explanation>(`${namespace}/${name}`, (signal) => api.explanation(namespace, name, signal));
+  const asked = useFetched<PodAnswer>(`${namespace}/${name}`, (signal) => api.explanation(namespace, name, signal));
   return (
     <>
       <h2>What the scheduler answers now <button type="button" onClick={asked.reload} disabled={asked.loading}>Ask again</button></h2>
       <ErrorNote error={asked.error} retry={asked.reload} />
       {asked.loading && <Busy text="The scheduler decides this pod again, and searches for changes that would place it …" />}
-      {asked.value && <Answer answer={asked.value} />}
+      {asked.value && (asked.value.kind === "PodGroupExplanation" ? <GroupAnswer answer={asked.value} /> : <Answer answer={asked.value} />)}
     </>
   );
 }
@@ -48,6 +48,31 @@ function Answer({ answer }: { answer: Explanation }) {
       {answer.scores.length > 0 && <Scores scores={answer.scores} />}
       {answer.reasons.length > 0 && <Reasons reasons={answer.reasons} />}
       {(answer.cures.length > 0 || !answer.node) && <Cures answer={answer} />}
+      {answer.waitsFor.length > 0 && <p>It waits for <Text text={answer.waitsFor.join("; ")} limit={300} />.</p>}
+      {answer.victims.length > 0 && <p>Preemption would evict <Chips items={answer.victims} />.</p>}
+    </>
+  );
+}
+
+/** What holds a pod group: how many of its pods there is room for. */
+export function groupVerdict(answer: GroupExplanation): string {
+  const wanted = answer.gang ? answer.minCount : answer.members;
+  if (answer.settled) return "It would get nodes now.";
+  if (answer.members < answer.minCount) return `It is pending: ${answer.members} of ${plural(answer.minCount, "pod")} exist.`;
+  return `It is pending: there is room for ${answer.fits} of ${plural(wanted, "pod")}.`;
+}
+
+function GroupAnswer({ answer }: { answer: GroupExplanation }) {
+  return (
+    <>
+      <p>It is scheduled with its group <Text text={answer.podGroup} />. {groupVerdict(answer)}</p>
+      {answer.rejected.map((each) => (
+        <section key={each.pods[0]}>
+          <p>No room for <Chips items={each.pods} /></p>
+          <Reasons reasons={each.reasons} />
+        </section>
+      ))}
+      {!answer.settled && <Cures answer={answer} />}
       {answer.waitsFor.length > 0 && <p>It waits for <Text text={answer.waitsFor.join("; ")} limit={300} />.</p>}
       {answer.victims.length > 0 && <p>Preemption would evict <Chips items={answer.victims} />.</p>}
     </>
@@ -114,12 +139,13 @@ function Reasons({ reasons }: { reasons: Explanation["reasons"] }) {
   );
 }
 
-function Cures({ answer }: { answer: Explanation }) {
+function Cures({ answer }: { answer: PodAnswer }) {
+  const isGroup = answer.kind === "PodGroupExplanation";
   return (
     <>
-      <h3>What would place it</h3>
-      <Table caption="Changes that would place the pod, the smallest first" rows={answer.cures} keyOf={(cure, at) => `${at} ${cure.change}`}
-        empty="The search found no single change that places this pod." columns={[
+      <h3>What would place {isGroup ? "its group" : "it"}</h3>
+      <Table caption={`Changes that would place the ${isGroup ? "group" : "pod"}, the smallest first`} rows={answer.cures} keyOf={(cure, at) => `${at} ${cure.change}`}
+        empty={`The search found no single change that places this ${isGroup ? "group" : "pod"}.`} columns={[
           { title: "Cost", numeric: true, cell: (cure) => cure.cost },
           { title: "Change", head: true, cell: (cure) => <Text text={cure.change} limit={120} /> },
           { title: "Then it goes to", cell: (cure) => <Text text={cure.node} /> },

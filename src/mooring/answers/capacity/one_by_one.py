@@ -13,6 +13,7 @@ from mooring.answers.capacity.pod_copies import PodCopies
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.scheduler_view import SchedulerView
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -40,9 +41,9 @@ class CopyPlacer(SchedulerView):
         for item in items:
             self.cluster.put(item)
 
-    def place(self, pod: Pod) -> Placement | Refusal:
-        """Decide and reserve; a pod that fits stays on its node."""
-        decision = self.gate(pod) or self.decide(pod)
+    def place(self, pod: Pod, within: Mask | None = None) -> Placement | Refusal:
+        """Decide and reserve; a pod that fits stays on its node. `within` are the only rows that count."""
+        decision = self.gate(pod) or self.decide(pod, within=within)
         runner = self.runner(pod)
         if not isinstance(decision, Placement) or runner is None:
             return decision

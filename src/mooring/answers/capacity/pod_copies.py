@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from mooring.answers.loaded_cluster import LoadedCluster, Source, Written, read_objects
-from mooring.model.devices import ResourceClaimTemplate
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
@@ -15,10 +14,11 @@ from mooring.model.validation.validate import validate
 from mooring.model.workloads import Ordinals, Workload
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.admission import Admission
+from mooring.sim.reading.created_claims import ClaimSources, claims_for
 from mooring.sim.reading.created_objects import Manifest
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests
-from mooring.sim.reading.workload_pods import claims_for, expand
+from mooring.sim.reading.workload_pods import expand
 
 Warn = Callable[[Problem], None]
 
@@ -34,7 +34,7 @@ class PodCopies:
     pod: Pod = field(repr=False)
     """The first copy."""
     admission: Admission = field(repr=False)
-    templates: dict[str, ResourceClaimTemplate] = field(repr=False)
+    claim_sources: ClaimSources = field(repr=False)
     in_turn: int = 1
     extras: Sequence[KubeObject] = field(default=(), repr=False)
     """Other objects of the same file: claims, classes, the ReplicaSet of a Deployment."""
@@ -49,7 +49,7 @@ class PodCopies:
         if not _has_own_claims(other):
             return other, []
         other.status = PodStatus(phase="Pending")  # claims_for writes the names of the claims into it
-        return other, self._admitted(claims_for(other, self.templates))
+        return other, self._admitted(claims_for(other, self.claim_sources))
 
     def _ordinal(self, number: int, workload: Workload) -> tuple[Pod, list[KubeObject]]:
         """The pod of a StatefulSet with this number, and its claims."""
@@ -58,7 +58,7 @@ class PodCopies:
         self.admission.admit(pod)
         named = pod.with_name(pod.name, f"{self.name}, copy {number}")
         claims = [item for item in made if not isinstance(item, Pod)]
-        return named, self._admitted([*claims, *claims_for(named, self.templates)])
+        return named, self._admitted([*claims, *claims_for(named, self.claim_sources)])
 
     def _admitted(self, claims: list[KubeObject]) -> list[KubeObject]:
         for claim in claims:
@@ -96,7 +96,7 @@ class _CopyReader:
     def __init__(self, loaded: LoadedCluster, manifests: Manifests, in_turn: int) -> None:
         objects = [*loaded.objects, *(manifest.object for manifest in manifests.objects)]
         self._admission = Admission.of(objects, loaded.gates)
-        self._templates = {item.key: item for item in objects if isinstance(item, ResourceClaimTemplate)}
+        self._claim_sources = ClaimSources.of(objects, loaded.gates)
         self._extras = [each.object for each in manifests.objects if not isinstance(each.object, Pod)]
         self._manifests = manifests
         self._in_turn = in_turn
@@ -130,7 +130,7 @@ class _CopyReader:
         return [self._copies(manifest.where, pod, workload if owns_claims else None)]
 
     def _copies(self, name: str, pod: Pod, workload: Workload | None = None) -> PodCopies:
-        return PodCopies(name, pod, self._admission, self._templates, self._in_turn, self._extras, workload)
+        return PodCopies(name, pod, self._admission, self._claim_sources, self._in_turn, self._extras, workload)
 
 
 def _loose(pod: Pod) -> Pod:

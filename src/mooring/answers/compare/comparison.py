@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.compare.curves import course_plots
-from mooring.answers.compare.figures import COMPARED, RunFigures, best_runs, flat_figures
+from mooring.answers.compare.figures import ALL_COMPARED, COMPARED, RunFigures, best_runs, flat_figures
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.report.parts import BarPlot, Unit
 from mooring.sim.results import show_seconds
@@ -27,6 +27,10 @@ MAIN = (
     "attempts",
     "waits.p50Seconds",
     "waits.p99Seconds",
+    "groups.placed",
+    "groups.pending",
+    "groups.waits.p50Seconds",
+    "groups.waits.maxSeconds",
     "utilisation.cpu.mean",
     "utilisation.memory.mean",
     "fragmentation.cpu",
@@ -41,6 +45,8 @@ DRAWN = (
     ("Time from arrival to binding", Unit.SECONDS, ("waits.p50Seconds", "waits.p95Seconds", "waits.p99Seconds")),
     ("Free room that pods cannot use", Unit.SHARE, ("fragmentation.cpu", "fragmentation.memory")),
     ("Pods without a node, and preempted pods", Unit.NUMBER, ("pending", "preempted")),
+    ("Pod groups without nodes", Unit.NUMBER, ("groups.pending",)),
+    ("Time until pod groups were placed", Unit.SECONDS, ("groups.waits.p50Seconds", "groups.waits.maxSeconds")),
     ("Nodes in use", Unit.NUMBER, ("nodesUsed",)),
     ("Cost", Unit.NUMBER, ("cost",)),
 )
@@ -72,9 +78,11 @@ class ComparedRun:
         }
 
     def difference(self, first: "ComparedRun") -> dict[str, float | None]:
-        """By figure: this run minus the first; None where one of them has no such figure."""
+        """By figure: this run minus the first; None where one of them has no such figure. Figures of pod groups are left out
+        where neither run has groups."""
         own, other = flat_figures(self.figures), flat_figures(first.figures)
-        pairs = {path: (own[path], other[path]) for path in COMPARED}
+        pairs = {path: (own[path], other[path]) for path in ALL_COMPARED}
+        pairs = {path: pair for path, pair in pairs.items() if path in COMPARED or pair != (None, None)}
         return {path: None if a is None or b is None else _rounded(a - b) for path, (a, b) in pairs.items()}
 
 
@@ -134,7 +142,7 @@ class Comparison(ClusterAnswer):
             is_shown = path != "cost" or self.cost_unit != NODES
             if is_shown and isinstance(names, list) and len(names) == 1:
                 shown = _shown(path, best["value"])
-                by_run.setdefault(names[0], []).append(f"{COMPARED[path][0].lower()} ({shown})")
+                by_run.setdefault(names[0], []).append(f"{ALL_COMPARED[path][0].lower()} ({shown})")
         if len(by_run) <= RUNS_SHOWN:
             for name, figures in by_run.items():
                 yield f"Best in {some(figures, 6)}: {name}."
@@ -145,7 +153,7 @@ class Comparison(ClusterAnswer):
         return [
             self._figures("Runs, with the difference to the first", MAIN),
             AnswerTable("Pods with different nodes", ("pod", *names), moved, is_detail=len(names) > RUNS_SHOWN),
-            self._figures("All figures", tuple(COMPARED), is_detail=True),
+            self._figures("All figures", tuple(ALL_COMPARED), is_detail=True),
             AnswerTable("Best by figure", ("figure", "value", "runs"), [*self._best_rows()], is_detail=True),
             AnswerTable("Waiting times by priority", _WAIT_COLUMNS, [*self._wait_rows()], is_detail=True),
             AnswerTable("Utilisation", ("run", "resource", "mean", "peak"), [*self._use_rows()], is_detail=True),
@@ -158,7 +166,7 @@ class Comparison(ClusterAnswer):
         plots: list[AnswerPlot] = []
         for title, unit, paths in DRAWN:
             shown = [path for path in paths if path != "cost" or self.cost_unit != NODES]
-            bars = {COMPARED[path][0].lower(): [each[path] for each in flat] for path in shown}
+            bars = {ALL_COMPARED[path][0].lower(): [each[path] for each in flat] for path in shown}
             bars = {name: values for name, values in bars.items() if any(value is not None for value in values)}
             plots += [BarPlot(title, names, bars, unit)] if bars else []
         courses = course_plots({run.plan.name: run.figures for run in self.runs})
@@ -193,7 +201,7 @@ class Comparison(ClusterAnswer):
             (run.plan.name, *(_cell(path, each[path], flat[0][path], i) for path in shown), self._moved(run))
             for i, (run, each) in enumerate(zip(self.runs, flat, strict=True))
         ]
-        return AnswerTable(title, ("run", *(COMPARED[path][0].lower() for path in shown), "moved"), rows, is_detail)
+        return AnswerTable(title, ("run", *(ALL_COMPARED[path][0].lower() for path in shown), "moved"), rows, is_detail)
 
     def _moved(self, run: ComparedRun) -> object:
         if run.moved is not None:
@@ -204,7 +212,7 @@ class Comparison(ClusterAnswer):
         for path, best in self.best().items():
             names = best["runs"]
             assert isinstance(names, list)
-            yield COMPARED[path][0].lower(), _shown(path, best["value"]), some(names)
+            yield ALL_COMPARED[path][0].lower(), _shown(path, best["value"]), some(names)
 
     def _wait_rows(self) -> Iterator[tuple[object, ...]]:
         for run in self.runs:
@@ -244,11 +252,11 @@ _FORMS: Mapping[str, Callable[[float], str]] = {
     "utilisation": _percent,
     "fragmentation": _percent,
 }
-"""How figures are shown, by the first step of their path."""
+"""How figures are shown, by the first step of their path, or the first one of the figures of groups."""
 
 
 def _form(path: str) -> Callable[[float], str]:
-    return _FORMS.get(path.partition(".")[0], _number)
+    return _FORMS.get(path.removeprefix("groups.").partition(".")[0], _number)
 
 
 def _shown(path: str, value: object) -> str:

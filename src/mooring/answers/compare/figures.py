@@ -1,6 +1,6 @@
 """The figures of a run: what configurations are compared by."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -29,6 +29,16 @@ class PriorityFigures(FigureStruct, frozen=True):
     pending: int
     preempted: int
     waits: WaitFigures
+
+
+class GroupFigures(FigureStruct, frozen=True):
+    """The pod groups, each as one."""
+
+    placed: int
+    """How many got nodes for as many pods as they need."""
+    pending: int
+    waits: WaitFigures
+    """From the arrival of the last pod that a group needs until so many are bound."""
 
 
 class UseFigures(FigureStruct, frozen=True):
@@ -81,6 +91,17 @@ class RunFigures(FigureStruct, frozen=True):
     """Bound pods by how long they waited, in the groups of reports (report/parts.py), up to the last one that has any."""
     curves: RunCurves | None = None
     """None where all pods arrive at once."""
+    groups: GroupFigures | msgspec.UnsetType = msgspec.UNSET
+    """Only where the scheduler heeds pod groups, and there are any."""
+
+
+def group_figures(groups: Sequence[tuple[bool, float | None]]) -> GroupFigures | msgspec.UnsetType:
+    """Of groups, which come with whether they were placed, and how long they waited: None for one that ran before."""
+    if not groups:
+        return msgspec.UNSET
+    placed = [waited_s for is_placed, waited_s in groups if is_placed]
+    waits = wait_figures([waited_s for waited_s in placed if waited_s is not None])
+    return GroupFigures(len(placed), len(groups) - len(placed), waits)
 
 
 def wait_figures(waited_s: Sequence[float]) -> WaitFigures:
@@ -112,12 +133,22 @@ COMPARED: Mapping[str, tuple[str, int]] = {
     "cost": ("COST", -1),
 }
 """Path of a figure -> its title, and 1 if more is better or -1 if less is."""
+GROUPS_COMPARED: Mapping[str, tuple[str, int]] = {
+    "groups.placed": ("GROUPS PLACED", 1),
+    "groups.pending": ("GROUPS PENDING", -1),
+    "groups.waits.p50Seconds": ("GROUP WAIT P50", -1),
+    "groups.waits.p95Seconds": ("GROUP WAIT P95", -1),
+    "groups.waits.p99Seconds": ("GROUP WAIT P99", -1),
+    "groups.waits.maxSeconds": ("GROUP WAIT MAX", -1),
+}
+"""The same for runs with pod groups."""
+ALL_COMPARED: Mapping[str, tuple[str, int]] = {**COMPARED, **GROUPS_COMPARED}
 
 
-def flat_figures(figures: RunFigures) -> dict[str, float | None]:
-    """The figures that runs are compared by, by path."""
+def flat_figures(figures: RunFigures, paths: Iterable[str] = ALL_COMPARED) -> dict[str, float | None]:
+    """The figures that runs are compared by, by path; None for one that the run does not have."""
     written = msgspec.to_builtins(figures)
-    return {path: _at(written, path) for path in COMPARED}
+    return {path: _at(written, path) for path in paths}
 
 
 def _at(written: object, path: str) -> float | None:
@@ -130,7 +161,7 @@ def best_runs(figures: Mapping[str, RunFigures]) -> dict[str, dict[str, object]]
     """For each figure the best value, and the runs that have it; without figures that no run has."""
     flat = {name: flat_figures(each) for name, each in figures.items()}
     best: dict[str, dict[str, object]] = {}
-    for path, (_, sign) in COMPARED.items():
+    for path, (_, sign) in ALL_COMPARED.items():
         values = {name: value for name, each in flat.items() if (value := each[path]) is not None}
         if values:
             top = max(values.values(), key=lambda value: sign * value)

@@ -204,7 +204,7 @@ def _row(digest: str, plan: RunPlan, result: RunResult, version: str) -> dict[st
     kept = (result.placements_digest, figures, result.placements)
     return {
         **dict(zip(OWN, (*own, json.dumps(dict(plan.vary), default=str), version), strict=True)),
-        **flat_figures(result.figures),
+        **flat_figures(result.figures, COMPARED),
         **dict(zip(KEPT, kept, strict=True)),
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mooring.answers.compare.curves import curves_of
-from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, wait_figures
+from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, group_figures, wait_figures
 from mooring.answers.compare.fragmentation import (
     FragmentationGauge,
     WeighedShape,
@@ -174,6 +174,7 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
         float(sum(prices[name] for name in used) if prices else len(used)),
         [*report.notes, *notes],
         wait_counts(waited_s),
+        groups=group_figures([(group.is_placed, group.waited_s) for group in report.groups]),
     )
     placements = {result.pod.key: result.node or None for result in report.pods}
     return _result(figures, placements, report.preempted)
@@ -239,6 +240,7 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
         [*report.notes, *notes],
         wait_counts(waited_s),
         curves_of(report),
+        group_figures([(group.waited_s is not None, group.waited_s) for group in report.groups]),
     )
     return _result(figures, {**report.placements, **dict.fromkeys(day.pending_keys())}, report.preempted)
 

@@ -28,42 +28,39 @@ RUNNERS_UP = 4
 """How many other nodes are shown beside the chosen one."""
 
 
-def explain(
-    loaded: LoadedCluster, pod: str, namespace: str = "", *, cures: bool = True, decisions: int = DECISIONS
-) -> PodExplanation:
-    """Why the pod is where it is, or why it has no node and what would give it one.
-
-    `pod` is `name` or `namespace/name`. Raises NoSuchPod, ConfigError, InputError.
-    """
-    return explain_pod(Counterfactual(loaded), loaded.pod(pod, namespace), cures=cures, decisions=decisions)
-
-
 def explain_named(
     loaded: LoadedCluster, name: str, namespace: str = "", *, cures: bool = True, decisions: int = DECISIONS
 ) -> PodExplanation | WorkloadExplanation | GroupExplanation:
-    """The same for a pod, a workload or a pod group: `cart-0`, `shop/cart-0`, `deployment/cart`, `podgroup/shop/train`.
+    """Why a pod, a workload or a pod group is where it is, or why it has no node and what would give it one: `cart-0`,
+    `shop/cart-0`, `deployment/cart`, `podgroup/shop/train`.
 
-    A pending pod that is scheduled with its group is explained with the group.
+    A pending pod that is scheduled with its group is explained with the group. Raises NoSuchPod, ConfigError, InputError.
     """
     kind, _, rest = name.partition("/")
     if rest and is_group_kind(kind):
         return explain_group(loaded, group_named(loaded, rest, namespace), cures=cures, decisions=decisions)
     workload = workload_kind(kind) if rest else None
     if workload is None:
-        pod = loaded.pod(name, namespace)
-        group = group_of(loaded, pod)
-        if group is not None:
-            return explain_group(loaded, group, cures=cures, decisions=decisions, asked=pod.key)
-        return explain_pod(Counterfactual(loaded), pod, cures=cures, decisions=decisions)
+        return explain_alone_or_in_group(loaded, loaded.pod(name, namespace), cures=cures, decisions=decisions)
     inner, _, own = rest.rpartition("/")
     pods = pods_of_workload(loaded, workload, own, inner or namespace)
     return explain_workload(loaded, pods, f"{workload} {rest}", cures=cures, decisions=decisions)
 
 
+def explain_alone_or_in_group(
+    loaded: LoadedCluster, pod: Pod, *, cures: bool = True, decisions: int = DECISIONS
+) -> PodExplanation | GroupExplanation:
+    """The explanation of a pod; of its group, if the pod is pending and the scheduler attempts them together."""
+    group = group_of(loaded, pod)
+    if group is not None:
+        return explain_group(loaded, group, cures=cures, decisions=decisions, asked=pod.key)
+    return explain_pod(Counterfactual(loaded), pod, cures=cures, decisions=decisions)
+
+
 def explain_workload(
     loaded: LoadedCluster, pods: Sequence[Pod], name: str, *, cures: bool = True, decisions: int = DECISIONS
 ) -> WorkloadExplanation:
-    """The same for the pods of a workload, grouped by what keeps them pending."""
+    """Why the pods of a workload are where they are, grouped by what keeps them pending."""
     trials = Counterfactual(loaded)
     groups: dict[tuple[object, ...], list[Pod]] = {}
     for pod in pods:

@@ -7,6 +7,11 @@ from typing import cast
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
+from mooring.framework.asking import AttemptError
+from mooring.framework.group_asking import generate_placements
+from mooring.framework.group_context import PodGroupContext, PodGroupPlacement
+from mooring.framework.runner import Runner
+from mooring.framework.status import Rejection
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 
@@ -20,10 +25,11 @@ class PlacedTogether:
     gang: str = ""
     """The key of the PodGroup; empty for a pod that goes alone."""
 
-    def form(self) -> tuple[object, ...]:
-        """What another gang agrees in that fits where this one does."""
+    def form(self, placements: Sequence[PodGroupPlacement | None]) -> tuple[object, ...]:
+        """What another gang agrees in that fits where this one does, among these placements."""
         kinds = Counter((id(pod.shape), id(pod.label_set), pod.namespace) for pod in self.pods)
-        return self.least, frozenset(kinds.items())
+        where = tuple(placement.rows.tobytes() for placement in placements if placement is not None)
+        return self.least, frozenset(kinds.items()), where
 
 
 def _order(pod: Pod) -> tuple[int, str, str]:
@@ -88,6 +94,18 @@ class GangUnits:
             return None
         declared = cast("PodGroup | None", self.cluster.objects[PodGroup].get(pod.group_key))
         return gang_minimum(declared, self.cluster.gates)
+
+
+def placements_of(gang: PlacedTogether, cluster: Cluster, runner: Runner | None) -> Sequence[PodGroupPlacement | None]:
+    """Parts of the cluster that the gang is tried in, such as racks; None: on all nodes. Where there are none, the scheduler
+    would try it nowhere."""
+    if runner is None or not runner.profile.tries_placements:
+        return [None]
+    try:
+        found = generate_placements(runner.profile, PodGroupContext(gang.pods, cluster))
+    except AttemptError:
+        return []
+    return [] if isinstance(found, Rejection) else found
 
 
 def broken_gang(cluster: Cluster, leaving: Sequence[Pod]) -> str:

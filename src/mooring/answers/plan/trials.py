@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mooring.answers.capacity.one_by_one import CopyPlacer
-from mooring.answers.plan.gang_units import GangUnits, PlacedTogether
+from mooring.answers.plan.gang_units import GangUnits, PlacedTogether, placements_of
 from mooring.answers.plan.offers import NodeOffer
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.kernels import Mask
+from mooring.framework.group_context import PodGroupPlacement
 from mooring.framework.runner import Runner
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
@@ -85,7 +87,7 @@ class _Tries:
 
     def reset(self, mark: _Mark) -> None:
         del self.placed[mark.placed :], self.left[mark.left :]
-        self.came, self.refused = mark.came, mark.refused
+        self.came, self.refused = Counter(mark.came), dict(mark.refused)
 
 
 def _kind(pod: Pod) -> tuple[int, int, str]:
@@ -183,30 +185,51 @@ class TrialCluster:
         return TrialOutcome(tries.left, self._domains(tries.placed, spread or {}), tries.placed)
 
     def _attempt_gang(self, unit: PlacedTogether, tries: _Tries) -> None:
-        """All pods of a gang; if too few of them fit, nothing is as if they had been tried."""
-        form = unit.form()
+        """All pods of a gang, in the placement that takes most of them; if too few of them fit, nothing is as if they had
+        been tried."""
+        placements = placements_of(unit, self.cluster, self.runner(unit.pods[0]))
+        form = unit.form(placements)
         if form in tries.refused_gangs:
             tries.left += unit.pods
             return
-        before = tries.marked()
-        for pod in unit.pods:
-            self._attempt_pod(pod, tries)
-        new = len(tries.placed) - before.placed
-        if new >= unit.least:
+        before, most = tries.marked(), 0
+        best: list[PodGroupPlacement | None] = []
+        for placement in placements:
+            new = self._attempt_in(placement, unit, tries)
+            if new == len(unit.pods) or (len(placements) == 1 and new >= unit.least):
+                return
+            self._give_up(before, tries)
+            if new >= max(unit.least, most + 1):
+                best, most = [placement], new
+        if best:
+            self._attempt_in(best[0], unit, tries)
             return
-        self._displace(tries.placed[before.placed :])
-        tries.reset(before)
         tries.left += unit.pods
         if all(id(pod.shape) in tries.plain for pod in unit.pods):
             tries.refused_gangs.add(form)
 
-    def _attempt_pod(self, pod: Pod, tries: _Tries) -> None:
+    def _attempt_in(self, placement: PodGroupPlacement | None, unit: PlacedTogether, tries: _Tries) -> int:
+        """Try the gang on some nodes; returns how many of its pods fit. What does not fit there may fit elsewhere."""
+        placed, refused = len(tries.placed), dict(tries.refused)
+        within = placement.mask(self.cluster.nodes) if placement is not None else None
+        for pod in unit.pods:
+            self._attempt_pod(pod, tries, within)
+        if within is not None:
+            tries.refused = refused
+        return len(tries.placed) - placed
+
+    def _give_up(self, before: _Mark, tries: _Tries) -> None:
+        """Go back to a moment of the trial."""
+        self._displace(tries.placed[before.placed :])
+        tries.reset(before)
+
+    def _attempt_pod(self, pod: Pod, tries: _Tries, within: Mask | None = None) -> None:
         helped = tries.helped(pod)
         if tries.is_vain(pod, helped):
             tries.left.append(pod)
             return
         self.decisions += 1
-        outcome = self._placer.place(pod)
+        outcome = self._placer.place(pod, within)
         if isinstance(outcome, Placement):
             tries.placed.append((pod, outcome))
             tries.came[id(pod.label_set)] += 1

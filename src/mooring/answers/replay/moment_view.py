@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from mooring.answers.counterfactual import Counterfactual
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
@@ -30,12 +31,16 @@ class MomentView(Counterfactual):
         self._options = replace(options, extenders=())
         self._seed = seed
 
-    def decide(self, pod: Pod, *, explain: bool = False, cluster: Cluster | None = None) -> Decision:
+    def decide(
+        self, pod: Pod, *, explain: bool = False, cluster: Cluster | None = None, within: Mask | None = None
+    ) -> Decision:
         runner = self.runner(pod)
         if runner is None:
             return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
         self.decisions += 1
         options = replace(self._options, explain=True, record=True) if explain else self._options
+        if within is not None:
+            options = replace(options, within=within)
         start = runner.cursor.start
         try:
             return decide(runner, pod, cluster or self.cluster, options, self._seed)

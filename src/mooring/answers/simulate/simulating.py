@@ -6,8 +6,12 @@ from dataclasses import fields, replace
 from typing import Any
 
 from mooring.answers.counterfactual import Counterfactual
+from mooring.answers.cures.search import DECISIONS
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.groups.asked_group import group_of
+from mooring.answers.groups.explain_group import explain_group
+from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.loaded_cluster import LoadedCluster, Objects
 from mooring.answers.pools import zone_of
 from mooring.answers.simulate.day_answer import DayAnswer
@@ -70,14 +74,24 @@ def place_pending(
     )
 
 
-def _answers(report: Report, after: LoadedCluster) -> dict[str, PodExplanation]:
+def _answers(report: Report, after: LoadedCluster) -> dict[str, PodExplanation | GroupExplanation]:
     """By key, for explained pods that have no node in the end: the answer of `mooring explain`."""
-    pending = [each.pod.key for each in report.explanations if not isinstance(each.decision, Placement)]
-    trials = Counterfactual(after) if pending else None
-    if trials is None:
-        return {}
-    # Without the history: the story tells it better.
-    return {key: replace(explain_pod(trials, after.pod(key)), history=()) for key in pending}
+    waiting = {pod.key: pod for pod in after.pending()}
+    groups: dict[str, GroupExplanation] = {}
+    answers: dict[str, PodExplanation | GroupExplanation] = {}
+    trials: Counterfactual | None = None
+    for each in report.explanations:
+        key = each.pod.key
+        group = group_of(after, waiting[key]) if key in waiting else None
+        if group is not None:
+            if group.key not in groups:
+                groups[group.key] = explain_group(after, group, decisions=DECISIONS)
+            answers[key] = replace(groups[group.key], asked=key)
+        elif not isinstance(each.decision, Placement):
+            trials = trials or Counterfactual(after)
+            # Without the history: the story tells it better.
+            answers[key] = replace(explain_pod(trials, after.pod(key)), history=())
+    return answers
 
 
 def run_day(

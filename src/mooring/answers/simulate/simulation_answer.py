@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.report.parts import BarPlot, waits_plot
 from mooring.answers.report.use_plots import use_plots
 from mooring.answers.simulate.group_results import (
@@ -46,8 +47,9 @@ class SimulationAnswer(ClusterAnswer, Report):
     """In the end."""
     zones: Mapping[str, str] = field(default_factory=dict)
     """By name of a node: its zone, if it has one."""
-    answers: Mapping[str, PodExplanation] = field(default_factory=dict)
-    """For explained pods that have no node in the end, by key: the answer of `mooring explain`."""
+    answers: Mapping[str, PodExplanation | GroupExplanation] = field(default_factory=dict)
+    """For explained pods that have no node in the end, by key: the answer of `mooring explain`, which is that of the group
+    for a pod that is scheduled with its group."""
 
     # ---- text
 

@@ -14,7 +14,6 @@ from mooring.answers.what_if.replacements import claims_with, replacement, volum
 from mooring.answers.what_if.workload_book import WorkloadBook, is_static
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import in_seconds
-from mooring.model.devices import ResourceClaimTemplate
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -22,6 +21,7 @@ from mooring.model.workloads import PodDisruptionBudget
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.group_retries import GroupRetries
 from mooring.sim.reading.admission import Admission
+from mooring.sim.reading.created_claims import ClaimSources
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import ATTEMPTS_A_POD, UNTIL_NS
@@ -85,7 +85,7 @@ class ChangingCluster:
         """How many pods drains have evicted."""
         self._replaced = 0
         self._admission: Admission | None = None
-        self._templates: dict[str, ResourceClaimTemplate] | None = None
+        self._claim_sources: ClaimSources | None = None
         self._lost: list[Pod] = []
         """Pods that are gone and that their controllers will replace."""
         self._begin(loaded.objects)
@@ -137,12 +137,11 @@ class ChangingCluster:
         return self._admission
 
     @property
-    def claim_templates(self) -> dict[str, ResourceClaimTemplate]:
-        """By key; `recount` forgets them."""
-        if self._templates is None:
-            found = (item for item in self.driver.objects.values() if isinstance(item, ResourceClaimTemplate))
-            self._templates = {item.key: item for item in found}
-        return self._templates
+    def claim_sources(self) -> ClaimSources:
+        """What claims of new pods are created from; `recount` forgets it."""
+        if self._claim_sources is None:
+            self._claim_sources = ClaimSources.of(self.driver.objects.values(), self.loaded.gates)
+        return self._claim_sources
 
     def note(self, text: str) -> None:
         """A sentence that the reader of the answer should know. Each is told once."""
@@ -212,7 +211,7 @@ class ChangingCluster:
 
     def create_pod(self, pod: Pod) -> None:
         """Create a pod with the claims that controllers create for it."""
-        for claim in claims_with(pod, self.claim_templates):
+        for claim in claims_with(pod, self.claim_sources):
             self.admission.admit(claim)
             self.driver.create(claim)
         self.gone.pop(pod.key, None)
@@ -225,7 +224,7 @@ class ChangingCluster:
 
     def recount(self, are_changed: bool = True) -> None:
         """Count budgets and read classes anew: after changes of budgets, workloads and other objects."""
-        self._admission = self._templates = None
+        self._admission = self._claim_sources = None
         self._replace_lost()
         pods = self.driver.pods()
         budgets = (item for item in self.driver.objects.values() if isinstance(item, PodDisruptionBudget))

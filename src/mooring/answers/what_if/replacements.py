@@ -4,16 +4,13 @@ In an answer a pod and the one that replaces it are the same: the new pod has th
 choose another, and so one sees where it moved.
 """
 
-from collections.abc import Mapping
-
 import msgspec
 
-from mooring.model.devices import ResourceClaimTemplate
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
 from mooring.model.well_known_labels import TOPOLOGY
-from mooring.sim.reading.workload_pods import claims_for
+from mooring.sim.reading.created_claims import ClaimSources, claims_for
 
 """Labels that the API server copies from the node to a pod when it is bound; a new pod has none yet."""
 _GENERATION = "~"
@@ -51,9 +48,9 @@ def _is_as_created(pod: Pod) -> bool:
     return not any(key in pod.labels for key in TOPOLOGY)
 
 
-def claims_with(pod: Pod, templates: Mapping[str, ResourceClaimTemplate]) -> list[KubeObject]:
+def claims_with(pod: Pod, sources: ClaimSources) -> list[KubeObject]:
     """The claims that controllers create for a new pod, with uids of their own. Sets the pod's status to name them."""
-    claims = claims_for(pod, templates)
+    claims = claims_for(pod, sources)
     for claim in claims:
         claim.metadata.uid = f"{claim.key}{_GENERATION}{pod.id.rpartition(_GENERATION)[2]}"
     return claims

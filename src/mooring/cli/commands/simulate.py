@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day, with_applied
@@ -378,6 +379,8 @@ def _explained(answer: SimulationAnswer, explanation: Explanation, wide: bool) -
     yield told_outcome(explanation)
     found = answer.answers.get(explanation.pod.key)
     if found is not None:
+        if isinstance(found, GroupExplanation):
+            yield "\n".join(found.summary())
         yield from tables_as_text(found.tables(), wide)
     yield from told_preemption(explanation)
     yield from tables_as_text(explanation_tables(explanation), wide)

@@ -77,11 +77,12 @@ def _answer(lines: BinaryIO) -> dict[str, Any]:
         from mooring.dashboard.questions.rejections import rejections_on
 
         return rejections_on(loaded, header.rejections.node)
-    from mooring.answers.explain.explain import explain
+    from mooring.answers.explain.explain import explain_alone_or_in_group
 
     assert header.explain is not None
     # Not `explain_named`: a namespace may have the name of a kind, and then it would look for a workload.
-    return explain(loaded, f"{header.explain.namespace}/{header.explain.name}").to_dict()
+    asked = loaded.pod(f"{header.explain.namespace}/{header.explain.name}")
+    return explain_alone_or_in_group(loaded, asked).to_dict()
 
 
 def _whole(lines: Iterable[bytes]) -> Iterable[bytes]:

@@ -300,6 +300,8 @@ class ClaimState:
     """Claims whose allocation stands in the way on some node."""
     allocations: dict[int, Allocation] = field(default_factory=dict)
     """What claims are to get on the node that was chosen."""
+    shared_resources: Sequence[NodeAllocatableClaimStatus] = ()
+    """What the devices of `shared` take from the node."""
     node_resources: Sequence[NodeAllocatableClaimStatus] = ()
     """What their devices take from that node."""
     refusals: list[Rejection] = field(default_factory=list)

@@ -70,7 +70,7 @@ from mooring.plugins.devices.demand import DeviceFeatures
 from mooring.plugins.devices.device_totals import DeviceTotals
 from mooring.plugins.devices.giving_back import free_devices, give_back
 from mooring.plugins.devices.group_claims import count_on, group_consumers, offer_to_group, pending_in_group
-from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by
+from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by, taken_in_group
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.work import ClaimWork
 
@@ -168,6 +168,7 @@ class DynamicResources(
             state.reach.append(reach_of(shared or claim))
         context.state.write(self.name, state)
         if self._features.node_resources:
+            state.shared_resources = taken_in_group(context, state.shared.values())
             context.state.write(DEVICE_RESOURCES, partial(self._taken_on, context, state))
         return None
 
@@ -191,8 +192,8 @@ class DynamicResources(
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted and some.any():
                 codes[some] = self._offers.codes(context.cluster, wanted, asked[some])
-                if self._features.node_resources:
-                    self._check_taken(context, wanted, asked, codes, np.flatnonzero(some & (codes == 0)))
+            if self._features.node_resources and (wanted or state.shared_resources) and some.any():
+                self._check_taken(context, wanted, asked, codes, np.flatnonzero(some & (codes == 0)))
         if state.has_user_claims:
             self._check_allocated(context, state, asked, codes)
         return codes if codes.any() else None
@@ -232,8 +233,9 @@ class DynamicResources(
             out = np.zeros(len(rows), np.bool_)
             if matcher is not None:
                 out = ~match_nodes(context.cluster.nodes, matcher, rows)
-            if self._features.node_resources:
-                # Parity: a claim that another pod uses on the node rejects it before anything else is looked at.
+            if self._features.node_resources and not is_shared:
+                # Parity: a claim that another pod uses on the node rejects it before anything else is looked at, but not
+                # while its allocation is on its way.
                 reject_sharing(context, claim, rows, codes, ~out & (codes != LACKING), state.refusals)
             if self._features.binding_conditions and self._is_given_up(claim):
                 out[:] = True
@@ -253,8 +255,11 @@ class DynamicResources(
     ) -> None:
         """Nodes must have room for what the devices that they offer take from them."""
         state: ClaimState = context.state.read(self.name)
-        for choice, here in self._offers.choices(context.cluster, claims, rows[places]):
-            taken = taken_by(context.pod, claims, choice, context.cluster.claims)
+        offered: Sequence[tuple[DeviceChoice | None, RowArray]] = [(None, np.arange(len(places)))]
+        if claims:
+            offered = self._offers.choices(context.cluster, claims, rows[places])
+        for choice, here in offered:
+            taken = taken_by(context.pod, claims, choice, context.cluster.claims, state.shared_resources)
             if taken:
                 codes[places[here]] = judge(context, taken, rows[places[here]], state.refusals)
 
@@ -304,7 +309,7 @@ class DynamicResources(
     def _taken_on(self, context: SchedulingContext, state: ClaimState, node_name: str) -> list[Taken] | None:
         """What the devices for the pod's claims take from a node; None: nothing."""
         claims, choice, _ = self._chosen(context, state, node_name)
-        return (taken_by(context.pod, claims, choice, context.cluster.claims) or None) if choice is not None else None
+        return taken_by(context.pod, claims, choice, context.cluster.claims, state.shared_resources) or None
 
     def has_binding_work(self, context: SchedulingContext) -> bool:
         """True also where PreFilter wrote nothing, because it is disabled: then Reserve fails, as upstream."""
@@ -330,12 +335,14 @@ class DynamicResources(
         for index in state.shared:
             state.allocations[index] = count_on(context, state.claims[index])
         claims, choice, served = self._chosen(context, state, node_name)
+        if self._features.node_resources:
+            ledger = context.cluster.claims
+            state.node_resources = taken_by(context.pod, claims, choice, ledger, state.shared_resources)
         if not claims:
             return None
         if choice is None:
             raise PluginError("claim allocation not found for node")
-        if self._features.node_resources:
-            state.node_resources = taken_by(context.pod, claims, choice, context.cluster.claims)
+        taken = {each.resource_claim_name: each.resources or {} for each in state.node_resources}
         classes: Any = context.cluster.objects[DeviceClass]
         for place, (index, claim) in enumerate(state.wanted(served)):
             share_id = str(uuid5(NAMESPACE_OID, f"{claim_id(claim)}/{context.seed}"))[:24]
@@ -344,7 +351,7 @@ class DynamicResources(
             context.cluster.claims.begin(allocated(claim, allocation))
             if state.extended is not None and index == len(state.claims) - 1:
                 state.node_claim, state.mappings = claim, served.mappings
-            elif offer_to_group(context, claim):
+            elif offer_to_group(context, claim, taken.get(claim.name, {})):
                 state.offered.add(index)
         return None
 

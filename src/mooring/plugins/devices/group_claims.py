@@ -7,7 +7,7 @@ With the gate DRAWorkloadResourceClaims a group has claims of its own. They are 
 so they keep their devices until the group ends, and any number of pods can use them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from mooring.cluster.claims.claim_ledger import claim_id
@@ -19,13 +19,16 @@ from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodResourceClaim
+from mooring.model.quantity import QuantityText
 from mooring.model.workloads import GroupClaim, PodGroup
 from mooring.plugins.devices.claims import Unresolved, entries_of, is_group, is_reserved_for
+
+NodeResources = Mapping[str, QuantityText]
 
 # ---- allocations on their way
 
 _BEGUN = "mooring/claims-begun"
-"""In the state of a group cycle: the ids of the claims for which the cycle found devices."""
+"""In the state of a group cycle: by id, the claims for which the cycle found devices, with what these take from the node."""
 
 
 def pending_in_group(context: SchedulingContext, claim: ResourceClaim) -> ResourceClaim | None:
@@ -37,13 +40,21 @@ def pending_in_group(context: SchedulingContext, claim: ResourceClaim) -> Resour
     return context.cluster.claims.pending(claim)
 
 
-def offer_to_group(context: SchedulingContext, claim: ResourceClaim) -> bool:
-    """Let the members that follow count on the allocation that is now pending. False: the pod is tried alone."""
+def offer_to_group(context: SchedulingContext, claim: ResourceClaim, resources: NodeResources) -> bool:
+    """Let the members that follow count on the allocation that is now pending, whose devices take `resources` from the
+    node. False: the pod is tried alone."""
     cycle = _cycle(context)
     if cycle is None:
         return False
-    cycle.state.setdefault(_BEGUN, set()).add(claim_id(claim))
+    cycle.state.setdefault(_BEGUN, {})[claim_id(claim)] = resources
     return context.cluster.claims.share(claim_id(claim), context.pod.id)
+
+
+def resources_in_group(context: SchedulingContext, claim: ResourceClaim) -> NodeResources:
+    """What the devices of an allocation that the group shares take from the node."""
+    cycle = _cycle(context)
+    resources: NodeResources = cycle.state.get(_BEGUN, {}).get(claim_id(claim), {}) if cycle is not None else {}
+    return resources
 
 
 def count_on(context: SchedulingContext, claim: ResourceClaim) -> Allocation:

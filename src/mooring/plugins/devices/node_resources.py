@@ -4,7 +4,7 @@ A device maps itself to resources of the node. What the devices of a pod take is
 as part of its requests from the moment in which the pod is assumed, so that NodeResourcesFit sees it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from mooring.model.requests import FILTER, Accounting, effective_requests, to_un
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
 from mooring.plugins.devices.capacity import binary
 from mooring.plugins.devices.claims import entries_of
-from mooring.plugins.devices.group_claims import pods_using
+from mooring.plugins.devices.group_claims import pods_using, resources_in_group
 
 Taken = NodeAllocatableClaimStatus
 RowArray = NDArray[np.intp]
@@ -40,16 +40,32 @@ _WITHOUT_POD_LEVEL = Accounting(pod_level=False)
 
 
 def taken_by(
-    pod: Pod, claims: Sequence[ResourceClaim], choice: DeviceChoice, ledger: ClaimLedger
+    pod: Pod,
+    claims: Sequence[ResourceClaim],
+    choice: DeviceChoice | None,
+    ledger: ClaimLedger,
+    shared: Sequence[NodeAllocatableClaimStatus] = (),
 ) -> list[NodeAllocatableClaimStatus]:
-    """What the devices that were chosen for these claims take from the node, claim by claim. Raises PluginError."""
-    found = []
-    for claim, picks in zip(claims, choice.picks, strict=True):
+    """What the devices that were chosen for these claims take from the node, claim by claim, and what those take that the
+    pod's group shares. Raises PluginError."""
+    found = [*shared]
+    for claim, picks in zip(claims, choice.picks, strict=True) if choice is not None else ():
         if any(pick.site.device.node_allocatable_resource_mappings for pick in picks):
             resources = _resources(claim, picks)
             if resources:
                 found.append(Taken(claim.name, _containers(pod, claim, ledger), resources))
     return sorted(found, key=lambda each: each.resource_claim_name)
+
+
+def taken_in_group(context: SchedulingContext, claims: Iterable[ResourceClaim]) -> list[NodeAllocatableClaimStatus]:
+    """What the devices take that the pod's group shares in this attempt. Parity: it counts for each of its pods."""
+    taken = ((claim, resources_in_group(context, claim)) for claim in claims)
+    ledger = context.cluster.claims
+    return [
+        Taken(claim.name, _containers(context.pod, claim, ledger), dict(resources))
+        for claim, resources in taken
+        if resources
+    ]
 
 
 def _containers(pod: Pod, claim: ResourceClaim, ledger: ClaimLedger) -> list[str]:

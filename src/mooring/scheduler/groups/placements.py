@@ -6,9 +6,6 @@ Without the gate TopologyAwareWorkloadScheduling there is one trial, on all node
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.asking import AttemptError
 from mooring.framework.group_asking import generate_placements, score_placements
 from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
@@ -173,16 +170,8 @@ class PlacementSearch:
 
     def _trial(self, placement: PodGroupPlacement) -> GroupTrial:
         members = [Member(entry, seed) for entry, seed in self._entries]
-        return GroupTrial(self._core, self._runner, members, replace(self._core.options, within=self._mask(placement)))
-
-    def _mask(self, placement: PodGroupPlacement) -> Mask | None:
-        """The rows of a placement as a mask; None: all nodes."""
-        nodes = self._core.cluster.nodes
-        if len(placement.rows) == nodes.alive_count:
-            return None
-        mask = np.zeros(nodes.height, np.bool_)
-        mask[placement.rows] = True
-        return mask
+        within = placement.mask(self._core.cluster.nodes)
+        return GroupTrial(self._core, self._runner, members, replace(self._core.options, within=within))
 
     def _refused(self, failure: AttemptFailure) -> GroupTrial:
         """A trial in which no member was tried: all fail for this reason."""

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 import msgspec
 
 from mooring.controllers.nodes.devices import DEVICES, slices_of
-from mooring.model.devices import ResourceClaimTemplate, ResourceSlice
+from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem
 from mooring.model.validation.validate import validate
-from mooring.model.workloads import Workload
+from mooring.model.workloads import PodGroup, Workload
 from mooring.sim.reading.admission import Admission, was_admitted
+from mooring.sim.reading.created_claims import ClaimSources, claims_for, group_claims_for
 from mooring.sim.reading.documents import DocumentPlace
-from mooring.sim.reading.workload_pods import Ownership, claims_for, count_pods, expand
+from mooring.sim.reading.workload_pods import Ownership, count_pods, expand
 
 MAX_PODS = 1_000_000
 """How many pods one workload may have: a typo in `replicas` must not fill the memory."""
@@ -50,7 +51,8 @@ Tell = Callable[[Manifest, Sequence[Problem]], None]
 
 
 class CreatedObjects:
-    """Creates what the controllers of a real cluster would: pods of workloads, claims of pods, ResourceSlices of nodes."""
+    """Creates what the controllers of a real cluster would: pods of workloads, claims of pods and pod groups, and
+    ResourceSlices of nodes."""
 
     def __init__(
         self, given: Sequence[Manifest], cluster: Sequence[KubeObject], admission: Admission, tell: Tell
@@ -64,7 +66,7 @@ class CreatedObjects:
         self._keys = {(type(item).__name__, item.key) for item in self._objects}
 
     def run(self, workloads: Sequence[Manifest]) -> list[Manifest]:
-        """Create pods for the workloads that have none in the input, then claims for all new pods."""
+        """Create pods for the workloads that have none in the input, then claims for all new pods and groups."""
         ownership = Ownership(self._objects)
         nodes = [node for node in self._objects if isinstance(node, Node)]
         made: list[Manifest] = []
@@ -92,14 +94,24 @@ class CreatedObjects:
         return made
 
     def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
-        """Claims for pods that no API server has admitted; an admitted pod has its claims in the dump."""
-        templates = {item.key: item for item in self._objects if isinstance(item, ResourceClaimTemplate)}
+        """Claims for pods and groups that no API server has admitted; an admitted one has its claims in the dump."""
+        sources = ClaimSources.of(self._objects, self._admission.gates)
+        new = [manifest for manifest in manifests if not was_admitted(manifest.object)]
         made = []
-        for manifest in manifests:
-            if isinstance(manifest.object, Pod) and not was_admitted(manifest.object):
-                for claim in claims_for(manifest.object, templates):
-                    self._admission.admit(claim)
-                    made += self._keep(claim, manifest)
+        # Groups come first: their pods name the claims of the group.
+        for manifest in new:
+            if isinstance(manifest.object, PodGroup):
+                made += self._admit_claims(group_claims_for(manifest.object, sources), manifest)
+        for manifest in new:
+            if isinstance(manifest.object, Pod):
+                made += self._admit_claims(claims_for(manifest.object, sources), manifest)
+        return made
+
+    def _admit_claims(self, claims: Sequence[KubeObject], maker: Manifest) -> list[Manifest]:
+        made = []
+        for claim in claims:
+            self._admission.admit(claim)
+            made += self._keep(claim, maker)
         return made
 
     def _make_slices(self) -> list[Manifest]:

@@ -1,25 +1,23 @@
-"""The pods and claims that controllers would create for the workloads and pods of manifests.
+"""The pods and volume claims that controllers would create for the workloads of manifests.
 
 A simulation runs no workload controllers, but manifests have Deployments. Names are numbered instead of random, so that two
 runs have the same names. The rules are those of the embedded cluster's controllers (`rules/workload_pods.py`).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from mooring.model.devices import ResourceClaim, ResourceClaimTemplate
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import BY_KIND, WORKLOADS
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, OwnerReference
 from mooring.model.node import Node, tolerates_hard
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodClaimStatus, PodSpec, Toleration
+from mooring.model.pod_spec import PodSpec, Toleration
 from mooring.model.selectors import compile_node_selector
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.model.workloads import LabelSelectorSpec, ReplicaSet, Workload
-from mooring.rules.pod_claims import device_claim_for, templates_waited_for, volume_claim_for
 from mooring.rules.workload_pods import (
     HASH_LABEL,
     claims_of,
@@ -216,37 +214,3 @@ def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bo
         return False
     # Only a cluster whose gate is on has tolerations with Lt or Gt: `Admission` refuses others.
     return tolerates_hard(tolerations, node.taints, compares=True)
-
-
-# ---- claims that controllers would create for a pod
-
-
-def claims_for(pod: Pod, templates: Mapping[str, ResourceClaimTemplate]) -> list[KubeObject]:
-    """The claims for a pod that has none yet; `templates` by key. Sets the pod's status to name its resource claims."""
-    if not (pod.spec.resource_claims or any(volume.ephemeral for volume in pod.spec.volumes or ())):
-        return []
-    plain = msgspec.to_builtins(pod)
-    return [*_volume_claims(plain), *_device_claims(pod, plain, templates)]
-
-
-def _volume_claims(pod: JsonObject) -> Iterator[PersistentVolumeClaim]:
-    for volume in pod["spec"].get("volumes", ()):
-        if "ephemeral" in volume:
-            claim = msgspec.convert(volume_claim_for(pod, volume), PersistentVolumeClaim)
-            claim.metadata.namespace = pod["metadata"]["namespace"]
-            yield claim
-
-
-def _device_claims(
-    pod: Pod, plain: JsonObject, templates: Mapping[str, ResourceClaimTemplate]
-) -> Iterator[ResourceClaim]:
-    """The names are the generateNames without random characters."""
-    for entry, wanted in templates_waited_for(plain).items():
-        template = templates.get(f"{pod.namespace}/{wanted}")
-        if template is not None:
-            claim = msgspec.convert(device_claim_for(plain, entry, msgspec.to_builtins(template)), ResourceClaim)
-            meta = claim.metadata
-            meta.namespace, meta.name, meta.generate_name = pod.namespace, (meta.generate_name or "").rstrip("-"), None
-            status = PodClaimStatus(name=entry, resource_claim_name=meta.name)
-            pod.status.resource_claim_statuses = [*(pod.status.resource_claim_statuses or ()), status]
-            yield claim
