@@ -70,11 +70,21 @@ class ClusterEvent:
     action: Action
     custom_label: str = field(default="", compare=False)
     """For events that are no change of an object. It does not take part in comparisons."""
+    label: str = field(init=False, repr=False, compare=False)
+    """The name in metrics and stories: resource and action, as upstream joins them."""
+    is_wildcard: bool = field(init=False, repr=False, compare=False)
+    """Whether a registration of this event covers every event."""
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def label(self) -> str:
-        """The name in metrics and stories: resource and action, as upstream joins them."""
-        return self.custom_label or f"{self.resource}{_ACTION_NAMES.get(self.action, '')}"
+    def __post_init__(self) -> None:
+        """Hot: each change in the cluster asks for all three; to hash an event took 1.5 µs, a label 0.6."""
+        label = self.custom_label or f"{self.resource}{_ACTION_NAMES.get(self.action, '')}"
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "is_wildcard", self.resource == ANYTHING and self.action == Action.ALL)
+        object.__setattr__(self, "_hash", hash((self.resource, self.action)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def names(self) -> list[str]:
         """The changes that it stands for, such as `Node/Add`."""
@@ -82,11 +92,6 @@ class ClusterEvent:
         if Action.UPDATE in self.action and len(parts) > 1:
             parts = [*(each for each in parts if each not in Action.UPDATE), Action.UPDATE]
         return [f"{self.resource}/{_ACTION_NAMES[each]}" for each in parts]
-
-    @property
-    def is_wildcard(self) -> bool:
-        """Whether a registration of this event covers every event."""
-        return self.resource == ANYTHING and self.action == Action.ALL
 
     def covers(self, incoming: "ClusterEvent") -> bool:
         """Whether a registration of this event is meant by an event that came in.
