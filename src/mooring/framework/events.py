@@ -86,6 +86,10 @@ class ClusterEvent:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[type["ClusterEvent"], tuple[str, Action, str]]:
+        """Texts have other hashes in another process, so a copy there works out its own."""
+        return ClusterEvent, (self.resource, self.action, self.custom_label)
+
     def names(self) -> list[str]:
         """The changes that it stands for, such as `Node/Add`."""
         parts = [self.action] if self.action in _ACTION_NAMES else [each for each in _SINGLE if each in self.action]
@@ -103,7 +107,8 @@ class ClusterEvent:
         same = self.resource in (incoming.resource, ANYTHING) or (
             self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
         )
-        return same and bool(self.action & incoming.action) and incoming.action <= self.action
+        # Hot: as plain numbers; IntFlag makes an Action of what they have in common, in 0.7 µs
+        return same and int.__and__(self.action, incoming.action) != 0 and incoming.action <= self.action
 
 
 ASSIGNED_POD_ADD = ClusterEvent(ASSIGNED_POD, Action.ADD)

@@ -176,10 +176,10 @@ class Hints:
             return QueueingStrategy.AFTER_BACKOFF
         listeners = hint_map.listeners(observed.event)
         for plugin in rejectors:  # those that wait for an event come first, so the first yes is the strongest
-            if plugin in listeners and any(self._ask(plugin, hint, entry, observed) for hint in listeners[plugin]):
-                return (
-                    QueueingStrategy.IMMEDIATELY if plugin in entry.pending_plugins else QueueingStrategy.AFTER_BACKOFF
-                )
+            for hint in listeners.get(plugin, ()):
+                if self._ask(plugin, hint, entry, observed):
+                    is_awaited = plugin in entry.pending_plugins
+                    return QueueingStrategy.IMMEDIATELY if is_awaited else QueueingStrategy.AFTER_BACKOFF
         return QueueingStrategy.SKIP
 
     def strongest_for(self, entry: QueuedPod, events: Iterable[ObservedEvent]) -> QueueingStrategy:
