@@ -14,6 +14,7 @@ from mooring.framework.what_if import (
     Batch,
     OneNode,
     RowArray,
+    crowd_beside,
     is_batchable,
     rejection_of_row,
     rows_beyond_sums,
@@ -33,7 +34,7 @@ def leave_room(attempt: Attempt, verdicts: Verdicts, nominated: NominatedLoad) -
     is_kept = verdicts.first is verdicts.kept and is_batchable(attempt)
     columns = attempt.runner.crowded.find(pod, nodes) if is_kept else None
     if columns is None:
-        _leave_room(attempt, verdicts, nominated.crowd_beside(pod), nominated)
+        _leave_room(attempt, verdicts, crowd_beside(attempt), nominated)
         return
     try:
         _refresh_crowded(attempt, verdicts.first, columns, nominated)
