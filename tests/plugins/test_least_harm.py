@@ -19,7 +19,7 @@ from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, start_ns
-from mooring.framework import what_if
+from mooring.framework import leave_room, what_if
 from mooring.framework.config import default
 from mooring.framework.crowded_columns import CrowdedBook
 from mooring.framework.points import Handle, Nomination, NoRoom
@@ -531,8 +531,10 @@ def test_a_node_that_gets_worse_is_not_chosen_for_what_it_was(promised: Form, po
         compare(world, pod, kept)
 
 
-def test_verdicts_beside_nominated_pods_follow_each_change() -> None:
+@pytest.mark.parametrize("few", (0, 4), ids=("all rows at once", "row by row"))
+def test_verdicts_beside_nominated_pods_follow_each_change(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """What is kept for a shape is compared after the reasons for a rejection change, and after they are gone."""
+    monkeypatch.setattr(leave_room, "_FEW", few)
     world, kept = a_full_world(), a_plugin()
     pods = [a_random_pod(f"pre{i}", PLAIN, 0) for i in range(2)]
     world.change(("promise", ("y", "n0", 20, PLAIN)))  # without any nominated pod nothing is kept

@@ -1,5 +1,6 @@
 """What updates of pods and nodes amount to: which events, in which order."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from mooring.queue.hints import pod_events
 from mooring.scheduler.intake import node_events
 
 
-def names(events: list[ClusterEvent]) -> list[str]:
+def names(events: Sequence[ClusterEvent]) -> list[str]:
     return [event.label for event in events]
 
 

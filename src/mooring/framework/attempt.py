@@ -39,7 +39,7 @@ from mooring.framework.points import (
 from mooring.framework.pre_points import PrePoints
 from mooring.framework.prepared import PreparedProfile
 from mooring.framework.score_by_value import ValueScores, ask_score_by_value
-from mooring.framework.status import SKIP_SHAPE, SKIPS, Code, Rejection, describe, final
+from mooring.framework.status import SKIP_SHAPE, SKIPS, Code, FoundRejection, Rejection, describe, final
 
 C = TypeVar("C")
 
@@ -81,6 +81,8 @@ class Verdicts(msgspec.Struct, eq=False):
     """Whether extenders left fewer nodes than filters did."""
     kept: NDArray[np.int8] | None = None
     """What the kept filters say. If `first` is still this very column, nothing else rejected a node."""
+    found: tuple[NDArray[np.int8], list[FoundRejection]] | None = None
+    """The column `first` and its distinct verdicts, once these are worked out (rejected_attempt.py)."""
 
 
 class ScoreCard(msgspec.Struct, eq=False):

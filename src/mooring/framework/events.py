@@ -70,11 +70,25 @@ class ClusterEvent:
     action: Action
     custom_label: str = field(default="", compare=False)
     """For events that are no change of an object. It does not take part in comparisons."""
+    label: str = field(init=False, repr=False, compare=False)
+    """The name in metrics and stories: resource and action, as upstream joins them."""
+    is_wildcard: bool = field(init=False, repr=False, compare=False)
+    """Whether a registration of this event covers every event."""
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def label(self) -> str:
-        """The name in metrics and stories: resource and action, as upstream joins them."""
-        return self.custom_label or f"{self.resource}{_ACTION_NAMES.get(self.action, '')}"
+    def __post_init__(self) -> None:
+        """Hot: each change in the cluster asks for all three; to hash an event took 1.5 µs, a label 0.6."""
+        label = self.custom_label or f"{self.resource}{_ACTION_NAMES.get(self.action, '')}"
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "is_wildcard", self.resource == ANYTHING and self.action == Action.ALL)
+        object.__setattr__(self, "_hash", hash((self.resource, self.action)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type["ClusterEvent"], tuple[str, Action, str]]:
+        """Texts have other hashes in another process, so a copy there works out its own."""
+        return ClusterEvent, (self.resource, self.action, self.custom_label)
 
     def names(self) -> list[str]:
         """The changes that it stands for, such as `Node/Add`."""
@@ -82,11 +96,6 @@ class ClusterEvent:
         if Action.UPDATE in self.action and len(parts) > 1:
             parts = [*(each for each in parts if each not in Action.UPDATE), Action.UPDATE]
         return [f"{self.resource}/{_ACTION_NAMES[each]}" for each in parts]
-
-    @property
-    def is_wildcard(self) -> bool:
-        """Whether a registration of this event covers every event."""
-        return self.resource == ANYTHING and self.action == Action.ALL
 
     def covers(self, incoming: "ClusterEvent") -> bool:
         """Whether a registration of this event is meant by an event that came in.
@@ -98,7 +107,8 @@ class ClusterEvent:
         same = self.resource in (incoming.resource, ANYTHING) or (
             self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
         )
-        return same and bool(self.action & incoming.action) and incoming.action <= self.action
+        # Hot: as plain numbers; IntFlag makes an Action of what they have in common, in 0.7 µs
+        return same and int.__and__(self.action, incoming.action) != 0 and incoming.action <= self.action
 
 
 ASSIGNED_POD_ADD = ClusterEvent(ASSIGNED_POD, Action.ADD)

@@ -207,8 +207,11 @@ class ShapeMemo:
 
     def codes(self, index: int) -> Integers | None:
         """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
-        columns = (column for part in self._filtering for column in part.filters or ())
-        return next((column.values for column in columns if column.question.index == index), None)
+        for part in self._filtering:
+            for column in part.filters or ():
+                if column.question.index == index:
+                    return column.values
+        return None
 
     # ---- scores
 

@@ -354,7 +354,7 @@ class PartMemo:
         if few is None:
             ask_rows(context, rows)
         else:
-            for row in few:
+            for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
                 ask_row(context, row)
         at.move(nodes, log)
 

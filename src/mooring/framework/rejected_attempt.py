@@ -1,5 +1,6 @@
 """An attempt that left no node, with the verdicts of all nodes: what PostFilter plugins get (points.FitError)."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from mooring.framework.attempt import Attempt, Verdicts, rejecting_filters
 from mooring.framework.context import SchedulingContext
 from mooring.framework.feasible import DEAD, NARROWED_OUT
 from mooring.framework.points import Codes
-from mooring.framework.status import Code, Rejection
+from mooring.framework.status import Code, FoundRejection, Rejection
 from mooring.framework.what_if import RowArray
 
 _FEW_CODES = 4096
@@ -35,6 +36,22 @@ def rejecting_codes(attempt: Attempt, verdicts: Verdicts, index: int) -> list[tu
     here = verdicts.first == index
     codes = attempt.codes(verdicts, index)[: len(here)]
     return count_codes(codes if here.all() else codes[here])
+
+
+def found_rejections(attempt: Attempt, verdicts: Verdicts) -> list[FoundRejection]:
+    """The distinct verdicts of filters, in the order of the filters.
+
+    Hot: the diagnosis and preemption both ask, and to go over the columns of 5,000 nodes takes 15 µs.
+    """
+    if verdicts.found is not None and verdicts.found[0] is verdicts.first:
+        return verdicts.found[1]
+    found = [
+        (index, code, count, attempt.rejection(index, code))
+        for index in rejecting_filters(verdicts)
+        for code, count in rejecting_codes(attempt, verdicts, index)
+    ]
+    verdicts.found = verdicts.first, found
+    return found
 
 
 @dataclass(slots=True)
@@ -75,16 +92,16 @@ class RejectedAttempt:
             curable |= nodes.alive[: nodes.height]
         if self.verdicts is not None:
             first = self.verdicts.first
-            for index in rejecting_filters(self.verdicts):
-                here = first == index
-                codes = self.attempt.codes(self.verdicts, index)[: len(first)]
-                found = rejecting_codes(self.attempt, self.verdicts, index)
-                for code, _ in found:
-                    rows = here if len(found) == 1 else here & (codes == code)
-                    if self.attempt.rejection(index, code).code is Code.Unschedulable:
-                        curable |= rows
-                    else:
-                        curable &= ~rows
+            found = found_rejections(self.attempt, self.verdicts)
+            codes_of = Counter(index for index, *_ in found)
+            for index, code, _, rejection in found:
+                rows = first == index
+                if codes_of[index] > 1:
+                    rows &= self.attempt.codes(self.verdicts, index)[: len(first)] == code
+                if rejection.code is Code.Unschedulable:
+                    curable |= rows
+                else:
+                    curable &= ~rows
             for name, objection in self.verdicts.objections.items():
                 if (row := nodes.row_book.get(name)) is not None:
                     curable[row] = objection.code is Code.Unschedulable

@@ -42,6 +42,10 @@ class Rejection:
         return Rejection(self.reasons, self.code, plugin)
 
 
+FoundRejection = tuple[int, int, int, Rejection]
+"""The index of a filter that rejected rows, one of its codes, on how many rows, and what the code means."""
+
+
 def curable(*reasons: str) -> Rejection:
     """A rejection that preemption could cure."""
     return Rejection(reasons, Code.Unschedulable)

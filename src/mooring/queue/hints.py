@@ -108,8 +108,7 @@ class HintMap:
     def listeners(self, event: ClusterEvent) -> Listeners:
         """The hints to ask about an event, by plugin. There are few kinds of events, so each is matched once.
 
-        Hot: all unschedulable pods are asked about one event after another, and hashing an event takes 0.6 µs; so the
-        last answer is kept by identity.
+        Hot: all unschedulable pods are asked about one event after another, so the last answer is kept by identity.
         """
         if self._last is not None and self._last[0] is event:
             return self._last[1]
@@ -138,9 +137,11 @@ class Hints:
         self._callers = callers
         self._counters = counters
         self._report = report
+        self._registered: dict[str, tuple[ClusterEvent, ...]] = {}
+        """By plugin: what `events_of` found. Registrations do not change."""
         self._interested: dict[ClusterEvent, tuple[str, ...]] = {}
         self._last: tuple[ClusterEvent | None, tuple[str, ...]] = None, ()
-        """Hot: one event follows another of its kind, and to hash one takes 1.5 µs."""
+        """Hot: one event follows another of its kind."""
 
     def interested(self, event: ClusterEvent) -> tuple[str, ...]:
         """The plugins, of whichever profile, that registered for an event. (A wildcard concerns everyone.)"""
@@ -155,7 +156,11 @@ class Hints:
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
         """All events that a plugin registered, in any profile."""
-        return tuple(event for hint_map in self._maps.values() for event in hint_map.events_of(plugin))
+        found = self._registered.get(plugin)
+        if found is None:
+            events = (event for hint_map in self._maps.values() for event in hint_map.events_of(plugin))
+            found = self._registered[plugin] = tuple(events)
+        return found
 
     def strategy_for(self, entry: QueuedPod, observed: ObservedEvent) -> QueueingStrategy:
         """What an event is worth to a pod. Pods without a rejector failed with an error: any event gives them another
@@ -171,10 +176,10 @@ class Hints:
             return QueueingStrategy.AFTER_BACKOFF
         listeners = hint_map.listeners(observed.event)
         for plugin in rejectors:  # those that wait for an event come first, so the first yes is the strongest
-            if plugin in listeners and any(self._ask(plugin, hint, entry, observed) for hint in listeners[plugin]):
-                return (
-                    QueueingStrategy.IMMEDIATELY if plugin in entry.pending_plugins else QueueingStrategy.AFTER_BACKOFF
-                )
+            for hint in listeners.get(plugin, ()):
+                if self._ask(plugin, hint, entry, observed):
+                    is_awaited = plugin in entry.pending_plugins
+                    return QueueingStrategy.IMMEDIATELY if is_awaited else QueueingStrategy.AFTER_BACKOFF
         return QueueingStrategy.SKIP
 
     def strongest_for(self, entry: QueuedPod, events: Iterable[ObservedEvent]) -> QueueingStrategy:
@@ -214,16 +219,16 @@ def _strategy_for_wildcard(entry: QueuedPod, change: Change) -> QueueingStrategy
 # ---- What changed in a pod, as the events that plugins register for.
 
 
-def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
+def pod_events(old: Pod, new: Pod) -> Sequence[ClusterEvent]:
     """The events that an update of a pod amounts to, in the order in which hints are asked about them; at least one.
 
     Parity: to lose one of several gates, or to begin to terminate, is an unspecific update.
     """
     is_assigned = bool(new.spec.node_name)
     # Hot: the usual change is one of the status: it cannot be one of labels, requests, gates or tolerations.
-    is_of_status = old.spec is new.spec and old.metadata is new.metadata and old.shape is new.shape
-    changes = (_CLAIMS_CHANGE,) if is_of_status else _CHANGES
-    actions = [action for action, happened in changes if happened(old, new)]
+    if old.spec is new.spec and old.metadata is new.metadata and old.shape is new.shape:
+        return _CLAIMS_EVENTS[is_assigned] if _claims_changed(old, new) else _UNSPECIFIC_EVENTS[is_assigned]
+    actions = [action for action, happened in _CHANGES if happened(old, new)]
     return [_EVENTS[is_assigned, action] for action in actions or (Action.UPDATE,)]
 
 
@@ -259,9 +264,9 @@ def _tolerations_changed(old: Pod, new: Pod) -> bool:
 
 
 def _claims_changed(old: Pod, new: Pod) -> bool:
-    return (old.status.resource_claim_statuses or [], old.status.extended_resource_claim_status) != (
-        new.status.resource_claim_statuses or [],
-        new.status.extended_resource_claim_status,
+    before, after = old.status, new.status
+    return (before.resource_claim_statuses or []) != (after.resource_claim_statuses or []) or (
+        before.extended_resource_claim_status != after.extended_resource_claim_status
     )
 
 
@@ -280,3 +285,5 @@ _EVENTS = {
     for is_assigned in (True, False)
     for action in (Action.UPDATE, *(action for action, _ in _CHANGES))
 }
+_UNSPECIFIC_EVENTS = {is_assigned: (_EVENTS[is_assigned, Action.UPDATE],) for is_assigned in (True, False)}
+_CLAIMS_EVENTS = {is_assigned: (_EVENTS[is_assigned, _CLAIMS_CHANGE[0]],) for is_assigned in (True, False)}

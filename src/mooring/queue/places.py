@@ -1,7 +1,7 @@
 """The places where pods wait and the moves between them, with the gates that a pod passes, and what each move counts
 and tells."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,11 @@ class Gates:
         report: Report,
         callers: Mapping[str, PluginCaller],
     ) -> None:
-        self._plugins = {name: profile.pre_enqueues for name, profile in profiles.items()}
+        self._plugins: dict[str, Sequence[PreEnqueuePlugin]] = {
+            name: profile.pre_enqueues for name, profile in profiles.items()
+        }
+        self._gating_first: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
+        """The same by profile and plugin, with this plugin as the first."""
         self._events_of = events_of
         self._counters = counters
         self._report = report
@@ -63,7 +67,10 @@ class Gates:
         began_ns, wrap = 0, unwrapped
         if caller.measures:
             began_ns, wrap = caller.began(), caller.wrap_for(self._admissions)
-        objection = self._objection(entry, self._plugins.get(profile, ()), wrap)
+        plugins = self._plugins.get(profile, ())
+        if entry.gating_plugin:  # it most likely still objects
+            plugins = self._with_first(profile, entry.gating_plugin, plugins)
+        objection = self._objection(entry, plugins, wrap)
         if objection is not None:
             self._gate(entry, *objection)
         elif entry.gating_plugin:
@@ -73,10 +80,14 @@ class Gates:
             caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
         return objection is None
 
+    def _with_first(self, profile: str, first: str, plugins: Sequence[PreEnqueuePlugin]) -> Sequence[PreEnqueuePlugin]:
+        found = self._gating_first.get((profile, first))
+        if found is None:
+            found = self._gating_first[profile, first] = sorted(plugins, key=lambda plugin: plugin.name != first)
+        return found
+
     def _objection(self, entry: QueuedPod, plugins: Iterable[PreEnqueuePlugin], wrap: Wrap) -> tuple[str, str] | None:
         """The plugin that holds the pod back, and why. One that fails holds it back too: it may know a reason."""
-        if entry.gating_plugin:  # it most likely still objects
-            plugins = sorted(plugins, key=lambda plugin: plugin.name != entry.gating_plugin)
         pod, name = entry.pod, ""
         try:
             for plugin in plugins:

@@ -278,9 +278,11 @@ class SchedulingQueue:
         interested = self._hints.interested(event)
         if not interested and not event.is_wildcard:
             return
-        observed = self._observed(event, old, new)
         unschedulable = self._places.unschedulable
         entries = list(unschedulable) if event.is_wildcard else unschedulable.rejected_by(interested)
+        if not entries and not self._in_flight.starts:
+            return
+        observed = self._observed(event, old, new)
         self._wake(entries if admits is None else [entry for entry in entries if admits(entry.pod)], observed)
         self._in_flight.record(observed)
 

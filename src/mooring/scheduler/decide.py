@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import Integers, Mask
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.asking import AttemptError
+from mooring.framework.asking import AttemptError, count_rows
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
 from mooring.framework.feasible import NARROWED_OUT, PASSED, MaskedTotals, nth
+from mooring.framework.leave_room import leave_room
 from mooring.framework.points import Rows
 from mooring.framework.prepared import SearchCursor
 from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
-from mooring.framework.what_if import leave_room
 from mooring.kit.choice import choose, mix
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import (
@@ -164,7 +164,7 @@ def deciding(
         feasible, scoring = _feasible_rows(attempt, verdicts, options), attempt
         if interested is not None:
             feasible, scoring = yield from passing(interested, attempt, verdicts, feasible)
-        found = len(attempt.context.nodes.alive[feasible])
+        found = count_rows(attempt.context, feasible)
         if not found:
             return _reviewed(_no_fit(attempt, verdicts, narrowing, options), interested)
         card = scoring.score(feasible, options.explain) if found > 1 else None
@@ -283,7 +283,7 @@ def _failure(
 
 
 def _only(nodes: NodeTable, feasible: Rows) -> Placement:
-    row = int(np.arange(nodes.height)[feasible][0])
+    row = range(nodes.height)[feasible][0] if isinstance(feasible, slice) else int(feasible[0])
     return Placement(nodes.names[row], row)
 
 

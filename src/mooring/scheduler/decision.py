@@ -8,7 +8,7 @@ import numpy as np
 from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
 from mooring.framework.context import SchedulingContext
-from mooring.framework.rejected_attempt import RejectedAttempt, rejecting_codes
+from mooring.framework.rejected_attempt import RejectedAttempt, found_rejections
 from mooring.framework.status import Code, Rejection
 
 NO_NODES = "no nodes available to schedule pods"
@@ -117,10 +117,7 @@ Decision = Placement | NoFit | DecisionError
 
 def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diagnosis:
     """Gather the distinct verdicts. Costs a few passes over the columns, whatever the number of nodes."""
-    found: list[tuple[Rejection, int]] = []
-    for index in rejecting_filters(verdicts):
-        codes = rejecting_codes(attempt, verdicts, index)
-        found += [(attempt.rejection(index, code), count) for code, count in codes]
+    found = [(rejection, count) for _, _, count, rejection in found_rejections(attempt, verdicts)]
     # Parity: a plugin that named the only nodes counts as one that rejected something.
     plugins = [*(rejection.plugin for rejection, _ in found), *narrowing.plugins]
     if verdicts.is_thinned:

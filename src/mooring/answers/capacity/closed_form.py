@@ -16,9 +16,9 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.resource_amounts import cells
 from mooring.framework.attempt import Attempt, PodRejected, Verdicts
 from mooring.framework.feasible import PASSED
+from mooring.framework.leave_room import leave_room
 from mooring.framework.points import Reads, ResourceDemand
 from mooring.framework.runner import Runner
-from mooring.framework.what_if import leave_room
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import IN_TREE
 from mooring.scheduler.decision import NoFit

@@ -19,7 +19,14 @@ from mooring.framework.asking import ask_filter
 from mooring.framework.attempt import Attempt
 from mooring.framework.points import FilterPlugin, Nomination, Reads, ResourceDemand
 from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.what_if import RowArray, active_filters, counted_rows, demand_of, rows_beyond_sums
+from mooring.framework.what_if import (
+    RowArray,
+    active_filters,
+    counted_rows,
+    crowd_beside,
+    demand_of,
+    rows_beyond_sums,
+)
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.kept_harm import Harm, KeptHarm, name_key, victims_on
 from mooring.plugins.preemption.room import (
@@ -152,8 +159,7 @@ class LeastHarm:
                 return None if row is None else self._nomination(Choice((), row))
             except LookupError:
                 pass  # most of what is kept does not concern this pod
-        nominated = self._failure.nominated
-        crowd = nominated.crowd_beside(self._pod) if nominated else None
+        crowd = crowd_beside(self._attempt) if self._failure.nominated else None
         survey = self._survey(np.flatnonzero(is_curable), crowd)
         if not survey.can_fit.any():
             return None

@@ -18,11 +18,11 @@ from mooring.framework.asking import AttemptError
 from mooring.framework.attempt import Attempt, PodRejected, Verdicts
 from mooring.framework.context import SchedulingContext
 from mooring.framework.feasible import PASSED
+from mooring.framework.leave_room import leave_room
 from mooring.framework.memo import ShapeMemo
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.runner import Runner
-from mooring.framework.what_if import leave_room
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.scheduler import Scheduler
