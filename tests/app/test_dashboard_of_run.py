@@ -52,8 +52,10 @@ def test_the_dashboard_shows_the_scheduler_at_work_and_ends_with_it(verbosity: i
                         await asyncio.sleep(0.05)
                 found = await asked.get("api/session")
                 assert (found["program"], found["isLeader"], found["readOnly"]) == ("run", True, True)
-                pod = await asked.get("api/pods/default/p")
-                assert [line["what"] for line in pod["timeline"]] == ["queued", "popped", "placed", "bound"]
+                async with asyncio.timeout(20):  # the watch may tell of the bind before its answer does
+                    while (told := await asked.story("default/p"))[-1] != "bound":
+                        await asyncio.sleep(0.05)
+                assert told == ["queued", "popped", "placed", "bound"]
                 assert ("is bound to n1" in lines.getvalue()) is (verbosity == 3)
                 stream = await session.get(f"{asked.url}api/stream", ssl=False)
                 assert b"event: " in await stream.content.readany()
@@ -82,3 +84,6 @@ class Asked:
                 return await reply.json()
         except aiohttp.ClientConnectorError:  # it does not listen yet
             return {"total": 0}
+
+    async def story(self, key: str) -> list[str]:
+        return [line["what"] for line in (await self.get(f"api/pods/{key}"))["timeline"]]
