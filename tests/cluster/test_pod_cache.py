@@ -213,13 +213,6 @@ def test_check_tells_of_a_pod_that_is_assumed_but_unknown() -> None:
     assert cache.check() == ["a pod is assumed that is not in the cache"]
 
 
-def test_check_names_five_pods_at_most() -> None:
-    cluster, cache = a_world("absent")
-    for i in range(7):
-        cluster.nodes.place(a_pod(f"q{i}", metadata={"uid": f"q{i}"}), "n1")
-    assert cache.check() == ["pods in the cache and on nodes differ: ['q0', 'q1', 'q2', 'q3', 'q4']"]
-
-
 def test_a_failed_binding_is_forgotten_and_the_late_deletion_is_only_an_error() -> None:
     cluster, cache = a_world("assumed")
     cache.forget(the_pod("n1"))

@@ -46,7 +46,7 @@ def _rows(running: NodeTable, fresh: NodeTable) -> Findings:
 def _pods(running: NodeTable, fresh: NodeTable) -> Findings:
     """Which pods are on which node, by the list of each row and by the pod."""
     yield from in_batches(list(running.row_book), lambda name: _pods_of_row(name, running, fresh))
-    yield from in_batches(list(fresh._row_of_pod), lambda pod_id: _row_of_pod(pod_id, running, fresh))
+    yield from in_batches(fresh.pod_ids(), lambda pod_id: _row_of_pod(pod_id, running, fresh))
 
 
 def _pods_of_row(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:

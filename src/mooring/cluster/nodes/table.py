@@ -224,6 +224,19 @@ class NodeTable:
         """The row that counts the pod; None: no row does."""
         return self._row_of_pod.get(pod_id)
 
+    def placed(self, pod_id: str) -> Pod | None:
+        """The pod as it is counted; None: it is on no node."""
+        row = self._row_of_pod.get(pod_id)
+        if row is not None:
+            for pod in reversed(self.pods_on[row]):  # Hot: most pods that change or leave came lately
+                if pod.id == pod_id:
+                    return pod
+        return None
+
+    def pod_ids(self) -> list[str]:
+        """The ids of all pods on nodes, in the order in which they came."""
+        return list(self._row_of_pod)
+
     def pods(self) -> list[Pod]:
         """All pods on nodes, row by row."""
         return [pod for pods in self.pods_on for pod in pods]

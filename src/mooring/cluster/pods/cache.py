@@ -14,22 +14,22 @@ from mooring.model.pod import Pod
 
 
 class Cache:
-    """The pods of a cluster's node table, with the knowledge of which of them are only assumed to be there."""
+    """The pods of a cluster's node table, with the knowledge of which of them are only assumed to be there.
+
+    Which pods are counted, each with its node, the table knows; nothing else keeps it.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._nodes = cluster.nodes
         self._groups = cluster.groups
-        self._pods: dict[str, Pod] = {}
-        """By id, each as it is counted: with its node."""
         self._assumed: set[str] = set()
 
     def assume(self, pod: Pod, node_name: str) -> Pod:
         """Count the pod on the node from now on. Returns it as it will look when it is bound."""
-        if pod.id in self._pods:
+        if self._nodes.row_of_pod(pod.id) is not None:
             raise ClusterError(f"pod {_shown(pod)} is in the cache, so can't be assumed")
         placed = pod.with_node(node_name)
         self._nodes.place(placed, node_name)  # first: it may refuse the pod
-        self._pods[pod.id] = placed
         self._assumed.add(pod.id)
         if self._groups is not None:
             self._groups.assume(placed)
@@ -37,7 +37,7 @@ class Cache:
 
     def forget(self, pod: Pod) -> None:
         """Give up on an assumed pod; nothing happens when it is not known any more."""
-        known = self._pods.get(pod.id)
+        known = self._nodes.placed(pod.id)
         if known is None:
             return
         if known.spec.node_name != pod.spec.node_name:
@@ -53,33 +53,30 @@ class Cache:
 
     def confirm(self, pod: Pod) -> None:
         """The watch shows a pod on a node: one that was assumed (wherever that was), or one that is new to us."""
-        if pod.id in self._pods:
-            if pod.id not in self._assumed:
-                raise ClusterError(f"pod {_shown(pod)} was already in added state")
-            if self._nodes.exchange(self._pods[pod.id], pod):
-                # Hot: the usual case; nothing but the object changes, so no answer that is kept about the row is void.
-                self._pods[pod.id] = pod
-            else:
-                self._replace(self._pods[pod.id], pod)
-            self._assumed.discard(pod.id)
-        else:
-            self._put(pod)
+        known = self._nodes.placed(pod.id)
+        if known is None:
+            self._nodes.place(pod, pod.spec.node_name)
+            return
+        if pod.id not in self._assumed:
+            raise ClusterError(f"pod {_shown(pod)} was already in added state")
+        # Hot: as a rule nothing but the object changes, so no answer that is kept about the row is void.
+        if not self._nodes.exchange(known, pod):
+            self._replace(known, pod)
+        self._assumed.discard(pod.id)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pod on a node changed."""
-        known = self._pods.get(old.id)
+        known = self._nodes.placed(old.id)
         if known is None:
             raise ClusterError(f"pod {_shown(old)} is not added to scheduler cache, so cannot be updated")
         if old.id in self._assumed:
             raise ClusterError(f"assumed pod {_shown(old)} should not be updated")
-        if self._nodes.exchange(known, new):
-            self._pods[new.id] = new  # Hot: as a rule only the status changes
-            return
-        self._replace(known, new)
+        if not self._nodes.exchange(known, new):  # Hot: as a rule only the status changes
+            self._replace(known, new)
 
     def remove(self, pod: Pod) -> None:
         """A pod that was on a node is gone, assumed or not."""
-        known = self._pods.get(pod.id)
+        known = self._nodes.placed(pod.id)
         if known is None:
             raise ClusterError(f"pod {_shown(pod)} is not found in scheduler cache, so cannot be removed from it")
         try:
@@ -90,7 +87,7 @@ class Cache:
 
     def get(self, pod_id: str) -> Pod | None:
         """The pod as it is counted, with its node."""
-        return self._pods.get(pod_id)
+        return self._nodes.placed(pod_id)
 
     def is_assumed(self, pod_id: str) -> bool:
         """Whether the pod is counted on a node by decision only: the watch has not shown it there."""
@@ -101,11 +98,11 @@ class Cache:
 
     def drop_assumed(self, pod_id: str) -> None:
         """Forget that a pod is assumed which is on no node: a fault was found."""
-        if pod_id not in self._pods:
+        if self._nodes.row_of_pod(pod_id) is None:
             self._assumed.discard(pod_id)
 
     def pod_ids(self) -> list[str]:
-        return list(self._pods)
+        return self._nodes.pod_ids()
 
     @property
     def assumed_count(self) -> int:
@@ -114,26 +111,18 @@ class Cache:
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         faults = check_table(self._nodes)
-        counted = {pod.id for pod in self._nodes.pods()}
-        if counted != self._pods.keys():
-            faults.append(f"pods in the cache and on nodes differ: {sorted(counted ^ self._pods.keys())[:5]}")
-        if not self._assumed <= self._pods.keys():
+        counted = {pod.id: pod for pod in self._nodes.pods()}
+        if not self._assumed <= counted.keys():
             faults.append("a pod is assumed that is not in the cache")
         if self._groups is not None:
-            faults += self._groups.check(self._pods, self._assumed)
+            faults += self._groups.check(counted, self._assumed)
         return faults
-
-    def _put(self, pod: Pod) -> None:
-        """The table first: it may refuse the pod, and then the cache must not know it."""
-        self._nodes.place(pod, pod.spec.node_name)
-        self._pods[pod.id] = pod
 
     def _take(self, pod: Pod) -> None:
         """Even if counting fails, the pod does not stay: it will not be removed a second time."""
         try:
             self._nodes.displace(pod.id)
         finally:
-            del self._pods[pod.id]
             self._assumed.discard(pod.id)
 
     def _replace(self, known: Pod, new: Pod) -> None:
@@ -142,9 +131,8 @@ class Cache:
             self._nodes.displace(known.id)
             self._nodes.place(new, new.spec.node_name)
         except BaseException:
-            self._put(known)
+            self._nodes.place(known, known.spec.node_name)
             raise
-        self._pods[new.id] = new
 
 
 def _shown(pod: Pod) -> str:
