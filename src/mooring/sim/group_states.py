@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
 
 NOT_COMPLETE = "pod group is unschedulable"
 """How the scheduler's reason begins for pods that have room, but whose group does not go."""
@@ -49,7 +47,7 @@ def group_states(cluster: Cluster, pods: Iterable[tuple[Pod, str]]) -> dict[str,
         if key is None:
             continue
         if key not in found:
-            declared = cast("PodGroup | None", cluster.objects[PodGroup].get(key))
+            declared = cluster.pod_group(key)
             found[key] = GroupState(key, gang_minimum(declared, cluster.gates))
         found[key].nodes[pod.key] = node
     return dict(sorted(found.items()))

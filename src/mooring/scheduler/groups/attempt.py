@@ -1,7 +1,6 @@
 """One attempt for a whole pod group: its members go together, or none of them goes and none of them holds any room."""
 
 from dataclasses import replace
-from typing import cast
 
 import msgspec
 
@@ -185,7 +184,7 @@ def write_group_status(core: Core, member: Pod, failure: AttemptFailure | None =
 
     A group that was scheduled once stays so: members that come later and do not fit change nothing.
     """
-    group = cast("PodGroup | None", core.cluster.objects[PodGroup].get(member.group_key or ""))
+    group = core.cluster.pod_group(member.group_key or "")
     if group is None:
         return
     conditions = group.status.conditions or []

@@ -7,9 +7,9 @@ the search is over, whatever happens.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import cast
 
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.group_context import group_not_found
 from mooring.framework.group_post_filter import (
     GroupFitError,
     GroupSearch,
@@ -55,10 +55,9 @@ def preempt(core: Core, runner: Runner, trial: GroupTrial) -> Steps[GroupPreempt
     if plugin is None:
         return GroupPreemption(refusal=_NO_PLUGIN)
     key = trial.members[0].entry.pod.group_key or ""
-    group = cast("PodGroup | None", core.cluster.objects[PodGroup].get(key))
+    group = core.cluster.pod_group(key)
     if group is None:
-        name = key.partition("/")[2]
-        text = f'failed to get pod group object: podgroup.scheduling.k8s.io "{name}" not found'
+        text = f"failed to get pod group object: {group_not_found(key)}"
         return GroupPreemption(refusal=Rejection((text,), Code.Error))
     constraints = group.spec.scheduling_constraints
     if constraints is not None and constraints.topology:
