@@ -143,13 +143,11 @@ def _without_topology(patient: Patient) -> Iterator[Cure]:
     """A group that may be spread over several domains."""
     assert isinstance(patient, GroupPatient)
     declared = patient.group_trials.group.declared
-    constraints = None if declared is None else declared.spec.scheduling_constraints
-    if declared is None or constraints is None or not constraints.topology:
+    if declared is None or declared.topology_key is None:
         return
-    keys = ", ".join(each.key for each in constraints.topology)
     spec = msgspec.structs.replace(declared.spec, scheduling_constraints=None)
     anywhere: KubeObject = msgspec.structs.replace(declared, spec=spec)
-    text = f"create the PodGroup again without the topology {keys}"
+    text = f"create the PodGroup again without the topology {declared.topology_key}"
     cure = patient.cured("drop-topology", text, CHANGE_RULE, PutObject(anywhere))
     if cure is not None:
         yield cure

@@ -59,8 +59,7 @@ def preempt(core: Core, runner: Runner, trial: GroupTrial) -> Steps[GroupPreempt
     if group is None:
         text = f"failed to get pod group object: {group_not_found(key)}"
         return GroupPreemption(refusal=Rejection((text,), Code.Error))
-    constraints = group.spec.scheduling_constraints
-    if constraints is not None and constraints.topology:
+    if group.topology_key is not None:
         return GroupPreemption(refusal=_HAS_CONSTRAINTS)
     found = yield from _run(core, runner, trial, plugin, _fit_error(core, runner, trial, group))
     if isinstance(found, Rejection):
