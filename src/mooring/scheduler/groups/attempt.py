@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
+from mooring.framework.group_post_filter import UNSCHEDULABLE_GROUP
 from mooring.framework.intents import Write
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code
@@ -19,7 +20,7 @@ from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail
-from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP, try_group
+from mooring.scheduler.groups.placements import try_group
 from mooring.scheduler.groups.preemption import GATE, GroupPreemption, make_room, preempt
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.group_context import group_not_found
 from mooring.framework.group_post_filter import (
+    UNSCHEDULABLE_GROUP,
     GroupFitError,
     GroupSearch,
     GroupVictims,
@@ -28,7 +29,6 @@ from mooring.scheduler.decision import NoFit
 from mooring.scheduler.evict import WHOLE_CLUSTER, evict
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.groups.counting import has_binding_work, members_needed
-from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import Observer
 
