@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.resource_amounts import MAX_SUM, cells
+from mooring.cluster.nodes.resource_amounts import MAX_SUM, cells, places_of
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.crowd import Crowd
 from mooring.framework.feasible import NARROWED_OUT
@@ -112,7 +112,7 @@ def _are_alike(members: Sequence[Pod]) -> bool:
 def _names_of(demand: ResourceDemand, pod: Pod, nodes: NodeTable) -> tuple[str, ...] | None:
     """The resources that are compared; None: a member that is placed takes another amount than is compared."""
     name_of = {index: name for name, index in nodes.amounts.resource_book.items()}
-    places = np.arange(len(nodes.amounts.allocatable))[demand.resources].tolist()
+    places = places_of(demand.resources, len(nodes.amounts.allocatable))
     names = tuple(name_of.get(place, "") for place in places)
     amounts = demand.amounts[:, 0].tolist()
     held = pod.shape.held
