@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.workloads.job_groups import group_name, workload_name
+from mooring.controllers.workloads.job_groups import new_group_name, workload_name
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config
 from virtual_cluster import VirtualCluster
@@ -90,5 +90,5 @@ def test_names_are_stable_and_short_enough() -> None:
     name = workload_name(job)
     assert name == workload_name(job) and len(name) <= 253 and name.startswith("j" * 200)
     for workload, template in (("w" * 250, "t" * 60), ("w", "t" * 300), ("w" * 300, "t" * 300)):
-        assert len(group_name(workload, template)) == 253
-    assert group_name("w", "t").startswith("w-t-") and group_name("w", "t") != group_name("wt", "")
+        assert len(new_group_name(workload, template)) == 253
+    assert new_group_name("w", "t").startswith("w-t-") and new_group_name("w", "t") != new_group_name("wt", "")

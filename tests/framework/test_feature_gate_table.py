@@ -1,8 +1,10 @@
 """The table of feature gates, and what may be chosen of it."""
 
+from typing import Any
+
 import pytest
 
-from mooring.framework.config.feature_gates import DEFAULTS, GateError, parse_gates, told_gates
+from mooring.framework.config.feature_gates import DEFAULTS, GateError, gates_with, parse_gates, told_gates
 from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS, Gate, Stage
 
 
@@ -76,6 +78,15 @@ def test_what_cannot_be_chosen_is_told_in_upstreams_words(text: str, fault: str)
     with pytest.raises(GateError) as told:
         parse_gates(text)
     assert str(told.value) == fault
+
+
+def test_choices_by_name_are_checked_like_a_text() -> None:
+    assert gates_with({"GenericWorkload": True}) == parse_gates("GenericWorkload=true")
+    with pytest.raises(GateError, match="^unrecognized feature gate: Nope$"):
+        gates_with({"Nope": True})
+    not_a_bool: Any = "false"
+    with pytest.raises(GateError, match="^invalid value of GenericWorkload='false': must be True or False$"):
+        gates_with({"GenericWorkload": not_a_bool})
 
 
 def test_a_gate_may_be_set_to_what_it_is_locked_to() -> None:

@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from mooring.answers.loaded_cluster import Source, Written
 from mooring.model.meta import KubeObject
 from mooring.sim.reading.arrivals import Arrival, arrivals_of, read_arrivals
+from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.load_plan import LoadPlan, load_plan_of, read_load_plan
 
 
 def arrivals_from(
-    given: Source | Sequence[Written], objects: Sequence[KubeObject], gates: Mapping[str, bool] | None = None
+    given: Source | Sequence[Written],
+    objects: Sequence[KubeObject],
+    gates: Mapping[str, bool] | None = None,
+    validation: Validation = Validation.STRICT,
 ) -> list[Arrival]:
     """The arrivals of a file, or of entries as such a file has them. Raises ArrivalsError."""
     if isinstance(given, str | os.PathLike):
-        return read_arrivals(os.fspath(given), objects, gates=gates)
+        return read_arrivals(os.fspath(given), objects, validation, gates=gates)
     return arrivals_of(given, objects, gates)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from mooring.framework import config as configuration
-from mooring.framework.config.feature_gates import parse_gates
+from mooring.framework.config.feature_gates import gates_with, parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.plain import PlainPlugin
 from mooring.framework.points import Plugin
@@ -95,7 +95,7 @@ def load(
 
     Raises InputError with every problem of the objects, ConfigError for the configuration, GateError.
     """
-    manifests = read_objects(objects, gates=_parsed(feature_gates))
+    manifests = read_objects(objects, gates=None if feature_gates is None else gates_with(feature_gates))
     if manifests.problems:
         raise InputError(manifests.problems)
     loaded = loaded_from(manifests, config, plugins, feature_gates)
@@ -113,14 +113,9 @@ def loaded_from(
     settings = manifests.settings
     gates = parse_gates(settings.gates_text) if settings is not None else None
     if feature_gates is not None:
-        gates = _parsed(feature_gates)
+        gates = gates_with(feature_gates)
     chosen = configuration_of(settings.configuration if config is None and settings is not None else config, gates)
     return from_manifests(manifests, chosen, registry, gates)
-
-
-def _parsed(gates: Gates | None) -> dict[str, bool] | None:
-    """All gates with these; None: those of the source, or the defaults. Raises GateError."""
-    return None if gates is None else parse_gates(",".join(f"{name}={str(on).lower()}" for name, on in gates.items()))
 
 
 def from_manifests(

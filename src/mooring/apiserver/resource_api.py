@@ -35,12 +35,11 @@ from mooring.model.api_errors import already_exists, bad_request, conflict, not_
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.nodes import NODE
+from mooring.model.names import SAFE_LETTERS
 from mooring.rules.pod_defaults import complete_pod
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """Keeps pods off a node until the node controller finds it ready."""
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Parity: upstream's letters for generated names, which leave out vowels so that no words come about."""
 _NAME_TRIES = 8
 """Parity: how often upstream tries another generated name when one is taken."""
 _RESETS = {"": frozenset({"status"}), "status": frozenset({"spec"})}
@@ -75,7 +74,7 @@ def _new_uid() -> str:
 
 
 def _random_suffix() -> str:
-    return "".join(random.choices(_SUFFIX_LETTERS, k=5))
+    return "".join(random.choices(SAFE_LETTERS, k=5))
 
 
 @dataclass(slots=True)

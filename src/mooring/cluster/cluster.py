@@ -130,6 +130,10 @@ class Cluster:
         """Empty for a namespace that is not known, as in upstream's GetNamespaceLabelsSnapshot."""
         return self.namespace_labels.get(name, NO_LABELS)
 
+    def pod_group(self, key: str) -> PodGroup | None:
+        """The PodGroup of this namespace and name; None while it does not exist."""
+        return cast("PodGroup | None", self.objects[PodGroup].get(key))
+
     def in_namespace(self, kind: type[KubeObject], namespace: str) -> Iterable[KubeObject]:
         """All objects of a kind in a namespace. A pass over all objects: for kinds of which there are few."""
         return (item for item in self.objects[kind].values() if item.namespace == namespace)

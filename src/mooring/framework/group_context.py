@@ -3,7 +3,7 @@ PlacementScore, and the placements that they talk about."""
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,10 +16,16 @@ from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.framework.context import CycleState
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.status import PluginError
+from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 
 _PLAIN = PluginCaller()
+
+
+def group_not_found(key: str) -> str:
+    """Upstream's words for a PodGroup that does not exist; they name it without its namespace."""
+    return f'podgroup.{POD_GROUP.group} "{key.partition("/")[2]}" not found'
 
 
 # Hot: there may be hundreds of each in an attempt, and structs take a third of the time of dataclasses.
@@ -85,9 +91,9 @@ class PodGroupContext:
     @cached_property
     def declared(self) -> PodGroup:
         """The PodGroup object; raises PluginError in upstream's words if it does not exist."""
-        found = cast("PodGroup | None", self.cluster.objects[PodGroup].get(self.key))
+        found = self.cluster.pod_group(self.key)
         if found is None:
-            raise PluginError(f'podgroup.scheduling.k8s.io "{self.key.partition("/")[2]}" not found')
+            raise PluginError(group_not_found(self.key))
         return found
 
     @property

@@ -15,6 +15,9 @@ from mooring.framework.status import Rejection
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 
+UNSCHEDULABLE_GROUP = "pod group is unschedulable"
+"""Upstream's words: they end up in conditions of pods and pod groups, alone or with more after them."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupFitError:

@@ -4,10 +4,14 @@ Then it does not matter in which order the pods of a group choose their nodes: a
 its nodes have slots.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from mooring.cluster.nodes.kernels import Ints
+from mooring.cluster.nodes.kernels import Ints, Mask
 from mooring.cluster.nodes.resource_amounts import cells
+from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.crowd import Crowd
 from mooring.framework.attempt import Attempt, PodRejected
 from mooring.framework.feasible import PASSED
 from mooring.framework.points import Reads, ResourceDemand
@@ -27,15 +31,24 @@ def count_slots(attempt: Attempt) -> Ints | None:
     if isinstance(narrowing, PodRejected):
         return None
     verdicts = attempt.filter(narrowing)
-    demands = _demands(attempt)
-    if demands is None:
-        return None
-    nodes = context.nodes
-    slots = np.where(verdicts.first == PASSED, _room_for_pods(attempt), 0)
+    demands = demands_of(attempt)
+    return None if demands is None else slots_on_rows(verdicts.first == PASSED, demands, context.nodes)
+
+
+def slots_on_rows(
+    passing: Mask, demands: Sequence[ResourceDemand], nodes: NodeTable, crowd: Crowd | None = None
+) -> Ints:
+    """For each row how often all demands can be met, beside a crowd of nominated pods; none on rows that do not pass.
+
+    | free cpu | free memory | free pods | amounts | passing | slots |
+    | 5        | 9           | 110       | 2, 2    | yes     | 2     |
+    | 5        | 9           | 1         | 2, 2    | yes     | 1     |
+    | 5        | 9           | 110       | 2, 2    | no      | 0     |
+    """
+    slots: Ints = np.where(passing, np.maximum(pods_left(nodes, crowd), 0), 0)
     for demand in demands:
         allocatable = cells(nodes.amounts.allocatable, demand.resources, slice(0, nodes.height))
-        requested = cells(nodes.amounts.requested, demand.resources, slice(0, nodes.height))
-        slots = np.minimum(slots, slots_by_demand(allocatable, requested, demand))
+        slots = np.minimum(slots, slots_by_demand(allocatable, requested_beside(demand, nodes, crowd), demand))
     return slots
 
 
@@ -57,14 +70,25 @@ def slots_by_demand(allocatable: Ints, requested: Ints, demand: ResourceDemand) 
     return found
 
 
-def _room_for_pods(attempt: Attempt) -> Ints:
-    nodes = attempt.context.nodes
+def requested_beside(demand: ResourceDemand, nodes: NodeTable, crowd: Crowd | None = None) -> Ints:
+    """What pods request of the resources of a demand, with those of a crowd: resources x rows. Do not write to it."""
+    requested = cells(nodes.amounts.requested, demand.resources, slice(0, nodes.height))
+    if crowd is not None:
+        requested = requested.copy()
+        requested[:, crowd.rows] += crowd.requested[demand.resources]
+    return requested
+
+
+def pods_left(nodes: NodeTable, crowd: Crowd | None = None) -> Ints:
+    """How many more pods each row may have beside a crowd; negative where there are too many."""
     left: Ints = nodes.allowed_pods[: nodes.height] - nodes.pod_count[: nodes.height]
-    return np.maximum(left, 0)
+    if crowd is not None:
+        left[crowd.rows] -= crowd.pod_count
+    return left
 
 
-def _demands(attempt: Attempt) -> list[ResourceDemand] | None:
-    """What the filters compare that read sums; None: some filter reads more."""
+def demands_of(attempt: Attempt) -> list[ResourceDemand] | None:
+    """What the filters compare that read sums; None: some filter reads more. Raises AttemptError."""
     found = []
     for index, plugin in active_filters(attempt):
         reads = attempt.runner.filter_reads[index]

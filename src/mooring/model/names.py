@@ -1,4 +1,4 @@
-"""The syntax of names, label keys and label values, with the texts of the API server.
+"""The syntax of names, label keys and label values, with the texts of the API server, and the letters of generated names.
 
 Upstream: apimachinery's pkg/util/validation. The limits of 63 and 253 bytes are those of DNS labels and DNS names. The
 double spaces in the texts are upstream's.
@@ -135,3 +135,15 @@ def is_scalar_resource(name: str) -> bool:
     return (
         name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or is_extended_resource(name)
     )
+
+
+# ---- generated names
+
+SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""Upstream's alphabet for generated names (apimachinery's util/rand): without vowels and digits that look like them, no name
+contains a word by accident."""
+
+
+def safe_encode(data: bytes) -> str:
+    """A safe letter for each byte, as upstream's SafeEncodeString."""
+    return "".join(SAFE_LETTERS[byte % len(SAFE_LETTERS)] for byte in data)

@@ -13,7 +13,8 @@ from mooring.model.meta import LabelSelector, Requirement
 from mooring.model.names import label_value_faults, qualified_name_faults
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+INTEGER = re.compile(r"[+-]?[0-9]+")
+"""What Go's ParseInt reads as a decimal number; whether it fits int64 is another question."""
 _SET_OPERATORS = ("In", "NotIn")
 _KEY_OPERATORS = ("Exists", "DoesNotExist")
 MAX_INT64_DIGITS = 19
@@ -124,7 +125,7 @@ def compile_rule(key: str, operator: str, values: Sequence[str]) -> LabelRule:
 
 def parse_int64(text: str | None) -> int | None:
     """A decimal int64 as Go's ParseInt reads it, or None: Python's int() accepts more (spaces, underscores, any size)."""
-    if text is None or not _INTEGER.fullmatch(text):
+    if text is None or not INTEGER.fullmatch(text):
         return None
     if len(text.lstrip("+-0")) > MAX_INT64_DIGITS:
         return None  # int() refuses a text of thousands of digits, and takes minutes for millions

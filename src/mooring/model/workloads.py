@@ -150,6 +150,13 @@ class PodGroup(KubeObject):
         written = self.spec.priority
         return 0 if written is None else int32(written)
 
+    @property
+    def topology_key(self) -> str | None:
+        """The label whose values are the domains, one of which holds all pods; None: the pods may go anywhere. Parity: the
+        API accepts one label."""
+        constraints = self.spec.scheduling_constraints
+        return constraints.topology[0].key if constraints is not None and constraints.topology else None
+
 
 class LimitRangeItem(Wire):
     type: str = ""

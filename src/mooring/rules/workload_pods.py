@@ -10,15 +10,13 @@ from collections.abc import Iterator
 
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.names import safe_encode
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
 
 HASH_LABEL = "pod-template-hash"
 REVISION_LABEL = "controller-revision-hash"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Upstream's alphabet for generated names (apimachinery's rand.SafeEncodeString): without vowels and digits that look like
-them, no name contains a word by accident."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _DAEMON_TAINTS = (
@@ -40,7 +38,7 @@ def template_hash(template: JsonObject, collisions: int = 0) -> str:
     """
     text = json.dumps(template, sort_keys=True, separators=(",", ":"))
     digest = hashlib.blake2b(f"{text}{collisions or ''}".encode(), digest_size=10).digest()
-    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest)
+    return safe_encode(digest)
 
 
 def owner_reference(resource: KindSpec, owner: JsonObject) -> JsonObject:

@@ -2,7 +2,6 @@
 the node."""
 
 from collections.abc import Callable
-from typing import cast
 
 from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.framework.points import Nomination, PostFilterPlugin
@@ -64,7 +63,7 @@ def preempting_group(core: Core, preemptor: Pod) -> PodGroup | None:
     """The group that preempts as one when this pod is the preemptor; None: the pod preempts for itself."""
     if preemptor.group_key is None or not core.cluster.gates.get("WorkloadAwarePreemption", False):
         return None
-    return cast("PodGroup | None", core.cluster.objects[PodGroup].get(preemptor.group_key))
+    return core.cluster.pod_group(preemptor.group_key)
 
 
 def _note(core: Core, preemptor: Pod, node_name: str) -> str:

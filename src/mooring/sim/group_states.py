@@ -2,15 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
+from mooring.framework.group_post_filter import UNSCHEDULABLE_GROUP
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
-
-NOT_COMPLETE = "pod group is unschedulable"
-"""How the scheduler's reason begins for pods that have room, but whose group does not go."""
 
 
 @dataclass(slots=True)
@@ -49,7 +45,7 @@ def group_states(cluster: Cluster, pods: Iterable[tuple[Pod, str]]) -> dict[str,
         if key is None:
             continue
         if key not in found:
-            declared = cast("PodGroup | None", cluster.objects[PodGroup].get(key))
+            declared = cluster.pod_group(key)
             found[key] = GroupState(key, gang_minimum(declared, cluster.gates))
         found[key].nodes[pod.key] = node
     return dict(sorted(found.items()))
@@ -64,6 +60,6 @@ def note_waits(state: GroupState, bound_s: Mapping[str, float]) -> None:
 
 
 def group_reason(messages: Iterable[str]) -> str:
-    """Of the reasons of a group's pods the one that tells most."""
+    """Of the reasons of a group's pods the one that tells most. A pod with room says only that its group does not go."""
     told = [message for message in messages if message]
-    return next((text for text in told if not text.startswith(NOT_COMPLETE)), told[0] if told else "")
+    return next((text for text in told if not text.startswith(UNSCHEDULABLE_GROUP)), told[0] if told else "")

@@ -1,12 +1,10 @@
 """How long the pod groups of a day waited: from the arrival of the last pod that a group needs until so many are bound."""
 
 from dataclasses import dataclass, field
-from typing import cast
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
 
 
 @dataclass(slots=True)
@@ -49,7 +47,7 @@ class GroupWaits:
         ]
 
     def _waited(self, key: str, group: _Members) -> float | None:
-        declared = cast("PodGroup | None", self._cluster.objects[PodGroup].get(key))
+        declared = self._cluster.pod_group(key)
         needed = gang_minimum(declared, self._cluster.gates) or len(group.arrived_s)
         if not 0 < needed <= min(len(group.arrived_s), len(group.bound_s)):
             return None

@@ -1,8 +1,9 @@
 """Cures by other pods: a higher priority that evicts some, one or two that move to other nodes, one or two that leave."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -22,10 +23,11 @@ from mooring.answers.cures.relaxation import with_spec
 from mooring.answers.edits import ChangePod, Edit, MovePod, RemovePod
 from mooring.answers.explain.reasons import reasons_of
 from mooring.answers.owners import is_daemon
-from mooring.framework.points import Nomination
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.search import budgets_of, split_by_budget
 from mooring.scheduler.decision import NoFit, Placement
+
+T = TypeVar("T")
 
 MAX_ROWS = 30
 """On how many nodes others are moved or removed, the nearest to fitting first."""
@@ -40,7 +42,7 @@ HIGHEST_PRIORITY = 1_000_000_000
 def by_priority(patient: Patient) -> Iterator[Cure]:
     """The smallest priority with which preemption finds victims."""
     pod = patient.pod
-    found = _smallest_priority(patient, priorities_above(patient, pod.priority))
+    found = smallest_priority(patient, pod.priority, lambda higher: patient.trials.nominate(with_priority(pod, higher)))
     if found is None:
         return
     priority, nomination = found
@@ -53,23 +55,27 @@ def by_priority(patient: Patient) -> Iterator[Cure]:
         yield replace(cure, victims=tuple(victim.key for victim in victims), broken_budgets=broken)
 
 
-def priorities_above(patient: Patient, priority: int) -> list[int]:
-    """Above pods of each priority: no other number can make a difference."""
-    above = {pod.priority + 1 for pod in patient.trials.cluster.nodes.pods() if pod.priority >= priority}
-    return sorted(each for each in above if priority < each <= HIGHEST_PRIORITY)
+def smallest_priority(patient: Patient, present: int, found_with: Callable[[int], T | None]) -> tuple[int, T] | None:
+    """The smallest priority above the present one with which preemption finds something, and that; None if none does.
 
-
-def _smallest_priority(patient: Patient, priorities: Sequence[int]) -> tuple[int, Nomination] | None:
-    """By halving: with a higher priority there are more victims to choose from."""
+    By halving: with a higher priority there are more victims to choose from.
+    """
+    priorities = _priorities_above(patient, present)
     low, high, best = 0, len(priorities) - 1, None
     while low <= high and patient.budget.is_left():
         middle = (low + high) // 2
-        nomination = patient.trials.nominate(with_priority(patient.pod, priorities[middle]))
-        if nomination is not None:
-            best, high = (priorities[middle], nomination), middle - 1
+        found = found_with(priorities[middle])
+        if found is not None:
+            best, high = (priorities[middle], found), middle - 1
         else:
             low = middle + 1
     return best
+
+
+def _priorities_above(patient: Patient, priority: int) -> list[int]:
+    """Above pods of each priority: no other number can make a difference."""
+    above = {pod.priority + 1 for pod in patient.trials.cluster.nodes.pods() if pod.priority >= priority}
+    return sorted(each for each in above if priority < each <= HIGHEST_PRIORITY)
 
 
 def with_priority(pod: Pod, priority: int) -> Pod:

@@ -14,11 +14,9 @@ from mooring.answers.groups.group_trials import GroupOutcome, GroupTrials, Trial
 def in_best_domain(trials: GroupTrials, outcome: GroupOutcome) -> GroupOutcome:
     """The outcome of a gang with topology constraints that is not placed, with the room of the best domain."""
     group = trials.group
-    declared = group.declared
-    constraints = None if declared is None else declared.spec.scheduling_constraints
-    if outcome.is_placed or constraints is None or not constraints.topology or not group.is_all_or_nothing:
+    if outcome.is_placed or group.declared is None or group.declared.topology_key is None:
         return outcome
-    if group.member_count < group.min_count:
+    if not group.is_all_or_nothing or group.member_count < group.min_count:
         return outcome
     best = _largest(trials, group)
     if best is None or len(best.nodes) <= len(outcome.trial.nodes):

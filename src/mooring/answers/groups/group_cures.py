@@ -27,7 +27,7 @@ from mooring.answers.cures.cure import (
     SearchBudget,
 )
 from mooring.answers.cures.other_nodes import MAX_NODES, by_mending, by_uncordoning, kinds_of_nodes, one_more_like
-from mooring.answers.cures.other_pods import broken_budgets, class_for, priorities_above, with_priority
+from mooring.answers.cures.other_pods import broken_budgets, class_for, smallest_priority, with_priority
 from mooring.answers.cures.search import Cures, by_asking_less, without_gates
 from mooring.answers.edits import ChangePod, Edit, PutObject, RemovePod
 from mooring.answers.groups.asked_group import AskedGroup, kind_of
@@ -143,13 +143,11 @@ def _without_topology(patient: Patient) -> Iterator[Cure]:
     """A group that may be spread over several domains."""
     assert isinstance(patient, GroupPatient)
     declared = patient.group_trials.group.declared
-    constraints = None if declared is None else declared.spec.scheduling_constraints
-    if declared is None or constraints is None or not constraints.topology:
+    if declared is None or declared.topology_key is None:
         return
-    keys = ", ".join(each.key for each in constraints.topology)
     spec = msgspec.structs.replace(declared.spec, scheduling_constraints=None)
     anywhere: KubeObject = msgspec.structs.replace(declared, spec=spec)
-    text = f"create the PodGroup again without the topology {keys}"
+    text = f"create the PodGroup again without the topology {declared.topology_key}"
     cure = patient.cured("drop-topology", text, CHANGE_RULE, PutObject(anywhere))
     if cure is not None:
         yield cure
@@ -199,20 +197,16 @@ def _smallest(suffices: Callable[[int], bool], most: int) -> int | None:
 
 
 def _by_priority(patient: Patient) -> Iterator[Cure]:
-    """The smallest priority with which preemption makes room for the group, by halving."""
+    """The smallest priority with which preemption makes room for the group."""
     assert isinstance(patient, GroupPatient)
-    group = patient.group_trials.group
-    priorities = priorities_above(patient, max(pod.priority for pod in group.pending))
-    low, high, best = 0, len(priorities) - 1, None
-    while low <= high and patient.budget.is_left():
-        middle = (low + high) // 2
-        outcome = patient.tried(_with_priorities(patient, priorities[middle]), may_evict=True)
-        if outcome is not None and outcome.victims:
-            best, high = (priorities[middle], outcome), middle - 1
-        else:
-            low = middle + 1
-    if best is not None:
-        yield _raised(patient, *best)
+
+    def evicting(priority: int) -> GroupOutcome | None:
+        outcome = patient.tried(_with_priorities(patient, priority), may_evict=True)
+        return outcome if outcome is not None and outcome.victims else None
+
+    found = smallest_priority(patient, max(pod.priority for pod in patient.group_trials.group.pending), evicting)
+    if found is not None:
+        yield _raised(patient, *found)
 
 
 def _raised(patient: GroupPatient, priority: int, outcome: GroupOutcome) -> Cure:

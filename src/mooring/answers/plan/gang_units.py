@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
@@ -13,7 +12,6 @@ from mooring.framework.group_context import PodGroupContext, PodGroupPlacement
 from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ class GangUnits:
     def _minimum(self, pod: Pod) -> int | None:
         if self.cluster.groups is None or pod.group_key is None:
             return None
-        declared = cast("PodGroup | None", self.cluster.objects[PodGroup].get(pod.group_key))
+        declared = self.cluster.pod_group(pod.group_key)
         return gang_minimum(declared, self.cluster.gates)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.given_loads import arrivals_from
 from mooring.answers.loaded_cluster import LoadedCluster, Objects, Source, Written
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.arrivals_peak import pods_at_peak
@@ -17,7 +18,6 @@ from mooring.answers.report.parts import BarPlot
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.object_changes import apply as apply_objects
 from mooring.sim.input_errors import InputError, UnusableInput
-from mooring.sim.reading.arrivals import arrivals_of, read_arrivals
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
 
@@ -306,13 +306,8 @@ def _with_arrivals(
 ) -> LoadedCluster:
     if arrivals is None:
         return loaded
-    objects, gates = loaded.objects, loaded.gates
-    is_file = isinstance(arrivals, str) or hasattr(arrivals, "__fspath__")
-    if is_file:
-        listed = read_arrivals(str(arrivals), objects, validation, gates=gates)
-    else:
-        listed = arrivals_of(arrivals, objects, gates)
-    return replace(loaded, objects=[*objects, *pods_at_peak(listed)])
+    listed = arrivals_from(arrivals, loaded.objects, loaded.gates, validation)
+    return replace(loaded, objects=[*loaded.objects, *pods_at_peak(listed)])
 
 
 def _notes(loaded: LoadedCluster, additions: PlannedAdditions) -> list[str]:

@@ -12,7 +12,6 @@ from mooring.model.pod_spec import PodStatus
 from mooring.model.well_known_labels import TOPOLOGY
 from mooring.sim.reading.created_claims import ClaimSources, claims_for
 
-"""Labels that the API server copies from the node to a pod when it is bound; a new pod has none yet."""
 _GENERATION = "~"
 """Stands between the uid of the first pod of a name and the number of its replacement. No uid of a server has it."""
 
@@ -26,6 +25,7 @@ def replacement(pod: Pod, number: int, created: str, name: str = "") -> Pod:
         fresh = pod.with_node("").with_status(PodStatus(phase="Pending")).with_name(name or pod.name, uid)
         meta = fresh.metadata
     else:
+        # The API server copies these labels from the node when a pod is bound; a new pod has none yet.
         labels = {key: value for key, value in pod.labels.items() if key not in TOPOLOGY}
         meta = msgspec.structs.replace(pod.metadata, name=name or pod.name, uid=uid, labels=labels)
         spec = msgspec.structs.replace(pod.spec, node_name="")

@@ -6,13 +6,9 @@ from mooring.model.kinds.scheduling import GROUP_PROTECTION
 from mooring.rules.pod_claims import GROUP_CLAIMS_GATE
 
 
-def admit_group_claims(group: JsonObject, cluster: Lookups) -> None:
-    """A new group has claims of its own only with the gate."""
-    admit_changed_claims({}, group, cluster)
-
-
-def admit_changed_claims(old: JsonObject, new: JsonObject, cluster: Lookups) -> None:
-    """Parity: claims that a group has stay, although the gate is off now."""
+def admit_group_claims(old: JsonObject, new: JsonObject, cluster: Lookups) -> None:
+    """A group gets claims of its own only with the gate; `old` is empty for a new one. Parity: claims that a group has stay,
+    although the gate is off now."""
     if not cluster.gates.get(GROUP_CLAIMS_GATE, False) and not old.get("spec", {}).get("resourceClaims"):
         new.get("spec", {}).pop("resourceClaims", None)
 

@@ -6,7 +6,7 @@ Without the gate the server drops these fields, but for groups that have them al
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.model.api_errors import ApiError, Cause, field_invalid, field_unsupported, forbidden
 from mooring.model.json_objects import JsonObject
-from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY
+from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY, POD_GROUP
 from mooring.model.workloads import DISRUPTED_ALONE, DISRUPTED_TOGETHER
 from mooring.rules.pod_admission import global_default, priority_of
 
@@ -68,4 +68,4 @@ def _drop(spec: JsonObject, held: JsonObject) -> None:
 
 
 def _forbid(group: JsonObject, why: str) -> ApiError:
-    return forbidden("podgroups", name_of(group), why, "scheduling.k8s.io")
+    return forbidden(POD_GROUP.plural, name_of(group), why, POD_GROUP.group)

@@ -3,8 +3,7 @@
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.model.api_errors import ApiError, forbidden
 from mooring.model.json_objects import JsonObject, at
-
-GROUP, PLURAL = "scheduling.k8s.io", "podgroups"
+from mooring.model.kinds.scheduling import POD_GROUP
 
 
 def check_template(group: JsonObject, cluster: Lookups) -> None:
@@ -23,4 +22,4 @@ def check_template(group: JsonObject, cluster: Lookups) -> None:
 
 
 def _refused(group: JsonObject, why: str) -> ApiError:
-    return forbidden(PLURAL, name_of(group), f"PodGroup rejected: {why}", GROUP)
+    return forbidden(POD_GROUP.plural, name_of(group), f"PodGroup rejected: {why}", POD_GROUP.group)

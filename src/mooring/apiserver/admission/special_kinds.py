@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from mooring.apiserver.admission.group_claims import admit_changed_claims, admit_group_claims, protect
+from mooring.apiserver.admission.group_claims import admit_group_claims, protect
 from mooring.apiserver.admission.group_priority import admit_changed_priority, admit_priority
 from mooring.apiserver.admission.group_templates import check_template
 from mooring.apiserver.admission.lookups import Lookups, name_of
@@ -159,13 +159,13 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
 def _admit_pod_group(group: JsonObject, cluster: Lookups, now: str) -> None:
     admit_priority(group, cluster)
     check_template(group, cluster)
-    admit_group_claims(group, cluster)
+    admit_group_claims({}, group, cluster)
     protect(group, cluster)
 
 
 def _change_pod_group(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
     admit_changed_priority(old, new, cluster)
-    admit_changed_claims(old, new, cluster)
+    admit_group_claims(old, new, cluster)
     return []
 
 

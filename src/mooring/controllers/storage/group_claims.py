@@ -9,7 +9,7 @@ from mooring.controllers.cluster_kinds import POD_STORE
 from mooring.controllers.cluster_writes import lift
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.pod_states import is_finished
-from mooring.controllers.storage.pod_claims import DEVICE_CLAIMS, TEMPLATES, by_owner, claim_made_for
+from mooring.controllers.storage.pod_claims import DEVICE_CLAIMS, TEMPLATES, by_owner, claim_made_for, keys_of_templates
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds.scheduling import GROUP_PROTECTION, POD_GROUP
 from mooring.rules.pod_claims import GROUP_CLAIMS_GATE, device_claim_for, group_name, templates_waited_for
@@ -26,7 +26,7 @@ class GroupClaims:
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
         self._is_on = api.is_on(GROUP_CLAIMS_GATE)
-        self._waiting = Index(api.store, POD_GROUP.storage, _templates)
+        self._waiting = Index(api.store, POD_GROUP.storage, keys_of_templates)
         self._by_owner = Index(api.store, DEVICE_CLAIMS.storage, by_owner)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
@@ -35,7 +35,7 @@ class GroupClaims:
             return ()
         if write.storage == TEMPLATES.storage:
             return [key_of(group) for group in self._waiting["/".join(write.key)]]
-        return (write.key,) if write.type != "DELETED" and _templates(write.object) else ()
+        return (write.key,) if write.type != "DELETED" and keys_of_templates(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
         """Create what can be created now, and name all claims in the group's status."""
@@ -85,12 +85,6 @@ class GroupProtection:
         if group is not None and is_ending and not self._members.count("/".join(key)):
             lift(self._api, POD_GROUP, group, GROUP_PROTECTION)
         return None
-
-
-def _templates(group: JsonObject) -> list[str]:
-    """The templates of which a group has no claims yet, by namespace and name."""
-    namespace = group["metadata"]["namespace"]
-    return list(dict.fromkeys(f"{namespace}/{name}" for name in templates_waited_for(group).values()))
 
 
 def _group_in_use(pod: JsonObject) -> list[str]:

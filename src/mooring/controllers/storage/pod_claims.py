@@ -71,7 +71,7 @@ class PodClaims:
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
         self._has_groups = api.is_on(GROUP_CLAIMS_GATE)
-        self._waiting = Index(api.store, POD_STORE, _templates)
+        self._waiting = Index(api.store, POD_STORE, keys_of_templates)
         self._waiting_members = Index(api.store, POD_STORE, _group_waited_for)
         self._by_owner = Index(api.store, DEVICE_CLAIMS.storage, by_owner)
 
@@ -82,7 +82,7 @@ class PodClaims:
             return [key_of(pod) for pod in self._waiting["/".join(write.key)]]
         if write.storage == POD_GROUP.storage:
             return [key_of(pod) for pod in self._waiting_members["/".join(write.key)]] if self._has_groups else ()
-        return (write.key,) if write.type != "DELETED" and _templates(write.object) else ()
+        return (write.key,) if write.type != "DELETED" and keys_of_templates(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
         """Create what can be created now, and name all claims in the pod's status. A template that does not exist yet
@@ -207,10 +207,10 @@ def _staying_pod(api: ResourceApi, key: Key) -> JsonObject | None:
     return None if pod is None or pod["metadata"].get("deletionTimestamp") else pod
 
 
-def _templates(pod: JsonObject) -> list[str]:
-    """The templates of which a pod has no claims yet, by namespace and name."""
-    namespace = pod["metadata"]["namespace"]
-    return list(dict.fromkeys(f"{namespace}/{name}" for name in templates_waited_for(pod).values()))
+def keys_of_templates(holder: JsonObject) -> list[str]:
+    """The templates of which a pod or a group has no claims yet, by namespace and name."""
+    namespace = holder["metadata"]["namespace"]
+    return list(dict.fromkeys(f"{namespace}/{name}" for name in templates_waited_for(holder).values()))
 
 
 def _group_waited_for(pod: JsonObject) -> list[str]:

@@ -14,14 +14,13 @@ from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import RESOURCES
 from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.kinds.scheduling_workloads import GROUP_TEMPLATES
+from mooring.model.names import safe_encode
 from mooring.rules.conditions import condition_of
 from mooring.rules.workload_pods import owner_reference
 
 GATE = "WorkloadWithJob"
 JOBS = RESOURCES["batch", "v1", "jobs"]
 _LONGEST_NAME = 253
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters that make no words."""
 
 
 class JobGroups:
@@ -71,7 +70,7 @@ class JobGroups:
         owners = [owner_reference(JOBS, job), plain_reference(GROUP_TEMPLATES.api_version, "Workload", workload)]
         named = {"workload": {"workloadName": name, "podGroupTemplateName": template["name"]}}
         spec = {"podGroupTemplateRef": named, "schedulingPolicy": template["schedulingPolicy"]}
-        metadata = {"name": group_name(name, template["name"]), "ownerReferences": owners}
+        metadata = {"name": new_group_name(name, template["name"]), "ownerReferences": owners}
         return self._create(POD_GROUP, job, {"metadata": metadata, "spec": spec})
 
     def _create(self, kind: KindSpec, job: JsonObject, item: JsonObject) -> JsonObject | None:
@@ -134,7 +133,7 @@ def workload_name(job: JsonObject) -> str:
     return f"{job['metadata']['name'][: _LONGEST_NAME - len(ending) - 1]}-{ending}"
 
 
-def group_name(workload: str, template: str) -> str:
+def new_group_name(workload: str, template: str) -> str:
     """The names of workload and template, each cut to its share, and a hash of both."""
     ending = _hash(f"{workload}{template}")
     room = _LONGEST_NAME - len(ending) - 2
@@ -150,4 +149,4 @@ def _hash(text: str) -> str:
     value = 0x811C9DC5
     for byte in text.encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(value))
+    return safe_encode(str(value).encode())

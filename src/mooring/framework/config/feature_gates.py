@@ -36,7 +36,12 @@ class GateError(ValueError):
 
 def parse_gates(text: str) -> dict[str, bool]:
     """All gates, with what `Name=true,Other=false` makes of them. Raises GateError."""
-    chosen = dict(_choices(text))
+    return gates_with(dict(_choices(text)))
+
+
+def gates_with(chosen: Mapping[str, bool]) -> dict[str, bool]:
+    """All gates, with these choices. Raises GateError."""
+    _check_types(chosen)
     _check(chosen)
     gates = {**DEFAULTS, **_of_stages(chosen), **chosen}
     for stage in STAGES:
@@ -76,6 +81,13 @@ def _choices(text: str) -> Iterator[tuple[str, bool]]:
             why = f'strconv.ParseBool: parsing "{value}": invalid syntax'
             raise GateError(f"invalid value of {name}={value}, err: {why}")
         yield name, value in _TRUE
+
+
+def _check_types(chosen: Mapping[str, object]) -> None:
+    """Notebooks are not type-checked, and the text "false" would count as true."""
+    for name, value in chosen.items():
+        if not isinstance(value, bool):
+            raise GateError(f"invalid value of {name}={value!r}: must be True or False")
 
 
 def _check(chosen: Mapping[str, bool]) -> None:

@@ -3,7 +3,6 @@
 A rule yields the problems that it finds at `path`. The rules are the API server's, as far as they affect scheduling.
 """
 
-import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import lru_cache
 
@@ -26,7 +25,7 @@ from mooring.model.node import (
 )
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, ResourceList, ResourceRequirements, Toleration
 from mooring.model.quantity import NANO, QuantityText, parse
-from mooring.model.selectors import parse_int64
+from mooring.model.selectors import INTEGER, parse_int64
 from mooring.model.validation.problem import AGAIN, NOTHING_THERE, Problem, Problems, at_key, show, show_text
 
 EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
@@ -35,7 +34,6 @@ NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
 FIELD_OPERATORS = ("In", "NotIn")
 EQUALITY_OPERATORS = ("Equal", "Exists")
 QUANTITY_FORM = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
-_INTEGER = re.compile("[+-]?[0-9]+")
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 # Hot: a cluster has few distinct keys and values but many pods; without a cache, names take half the time of validation.
@@ -279,5 +277,5 @@ def _compared_number(path: str, value: str) -> Problems:
         rule = "must be a valid decimal integer in canonical form" if value else "must be non-empty"
         yield Problem(path, show(value), rule)
     if parse_int64(value) is None:
-        why = "value out of range" if _INTEGER.fullmatch(value) else "invalid syntax"
+        why = "value out of range" if INTEGER.fullmatch(value) else "invalid syntax"
         yield Problem(path, f"Invalid value: {show(value)}: strconv.ParseInt: parsing {show(value)}: {why}")

@@ -62,11 +62,17 @@ def entries_of(pod: Pod, claims: ClaimLedger) -> Iterable[tuple[str, ResourceCla
 def is_reserved_for(claim: ResourceClaim, pod: Pod, accepts_group: bool = False) -> bool:
     """Whether the claim's reservedFor has the pod, or its group where that counts: otherwise the kubelet does not start
     it. Parity: pods do not know the uid of their group, so its name decides."""
-    group = pod.spec.scheduling_group.pod_group_name if accepts_group and pod.spec.scheduling_group else None
+    group = _group_name(pod, accepts_group)
     return any(
         consumer.uid == pod.id or (group is not None and is_group(consumer) and consumer.name == group)
         for consumer in claim.status.reserved_for or ()
     )
+
+
+def _group_name(pod: Pod, accepts_group: bool) -> str | None:
+    """The group of the pod, where that counts; None: it has none."""
+    group = pod.spec.scheduling_group
+    return group.pod_group_name if accepts_group and group else None
 
 
 def is_group(consumer: ClaimConsumer) -> bool:
@@ -80,7 +86,7 @@ def is_owned_by(claim: ResourceClaim, pod: Pod, accepts_group: bool = False) -> 
     owner = claim.controller()
     if owner is None or owner.uid == pod.uid:
         return owner is not None
-    group = pod.spec.scheduling_group.pod_group_name if accepts_group and pod.spec.scheduling_group else None
+    group = _group_name(pod, accepts_group)
     is_group_owner = owner.kind == POD_GROUP.kind and owner.api_version.startswith(f"{POD_GROUP.group}/")
     return group is not None and is_group_owner and owner.name == group
 
@@ -99,8 +105,8 @@ def _claim_of(pod: Pod, entry: PodResourceClaim, claims: ClaimLedger) -> Resourc
         return None
     claim = _existing(pod, made.resource_claim_name, claims)
     if not is_owned_by(claim, pod, claims.has_group_claims):
-        group = pod.spec.scheduling_group if claims.has_group_claims else None
-        why = "Pod is not owner" if group is None else f"neither Pod nor PodGroup {group.pod_group_name} is the owner"
+        group = _group_name(pod, claims.has_group_claims)
+        why = "Pod is not owner" if group is None else f"neither Pod nor PodGroup {group} is the owner"
         raise Unresolved(f"ResourceClaim {claim.key} was not created for Pod {pod.key} ({why})")
     return claim
 

@@ -8,12 +8,12 @@ so they keep their devices until the group ends, and any number of pods can use 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import cast
 
 from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import GroupCycle
 from mooring.framework.context import SchedulingContext
+from mooring.framework.group_context import group_not_found
 from mooring.framework.status import PluginError
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.kinds.scheduling import POD_GROUP
@@ -93,9 +93,9 @@ def _group_of(pod: Pod, cluster: Cluster) -> PodGroup | None:
     """The group of the pod, where groups may have claims; None: it has none. Raises Unresolved if it does not exist."""
     if pod.group_key is None or not cluster.claims.has_group_claims:
         return None
-    group = cast("PodGroup | None", cluster.objects[PodGroup].get(pod.group_key))
+    group = cluster.pod_group(pod.group_key)
     if group is None:
-        raise Unresolved(f'podgroup.{POD_GROUP.group} "{pod.group_key.partition("/")[2]}" not found')
+        raise Unresolved(group_not_found(pod.group_key))
     return group
 
 

@@ -6,7 +6,7 @@ so that members of an incomplete gang do not hold room while they wait for each 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.framework.context import GROUP_TRIAL, SchedulingContext
@@ -95,7 +95,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     def _declared(self, pod: Pod) -> PodGroup | None:
         """The pod's PodGroup object; None while it does not exist."""
         assert self._services.cluster is not None
-        return cast("PodGroup | None", self._services.cluster.objects[PodGroup].get(pod.group_key or ""))
+        return self._services.cluster.pod_group(pod.group_key or "")
 
     def _group(self, pod: Pod) -> PodGroupMembers:
         """The members that the scheduler knows; empty if it knows none."""

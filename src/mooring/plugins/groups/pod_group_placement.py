@@ -18,16 +18,9 @@ from mooring.framework.group_points import PlacementGeneratePlugin, PlacementSco
 from mooring.framework.points import Handle, Scores
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
 
 _KEPT_LABELS = 16
 """Labels whose domains are kept: clusters have a handful of topology levels."""
-
-
-def topology_key(group: PodGroup) -> str | None:
-    """The label whose values are the domains; None: the group may go anywhere. Parity: the API accepts one label."""
-    constraints = group.spec.scheduling_constraints
-    return constraints.topology[0].key if constraints is not None and constraints.topology else None
 
 
 class TopologyPlacementGenerator(PlacementGeneratePlugin):
@@ -45,7 +38,7 @@ class TopologyPlacementGenerator(PlacementGeneratePlugin):
         return ()
 
     def generate_placements(self, group: PodGroupContext, parent: PodGroupPlacement) -> Sequence[PodGroupPlacement]:
-        key = topology_key(group.declared)
+        key = group.declared.topology_key
         if key is None:
             return [parent]
         members = group.members

@@ -8,7 +8,7 @@ evicts them.
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -36,7 +36,6 @@ from mooring.framework.what_if import RowArray
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
-from mooring.model.workloads import PodGroup
 from mooring.plugins.preemption.group_gains import GainsByShape
 from mooring.plugins.preemption.group_search import search_victims
 from mooring.plugins.preemption.kept_harm import KeptHarm
@@ -92,7 +91,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
 
     def _group_id(self, pod: Pod) -> str | None:
         """The uid of the pod's group, or its name where it has none; None: the group does not exist."""
-        group = self._cluster.objects[PodGroup].get(pod.group_key or "")
+        group = self._cluster.pod_group(pod.group_key or "")
         return None if group is None else group.uid or group.key
 
     def eviction_began(self, pod: Pod) -> None:
@@ -143,7 +142,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         anew for each placement."""
         if pod.group_key is None:
             return None
-        group = cast("PodGroup | None", cluster.objects[PodGroup].get(pod.group_key))
+        group = cluster.pod_group(pod.group_key)
         if self._tries_placements and group is None:
             return "pod group for pod not found"
         if self._tries_placements and group is not None and group.spec.scheduling_constraints is not None:

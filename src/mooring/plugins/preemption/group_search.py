@@ -9,7 +9,13 @@ from collections.abc import Generator, Sequence
 
 import numpy as np
 
-from mooring.framework.group_post_filter import GroupFitError, GroupSearch, GroupVictims, MovedPods
+from mooring.framework.group_post_filter import (
+    UNSCHEDULABLE_GROUP,
+    GroupFitError,
+    GroupSearch,
+    GroupVictims,
+    MovedPods,
+)
 from mooring.framework.status import Rejection, curable, final
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.group_gains import GainsByShape, victims_on
@@ -20,7 +26,7 @@ from mooring.plugins.preemption.victim_order import VictimOrder
 
 NO_VICTIMS = final("No preemption victims found for incoming preemptor")
 NEVER = curable("not eligible due to preemptionPolicy=Never.")
-UNSCHEDULABLE_GROUP = curable("pod group is unschedulable")
+NOT_ENOUGH_ROOM = curable(UNSCHEDULABLE_GROUP)
 """Upstream's words, here and above."""
 ONE_BY_ONE = 64
 """Up to so many victims are tried one after another. More of them come back in batches, each twice as large as the last
@@ -41,7 +47,7 @@ def search_victims(failure: GroupFitError, gains: GainsByShape, budgets: Sequenc
     if slots is None or slots.total >= enough:  # by sums it fits now: then sums do not decide
         return (yield from search_by_trials(_in_order(order, priority, budgets)))
     if enough > len(failure.members):
-        return UNSCHEDULABLE_GROUP
+        return NOT_ENOUGH_ROOM
     nominated = failure.cluster.nominated
     if any(nominated.node_of(pod.id) is not None for pod in failure.members):
         # The slots leave out what members are nominated to, though a member may take that itself. So there may be more of
@@ -67,7 +73,7 @@ def _search_few(failure: GroupFitError, gains: GainsByShape, slots: Slots, enoug
 def _search_by_sums(slots: Slots, victims: Sequence[GroupVictim], enough: int) -> GroupVictims | Rejection:
     """The victims that cannot come back in the order given."""
     first = first_to_leave(slots, victims, enough)
-    return UNSCHEDULABLE_GROUP if first is None else _chosen(come_back(slots, victims[first:], enough))
+    return NOT_ENOUGH_ROOM if first is None else _chosen(come_back(slots, victims[first:], enough))
 
 
 def _in_order(order: VictimOrder, priority: int, budgets: Sequence[Budget]) -> list[GroupVictim]:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.resource_amounts import MAX_SUM
+from mooring.cluster.nodes.resource_amounts import MAX_SUM, cells, places_of
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.crowd import Crowd
 from mooring.framework.feasible import NARROWED_OUT
 from mooring.framework.group_post_filter import GroupFitError
 from mooring.framework.points import ResourceDemand
+from mooring.framework.slots import pods_left, requested_beside
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.group_victims import GroupVictim
 from mooring.plugins.preemption.least_harm import passing_rows, sums_decide
@@ -111,7 +112,7 @@ def _are_alike(members: Sequence[Pod]) -> bool:
 def _names_of(demand: ResourceDemand, pod: Pod, nodes: NodeTable) -> tuple[str, ...] | None:
     """The resources that are compared; None: a member that is placed takes another amount than is compared."""
     name_of = {index: name for name, index in nodes.amounts.resource_book.items()}
-    places = np.arange(len(nodes.amounts.allocatable))[demand.resources].tolist()
+    places = places_of(demand.resources, len(nodes.amounts.allocatable))
     names = tuple(name_of.get(place, "") for place in places)
     amounts = demand.amounts[:, 0].tolist()
     held = pod.shape.held
@@ -121,16 +122,10 @@ def _names_of(demand: ResourceDemand, pod: Pod, nodes: NodeTable) -> tuple[str, 
 
 def _free(demand: ResourceDemand, crowd: Crowd | None, nodes: NodeTable) -> NDArray[np.int64] | None:
     """What is free on all rows beside a crowd of nominated pods; None: a sum is too large for its cell."""
-    height = nodes.height
-    requested = nodes.amounts.requested[demand.resources, :height]
-    if requested.max(initial=0) >= MAX_SUM:
+    if requested_beside(demand, nodes).max(initial=0) >= MAX_SUM:
         return None
-    allocatable = nodes.amounts.allocatable[demand.resources, :height]
-    free = np.concatenate((allocatable - requested, (nodes.allowed_pods - nodes.pod_count)[None, :height]))
-    if crowd is not None:
-        free[:-1, crowd.rows] -= crowd.requested[demand.resources]
-        free[-1, crowd.rows] -= crowd.pod_count
-    return free
+    allocatable = cells(nodes.amounts.allocatable, demand.resources, slice(0, nodes.height))
+    return np.vstack((allocatable - requested_beside(demand, nodes, crowd), pods_left(nodes, crowd)))
 
 
 def first_to_leave(slots: Slots, victims: Sequence[GroupVictim], enough: int) -> int | None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.cluster.change_log import Follower
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
+from mooring.cluster.nodes.resource_amounts import places_of
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.points import ResourceDemand
 from mooring.plugins.preemption.room import NO_LIMIT, PRIORITY_OFFSET, Flags, victim_slots
@@ -139,7 +139,7 @@ def victims_on(
     promised = nominated.sums_on(row, priority, asking) if nominated else None
     if promised is not None:
         taken, pods = promised
-        places = _places(demand.resources, len(nodes.amounts.allocatable))
+        places = places_of(demand.resources, len(nodes.amounts.allocatable))
         limits = [limit - taken.get(place, 0) for limit, place in zip(limits, places, strict=True)]
         most_pods -= pods
     if demand.waived is not None:
@@ -147,8 +147,3 @@ def victims_on(
         limits = [NO_LIMIT if is_waived and not there else limit for limit, there, is_waived in waived]
     held = ranks.held[demand.resources, :count, row].tolist()
     return victim_slots(held, limits, most_pods, lower)
-
-
-def _places(resources: slice | NDArray[np.intp], count: int) -> Sequence[int]:
-    """The places of some of so many resources."""
-    return range(count)[resources] if isinstance(resources, slice) else resources.tolist()

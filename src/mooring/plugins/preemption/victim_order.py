@@ -108,7 +108,7 @@ class VictimOrder:
         for key in changed:
             if key not in self._seen:
                 continue  # it has no pods on nodes
-            before, now = self._seen[key], self._group(key)
+            before, now = self._seen[key], self.cluster.pod_group(key)
             self._seen[key] = now
             if _disruption(now) != _disruption(before):
                 others.add(key)
@@ -116,9 +116,6 @@ class VictimOrder:
             return []
         pods_on = self.nodes.pods_on
         return [row for row in self._position if any(pod.group_key in others for pod in pods_on[row])]
-
-    def _group(self, key: str) -> PodGroup | None:
-        return cast("PodGroup | None", self.cluster.objects[PodGroup].get(key))
 
     def _leave(self, row: int) -> set[str]:
         """Take out what is known of a row. Returns the groups that have fewer pods now."""
@@ -139,7 +136,7 @@ class VictimOrder:
             place = pod_place(position, index)
             key = pod.group_key
             if key is not None:
-                group = self._seen[key] = self._group(key)
+                group = self._seen[key] = self.cluster.pod_group(key)
                 if group is not None and group.spec.disruption_mode == DISRUPTED_TOGETHER:
                     groups.add(key)
                     self._parts.setdefault(key, {}).setdefault(row, []).append((place, pod))

@@ -1,10 +1,10 @@
 """One attempt for a whole pod group: its members go together, or none of them goes and none of them holds any room."""
 
 from dataclasses import replace
-from typing import cast
 
 import msgspec
 
+from mooring.framework.group_post_filter import UNSCHEDULABLE_GROUP
 from mooring.framework.intents import Write
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code
@@ -20,7 +20,7 @@ from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail
-from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP, try_group
+from mooring.scheduler.groups.placements import try_group
 from mooring.scheduler.groups.preemption import GATE, GroupPreemption, make_room, preempt
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult
@@ -185,7 +185,7 @@ def write_group_status(core: Core, member: Pod, failure: AttemptFailure | None =
 
     A group that was scheduled once stays so: members that come later and do not fit change nothing.
     """
-    group = cast("PodGroup | None", core.cluster.objects[PodGroup].get(member.group_key or ""))
+    group = core.cluster.pod_group(member.group_key or "")
     if group is None:
         return
     conditions = group.status.conditions or []

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from mooring.framework.asking import AttemptError
 from mooring.framework.group_asking import generate_placements, score_placements
 from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.group_post_filter import UNSCHEDULABLE_GROUP
 from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection
 from mooring.queue.entry import QueuedPod
@@ -17,9 +18,6 @@ from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error
 from mooring.scheduler.groups.counting import CountedCandidates, count_candidates
 from mooring.scheduler.groups.trial import GroupTrial, Member
-
-UNSCHEDULABLE_GROUP = "pod group is unschedulable"
-"""Upstream's words: they end up in conditions of pods and pod groups."""
 
 
 def try_group(core: Core, runner: Runner, members: list[Member]) -> Steps[GroupTrial]:

@@ -7,10 +7,11 @@ the search is over, whatever happens.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import cast
 
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.group_context import group_not_found
 from mooring.framework.group_post_filter import (
+    UNSCHEDULABLE_GROUP,
     GroupFitError,
     GroupSearch,
     GroupVictims,
@@ -28,7 +29,6 @@ from mooring.scheduler.decision import NoFit
 from mooring.scheduler.evict import WHOLE_CLUSTER, evict
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.groups.counting import has_binding_work, members_needed
-from mooring.scheduler.groups.placements import UNSCHEDULABLE_GROUP
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import Observer
 
@@ -55,13 +55,11 @@ def preempt(core: Core, runner: Runner, trial: GroupTrial) -> Steps[GroupPreempt
     if plugin is None:
         return GroupPreemption(refusal=_NO_PLUGIN)
     key = trial.members[0].entry.pod.group_key or ""
-    group = cast("PodGroup | None", core.cluster.objects[PodGroup].get(key))
+    group = core.cluster.pod_group(key)
     if group is None:
-        name = key.partition("/")[2]
-        text = f'failed to get pod group object: podgroup.scheduling.k8s.io "{name}" not found'
+        text = f"failed to get pod group object: {group_not_found(key)}"
         return GroupPreemption(refusal=Rejection((text,), Code.Error))
-    constraints = group.spec.scheduling_constraints
-    if constraints is not None and constraints.topology:
+    if group.topology_key is not None:
         return GroupPreemption(refusal=_HAS_CONSTRAINTS)
     found = yield from _run(core, runner, trial, plugin, _fit_error(core, runner, trial, group))
     if isinstance(found, Rejection):
