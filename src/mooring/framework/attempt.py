@@ -168,8 +168,15 @@ class Attempt:
             status = SUCCESS
         finally:
             caller.ended("Filter", status, began_ns)
-        caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
+        if self._rejects_nothing(verdicts):
+            caller.all_passed(self._no_filter, len(verdicts.first))
+        else:
+            caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
         return verdicts
+
+    def _rejects_nothing(self, verdicts: Verdicts) -> bool:
+        """Whether all rows are known to have passed. Hot: as a rule they have, and no column is read to find out."""
+        return self._memo.rejects_nothing and verdicts.first is verdicts.kept
 
     def _filter(self, narrowing: Narrowing) -> Verdicts:
         context = self.context
@@ -255,7 +262,7 @@ class Attempt:
 
     def best(self, verdicts: Verdicts) -> ScoreCard | MaskedTotals | None:
         """The same, where only the best node is wanted; None: fewer than two passed."""
-        is_for_all = self._memo.rejects_nothing and verdicts.first is verdicts.kept
+        is_for_all = self._rejects_nothing(verdicts)
         feasible = FeasibleRows.all(len(verdicts.first)) if is_for_all else FeasibleRows(verdicts.first)
         if feasible.count < 2:
             return None

@@ -91,6 +91,12 @@ class MeteredCaller(PluginCaller):
         series.observe_ns(now_ns - began_ns)
         return now_ns
 
+    def passed_by(self, points: Sequence[str]) -> int:
+        for point in points:
+            series = self._succeeded.get(point) or self._durations.series(point, SUCCESS, self._profile)
+            series.observe_ns(0)
+        return self._now_ns()
+
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         self._hints.series(plugin, event, outcome).observe_ns(self._now_ns() - began_ns)
 
@@ -102,10 +108,13 @@ class MeteredCaller(PluginCaller):
         else:
             self.evaluations.pre_filtered(frozenset(left_out))
 
+    def all_passed(self, left_out: Set[str], nodes: int) -> None:
+        self.evaluations.all_passed(frozenset(left_out), nodes)
+
     def filtered(self, left_out: Set[str], first: NDArray[np.int8], alive: int) -> None:
         passed = int(np.count_nonzero(first == PASSED))
         if passed == alive:
-            self.evaluations.all_passed(frozenset(left_out), passed)
+            self.all_passed(left_out, passed)
         else:
             self.evaluations.rejected(frozenset(left_out), first, passed)
 

@@ -6,7 +6,7 @@ caller of its own, from its first extension point to the last one of its binding
 something is measured, except for speed (`measures`).
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -65,11 +65,18 @@ class PluginCaller:
         step can follow without another look at the clock."""
         return 0
 
+    def passed_by(self, points: Sequence[str]) -> int:
+        """No plugin had a say at these extension points. Returns what `began` would return now."""
+        return 0
+
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         """A queueing hint said Queue or QueueSkip to an event, or failed (Error)."""
 
     def pre_filtered(self, left_out: Set[str], rejection: Rejection | None) -> None:
         """PreFilter is over; these plugins skip Filter."""
+
+    def all_passed(self, left_out: Set[str], nodes: int) -> None:
+        """Filter is over, and no plugin rejected any of so many nodes."""
 
     def filtered(self, left_out: Set[str], first: NDArray[np.int8], alive: int) -> None:
         """Filter is over. `first` has for each row the filter that rejected it first; `alive` is the number of

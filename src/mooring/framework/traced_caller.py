@@ -3,7 +3,7 @@
 Attempts that are not sampled get the caller that is below, metered or plain, so that they pay for one look-up only.
 """
 
-from collections.abc import Callable, Generator, Mapping, Set
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.attempt_trace import AttemptTrace
-from mooring.framework.plugin_caller import M, PluginCaller, Wrap
+from mooring.framework.plugin_caller import SUCCESS, M, PluginCaller, Wrap
 from mooring.framework.status import Rejection
 from mooring.kit.clock import Clock
 
@@ -35,11 +35,17 @@ class _CallerAround(PluginCaller):
     def ended(self, point: str, status: str, began_ns: int) -> int:
         return self._inner.ended(point, status, began_ns)
 
+    def passed_by(self, points: Sequence[str]) -> int:
+        return self._inner.passed_by(points)
+
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         self._inner.hinted(plugin, event, outcome, began_ns)
 
     def pre_filtered(self, left_out: Set[str], rejection: Rejection | None) -> None:
         self._inner.pre_filtered(left_out, rejection)
+
+    def all_passed(self, left_out: Set[str], nodes: int) -> None:
+        self._inner.all_passed(left_out, nodes)
 
     def filtered(self, left_out: Set[str], first: NDArray[np.int8], alive: int) -> None:
         self._inner.filtered(left_out, first, alive)
@@ -107,4 +113,11 @@ class TracedCaller(_CallerAround):
         self._inner.ended(point, status, began_ns)
         now_ns = self._now_ns()
         self._trace.point_ended(point, status, began_ns, now_ns)
+        return now_ns
+
+    def passed_by(self, points: Sequence[str]) -> int:
+        self._inner.passed_by(points)
+        now_ns = self._now_ns()
+        for point in points:
+            self._trace.point_ended(point, SUCCESS, now_ns, now_ns)
         return now_ns

@@ -28,6 +28,8 @@ from mooring.scheduler.pre_bind import BindingFailure, name_expected_node, prepa
 
 T = TypeVar("T")
 
+_BEFORE_BIND = ("Reserve", "Permit", "PreBind")
+
 
 def begin_binding(core: Core, entry: QueuedPod, runner: Runner, context: SchedulingContext, node_name: str) -> None:
     """A node was chosen: hold the room there, run Reserve, and ask Permit whether the pod may go."""
@@ -54,10 +56,7 @@ def _bind_at_once(core: Core, entry: QueuedPod, runner: Runner, context: Schedul
     binding = core.bindings[entry.uid] = Binding(entry, pod, runner, context, node_name)
     caller = context.caller
     if caller.measures:
-        began_ns = caller.began()
-        for point in ("Reserve", "Permit", "PreBind"):
-            began_ns = caller.ended(point, SUCCESS, began_ns)
-        binding.step_began_ns = began_ns
+        binding.step_began_ns = caller.passed_by(_BEFORE_BIND)
     _bind(core, binding)
 
 
