@@ -6,7 +6,8 @@ python benchmarks/template_memory.py --nodes 500 --pods 3000 --alive 500 --templ
 
 Most pods share a template. The others (--alive) each have their own; a new one takes the place of the oldest. So after each
 count the cluster is of the same size, and only its past is longer. The scheduler has its queue and cache, and decides about
-every new pod. Standard output is a JSON list.
+every new pod. All pods of the shared template are replaced once before: a dictionary whose entries come and go takes twice
+the room from some day on, 1 MiB for 30,000 pods, whatever their templates. Standard output is a JSON list.
 """
 
 import argparse
@@ -62,6 +63,7 @@ def measure(options: argparse.Namespace, counts: Sequence[int]) -> Iterator[dict
     """A point for each count of templates."""
     corpus = corpus_writer()
     driver = a_cluster(options.nodes, options.pods - options.alive, corpus)
+    replace_pods(driver, options.nodes, options.pods - options.alive, corpus)
     relax_collector()  # as `mooring run` does when its caches are full
     alive: deque[str] = deque()
     for number in range(1, counts[-1] + 1):
@@ -85,8 +87,22 @@ def a_cluster(nodes: int, pods: int, corpus: Any) -> Driver:
     for index in range(nodes):
         create(driver, a_node(index))
     for number in range(pods):
-        create(driver, corpus.pod(f"init-{number}", "sched-0", node=f"node-{number % nodes:05d}"))
+        create(driver, pod_on_node(number, nodes, corpus))
     return driver
+
+
+def replace_pods(driver: Driver, nodes: int, pods: int, corpus: Any) -> None:
+    """Each pod makes way for another one like it."""
+    for number in range(pods):
+        key = f"sched-0/init-{number}"
+        assert ("Pod", key) in driver.objects
+        driver.delete("Pod", key)
+        create(driver, pod_on_node(pods + number, nodes, corpus))
+
+
+def pod_on_node(number: int, nodes: int, corpus: Any) -> dict[str, Any]:
+    pod: dict[str, Any] = corpus.pod(f"init-{number}", "sched-0", node=f"node-{number % nodes:05d}")
+    return pod
 
 
 def create(driver: Driver, item: dict[str, Any]) -> str:
