@@ -156,6 +156,8 @@ class NodeTable:
         row = self.row_book.get(node_name)
         if row is None:
             row = self._take_row(node_name)
+        if pod.spec.node_name == node_name:
+            pod.spec.node_name = self.names[row]  # the pods of a node share its name: one of its own takes 59 bytes
         self._row_of_pod[pod.id] = row
         self.pods_on[row].append(pod)
         try:
@@ -195,6 +197,7 @@ class NodeTable:
         ):
             return False
         row = self._row_of_pod[old.id]
+        new.spec.node_name = old.spec.node_name  # the same text, which all pods of the node share
         if old.label_set is not new.label_set:
             self._relabel(old, new, row)
         pods = self.pods_on[row]
