@@ -148,6 +148,6 @@ def test_an_object_with_another_start_time_is_ranked_by_it() -> None:
     ranks.refresh()
     assert ranks.pods(0) == [first, second]
     seen = a_runner("b", 1, 2)
-    assert nodes.exchange(second, seen)
+    assert nodes.exchange(seen)
     ranks.refresh()
     assert ranks.pods(0) == [seen, first]

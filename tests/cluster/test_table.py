@@ -442,7 +442,7 @@ class TableMachine(RuleBasedStateMachine):
         lags, before, row = self.table.images.lags, self.table.touches.end, self.table.row_of_pod(pod_id)
         assert row is not None
         self.table.labels_touch = labels_touch
-        assert self.table.exchange(old.pod, new.pod)
+        assert self.table.exchange(new.pod)
         is_touched = lags(row) or (labels_touch and app != old.app)
         assert self.table.touches.since(before) == ([row] if is_touched else [])
         self.changed.add(old.node)

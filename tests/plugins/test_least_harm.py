@@ -152,7 +152,7 @@ class World:
             case ("start", place) if table.pods():
                 pod = table.pods()[place % len(table.pods())]
                 started = a_pod("s", status={"startTime": "2026-01-01T00:00:02Z"}).status
-                assert table.exchange(pod, pod.with_status(started))
+                assert table.exchange(pod.with_status(started))
             case ("promise", (pod, name, priority, form)):
                 nominated.promise(a_random_pod(pod, form, priority), name)
             case ("budget", app):

@@ -201,13 +201,13 @@ def _pod_removed(core: Core, pod: Pod) -> None:
         core.cluster.groups.remove(pod)
     if core.evictions.by_preemptor:
         leaves(core, pod)
-    held, queued = core.cache.get(pod.id), core.queue.get(pod.key)
-    if pod.spec.node_name or (held is not None and not core.cache.is_assumed(pod.id)):
+    queued, left = core.queue.get(pod.key), pod
+    if pod.spec.node_name or (core.cache.has(pod.id) and not core.cache.is_assumed(pod.id)):
         try:
-            core.cache.remove(pod)
+            left = core.cache.remove(pod)
         except ClusterError as fault:
             _contradicted(core, fault)
-        core.queue.wake(ASSIGNED_POD_DELETE, held or pod, None)
+        core.queue.wake(ASSIGNED_POD_DELETE, left, None)
         core.observer.change_handled(ASSIGNED_POD_DELETE)
     if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):
         _waiting_removed(core, pod)

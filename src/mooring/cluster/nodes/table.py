@@ -183,12 +183,16 @@ class NodeTable:
         self._free_if_unused(row)
         return pod
 
-    def exchange(self, old: Pod, new: Pod) -> bool:
-        """Replace one object of a pod with another, if they differ in nothing that is counted but labels. False: nothing
-        was done.
+    def exchange(self, new: Pod) -> bool:
+        """Count this object of a pod instead of the one that is counted, if they differ in nothing that is counted but
+        labels. False: nothing was done.
 
         Parity: upstream removes and adds the pod, so it is the last in `pods_on` afterwards.
         """
+        row = self._row_of_pod[new.id]
+        pods = self.pods_on[row]
+        index = _index_of(pods, new.id)
+        old = pods[index]
         if (
             old.spec.node_name != new.spec.node_name
             or old.is_terminating != new.is_terminating
@@ -196,13 +200,10 @@ class NodeTable:
             or old.shape is not new.shape
         ):
             return False
-        row = self._row_of_pod[old.id]
         new.spec.node_name = old.spec.node_name  # the same text, which all pods of the node share
         if old.label_set is not new.label_set:
             self._relabel(old, new, row)
-        pods = self.pods_on[row]
-        _take_out(pods, old.id)
-        pods.append(new)
+        pods[index], pods[-1] = pods[-1], new
         self.pod_touches.note(row)
         if self.images.lags(row):
             self.touches.note(row)  # Parity: any update of a pod, too, lets its node see image counts anew
@@ -230,11 +231,8 @@ class NodeTable:
     def placed(self, pod_id: str) -> Pod | None:
         """The pod as it is counted; None: it is on no node."""
         row = self._row_of_pod.get(pod_id)
-        if row is not None:
-            for pod in reversed(self.pods_on[row]):  # Hot: most pods that change or leave came lately
-                if pod.id == pod_id:
-                    return pod
-        return None
+        pods = self.pods_on[row] if row is not None else ()
+        return next((pod for pod in reversed(pods) if pod.id == pod_id), None)
 
     def pod_ids(self) -> list[str]:
         """The ids of all pods on nodes, in the order in which they came."""
@@ -423,8 +421,17 @@ def _work_out(pod: Pod) -> None:
 
 
 def _take_out(pods: list[Pod], pod_id: str) -> Pod:
-    # Hot: the search goes from the end, because most pods that leave came lately.
-    index = next(i for i in range(len(pods) - 1, -1, -1) if pods[i].id == pod_id)
+    index = _index_of(pods, pod_id)
     pod, pods[index] = pods[index], pods[-1]
     pods.pop()
     return pod
+
+
+def _index_of(pods: list[Pod], pod_id: str) -> int:
+    """Hot: the search goes from the end, because most pods that change or leave came lately."""
+    index = len(pods)
+    for pod in reversed(pods):
+        index -= 1
+        if pod.id == pod_id:
+            return index
+    raise ClusterError(f"pod {pod_id} is not on the row where it is looked up")

@@ -26,7 +26,7 @@ class Cache:
 
     def assume(self, pod: Pod, node_name: str) -> Pod:
         """Count the pod on the node from now on. Returns it as it will look when it is bound."""
-        if self._nodes.row_of_pod(pod.id) is not None:
+        if self.has(pod.id):
             raise ClusterError(f"pod {_shown(pod)} is in the cache, so can't be assumed")
         placed = pod.with_node(node_name)
         self._nodes.place(placed, node_name)  # first: it may refuse the pod
@@ -46,44 +46,45 @@ class Cache:
         if pod.id not in self._assumed:
             raise ClusterError(f"pod {_shown(pod)} wasn't assumed so cannot be forgotten")
         try:
-            self._take(known)
+            self._take(known.id)
         finally:
             if self._groups is not None:
                 self._groups.forget(known)
 
     def confirm(self, pod: Pod) -> None:
         """The watch shows a pod on a node: one that was assumed (wherever that was), or one that is new to us."""
-        known = self._nodes.placed(pod.id)
-        if known is None:
+        if not self.has(pod.id):
             self._nodes.place(pod, pod.spec.node_name)
             return
         if pod.id not in self._assumed:
             raise ClusterError(f"pod {_shown(pod)} was already in added state")
         # Hot: as a rule nothing but the object changes, so no answer that is kept about the row is void.
-        if not self._nodes.exchange(known, pod):
-            self._replace(known, pod)
+        if not self._nodes.exchange(pod):
+            self._replace(pod)
         self._assumed.discard(pod.id)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pod on a node changed."""
-        known = self._nodes.placed(old.id)
-        if known is None:
+        if not self.has(old.id):
             raise ClusterError(f"pod {_shown(old)} is not added to scheduler cache, so cannot be updated")
         if old.id in self._assumed:
             raise ClusterError(f"assumed pod {_shown(old)} should not be updated")
-        if not self._nodes.exchange(known, new):  # Hot: as a rule only the status changes
-            self._replace(known, new)
+        if not self._nodes.exchange(new):  # Hot: as a rule only the status changes
+            self._replace(new)
 
-    def remove(self, pod: Pod) -> None:
-        """A pod that was on a node is gone, assumed or not."""
-        known = self._nodes.placed(pod.id)
-        if known is None:
+    def remove(self, pod: Pod) -> Pod:
+        """A pod that was on a node is gone, assumed or not. Returns it as it was counted."""
+        if not self.has(pod.id):
             raise ClusterError(f"pod {_shown(pod)} is not found in scheduler cache, so cannot be removed from it")
         try:
-            self._take(known)
+            return self._take(pod.id)
         finally:
             if self._groups is not None:
-                self._groups.remove(known)
+                self._groups.remove(pod)
+
+    def has(self, pod_id: str) -> bool:
+        """Whether the pod is counted on a node."""
+        return self._nodes.row_of_pod(pod_id) is not None
 
     def get(self, pod_id: str) -> Pod | None:
         """The pod as it is counted, with its node."""
@@ -98,7 +99,7 @@ class Cache:
 
     def drop_assumed(self, pod_id: str) -> None:
         """Forget that a pod is assumed which is on no node: a fault was found."""
-        if self._nodes.row_of_pod(pod_id) is None:
+        if not self.has(pod_id):
             self._assumed.discard(pod_id)
 
     def pod_ids(self) -> list[str]:
@@ -118,15 +119,17 @@ class Cache:
             faults += self._groups.check(counted, self._assumed)
         return faults
 
-    def _take(self, pod: Pod) -> None:
+    def _take(self, pod_id: str) -> Pod:
         """Even if counting fails, the pod does not stay: it will not be removed a second time."""
         try:
-            self._nodes.displace(pod.id)
+            return self._nodes.displace(pod_id)
         finally:
-            self._assumed.discard(pod.id)
+            self._assumed.discard(pod_id)
 
-    def _replace(self, known: Pod, new: Pod) -> None:
-        """Count the new object instead of the known one; if that fails, the known one stays counted."""
+    def _replace(self, new: Pod) -> None:
+        """Count the new object instead of the one that is counted; if that fails, the other one stays counted."""
+        known = self._nodes.placed(new.id)
+        assert known is not None, "only a pod that is counted is replaced"
         try:
             self._nodes.displace(known.id)
             self._nodes.place(new, new.spec.node_name)
