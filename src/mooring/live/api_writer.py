@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unanswered, Unreadable
 from mooring.apiclient.throttle import Random, Timing
 from mooring.framework.intents import Write
 from mooring.model.api_errors import ApiError
@@ -22,6 +22,8 @@ from mooring.model.pod import Pod
 
 STATUS_WAITS_S = (0.01, 0.05, 0.25)
 """Pauses between tries of a status patch, and up to a tenth more: retry.DefaultBackoff of client-go."""
+LANDED_S = 1.0
+"""How long a status patch without an answer is given to land, before anything else is written for its pod."""
 _NOT_READY = (409, 500, 503)
 """Answers after which a status patch is tried again."""
 
@@ -99,15 +101,29 @@ class ApiWriter:
 
     async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
         """Try again a few times if the API server is not ready, reports a conflict, or closes the connection: the same patch
-        twice does no harm."""
+        twice does no harm.
+
+        A patch that was sent and not answered may still be on its way. So that it does not land after a bind and deny it,
+        the writer waits until it is there in all likelihood.
+        """
+        may_land = False
         for wait_s in (*STATUS_WAITS_S, None):
-            try:
-                await self.statuses.send("PATCH", f"{_path(pod)}/status", _encode(patch), STRATEGIC_MERGE_PATCH)
-                return
-            except (ApiError, ConnectionRefused, ConnectionLost) as fault:
-                if wait_s is None or (isinstance(fault, ApiError) and fault.code not in _NOT_READY):
-                    raise
-                await self.timing.sleep(wait_s * (1 + 0.1 * self.draw()))
+            fault = await self._try_patch(pod, patch)
+            may_land = may_land or isinstance(fault, ConnectionLost | TimedOut)
+            if fault is None or wait_s is None or not _is_worth_another_try(fault):
+                break
+            await self.timing.sleep(wait_s * (1 + 0.1 * self.draw()))
+        if may_land:
+            await self.timing.sleep(LANDED_S)
+        if fault is not None:
+            raise fault
+
+    async def _try_patch(self, pod: Pod, patch: JsonObject) -> ApiError | Unanswered | None:
+        try:
+            await self.statuses.send("PATCH", f"{_path(pod)}/status", _encode(patch), STRATEGIC_MERGE_PATCH)
+        except (ApiError, Unanswered) as fault:
+            return fault
+        return None
 
     async def delete(self, pod: Pod) -> None:
         await self.statuses.send("DELETE", _path(pod), _NO_OPTIONS)
@@ -123,6 +139,12 @@ class ApiWriter:
     async def patch_event(self, namespace: str, name: str, series: JsonObject) -> None:
         body = _encode({"series": series})
         await self.events.send("PATCH", f"{_events(namespace)}/{name}", body, STRATEGIC_MERGE_PATCH)
+
+
+def _is_worth_another_try(fault: ApiError | Unanswered) -> bool:
+    if isinstance(fault, ApiError):
+        return fault.code in _NOT_READY
+    return isinstance(fault, ConnectionRefused | ConnectionLost)
 
 
 def _path(pod: Pod) -> str:
