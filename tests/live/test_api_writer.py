@@ -10,7 +10,7 @@ import pytest
 from build import a_pod
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unreadable
 from mooring.live.api_writer import ApiWriter
 from mooring.model.api_errors import ApiError, conflict, internal_error, invalid, not_found, too_many_requests
 from recording_server import Answer, Recorder, Time, a_recorder, always, nowhere, refused, said, script
@@ -118,6 +118,24 @@ def test_a_status_patch_is_tried_four_times(answer: bytes | None, landing: list[
     with pytest.raises((ApiError, ConnectionLost)):
         recorded(script(*(answer,) * 4, then=said(200)), "patch_status", POD, PATCH, time=time)
     assert time.slept_s == [0.01, 0.05, 0.25, *landing]
+
+
+def test_a_status_patch_without_an_answer_is_given_time_to_land() -> None:
+    """It is not tried again: it has taken the whole time limit."""
+
+    class Silent:
+        async def send(
+            self, method: str, path: str, body: bytes, content_type: str = "", traceparent: str = ""
+        ) -> bytes:
+            raise TimedOut("no answer")
+
+    async def main() -> None:
+        time, silent = Time(), Silent()
+        with pytest.raises(TimedOut):
+            await ApiWriter(silent, silent, silent, silent, time.timing()).patch_status(POD, PATCH)
+        assert time.slept_s == [1.0]
+
+    run(main())
 
 
 def test_the_waits_differ_by_up_to_a_tenth() -> None:
