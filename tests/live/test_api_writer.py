@@ -100,7 +100,7 @@ def test_an_event_and_its_series() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "landing"),
+    ("answer", "last_wait"),
     [
         (refused(conflict("pods", "p", "x")), []),
         (refused(internal_error("x")), []),
@@ -109,18 +109,18 @@ def test_an_event_and_its_series() -> None:
     ],
     ids=["409", "500", "503", "the connection is lost"],
 )
-def test_a_status_patch_is_tried_four_times(answer: bytes | None, landing: list[float]) -> None:
-    """One that was lost may still land: the writer waits for that, whatever came of the other tries."""
+def test_a_status_patch_is_tried_four_times(answer: bytes | None, last_wait: list[float]) -> None:
+    """A lost patch may still arrive: the writer waits for it, whatever the other tries led to."""
     time = Time()
     recorded(script(answer, answer, answer, then=said(200)), "patch_status", POD, PATCH, time=time)
-    assert time.slept_s == [0.01, 0.05, 0.25, *landing]
+    assert time.slept_s == [0.01, 0.05, 0.25, *last_wait]
     time = Time()
     with pytest.raises((ApiError, ConnectionLost)):
         recorded(script(*(answer,) * 4, then=said(200)), "patch_status", POD, PATCH, time=time)
-    assert time.slept_s == [0.01, 0.05, 0.25, *landing]
+    assert time.slept_s == [0.01, 0.05, 0.25, *last_wait]
 
 
-def test_a_status_patch_without_an_answer_is_given_time_to_land() -> None:
+def test_a_status_patch_without_an_answer_is_given_time_to_arrive() -> None:
     """It is not tried again: it has taken the whole time limit."""
 
     class Silent:

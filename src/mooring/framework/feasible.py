@@ -30,9 +30,9 @@ _NO_ROWS: NDArray[np.intp] = np.zeros(0, np.intp)
 
 _SPARSE = 8
 """If one row in so many is meant, or fewer, writing to a list of them is faster than going over all of them."""
-_CHUNK = 2048
-"""Rows that are searched at a time for the n-th of many that are equal. Hot: 5,000 rows are searched in two thirds of the
-time that chunks of 8,192 take, and 100,000 in about the same."""
+_CHUNK = 4096
+"""Rows that are searched at a time for the n-th of many that are equal. Hot: this takes 3.2 µs for 5,000 rows and 12 for
+100,000; chunks of 8,192 rows take 3.8 and 10, those of 2,048 take 2.8 and 17."""
 
 
 def with_value(column: NDArray[N], meant: Mask, value: int) -> NDArray[N]:

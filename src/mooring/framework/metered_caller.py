@@ -83,19 +83,22 @@ class MeteredCaller(PluginCaller):
 
     def ended(self, point: str, status: str, began_ns: int) -> int:
         now_ns = self._now_ns()
-        series = self._succeeded.get(point) if status is SUCCESS else None
-        if series is None:
+        if status is SUCCESS:
+            series = self._succeeded.get(point) or self._success_of(point)
+        else:
             series = self._durations.series(point, status, self._profile)
-            if status is SUCCESS:
-                self._succeeded[point] = series
         series.observe_ns(now_ns - began_ns)
         return now_ns
 
-    def passed_by(self, points: Sequence[str]) -> int:
+    def skipped_points(self, points: Sequence[str]) -> int:
         for point in points:
-            series = self._succeeded.get(point) or self._durations.series(point, SUCCESS, self._profile)
+            series = self._succeeded.get(point) or self._success_of(point)
             series.observe_ns(0)
         return self._now_ns()
+
+    def _success_of(self, point: str) -> Histogram:
+        series = self._succeeded[point] = self._durations.series(point, SUCCESS, self._profile)
+        return series
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         self._hints.series(plugin, event, outcome).observe_ns(self._now_ns() - began_ns)

@@ -65,8 +65,8 @@ class PluginCaller:
         step can follow without another look at the clock."""
         return 0
 
-    def passed_by(self, points: Sequence[str]) -> int:
-        """No plugin had a say at these extension points. Returns what `began` would return now."""
+    def skipped_points(self, points: Sequence[str]) -> int:
+        """These extension points are over, and no plugin had anything to do there. Returns what `began` would return now."""
         return 0
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:

@@ -35,8 +35,8 @@ class _CallerAround(PluginCaller):
     def ended(self, point: str, status: str, began_ns: int) -> int:
         return self._inner.ended(point, status, began_ns)
 
-    def passed_by(self, points: Sequence[str]) -> int:
-        return self._inner.passed_by(points)
+    def skipped_points(self, points: Sequence[str]) -> int:
+        return self._inner.skipped_points(points)
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         self._inner.hinted(plugin, event, outcome, began_ns)
@@ -115,8 +115,8 @@ class TracedCaller(_CallerAround):
         self._trace.point_ended(point, status, began_ns, now_ns)
         return now_ns
 
-    def passed_by(self, points: Sequence[str]) -> int:
-        self._inner.passed_by(points)
+    def skipped_points(self, points: Sequence[str]) -> int:
+        self._inner.skipped_points(points)
         now_ns = self._now_ns()
         for point in points:
             self._trace.point_ended(point, SUCCESS, now_ns, now_ns)

@@ -22,8 +22,8 @@ from mooring.model.pod import Pod
 
 STATUS_WAITS_S = (0.01, 0.05, 0.25)
 """Pauses between tries of a status patch, and up to a tenth more: retry.DefaultBackoff of client-go."""
-LANDED_S = 1.0
-"""How long a status patch without an answer is given to land, before anything else is written for its pod."""
+LATE_PATCH_S = 1.0
+"""How long a status patch without an answer may take to arrive, before anything else is written for its pod."""
 _NOT_READY = (409, 500, 503)
 """Answers after which a status patch is tried again."""
 
@@ -103,18 +103,18 @@ class ApiWriter:
         """Try again a few times if the API server is not ready, reports a conflict, or closes the connection: the same patch
         twice does no harm.
 
-        A patch that was sent and not answered may still be on its way. So that it does not land after a bind and deny it,
-        the writer waits until it is there in all likelihood.
+        A patch that was sent but not answered may still arrive. If it arrives after a bind, it sets PodScheduled to False on
+        a pod that has its node. So the writer waits for a moment before it returns.
         """
-        may_land = False
+        may_arrive = False
         for wait_s in (*STATUS_WAITS_S, None):
             fault = await self._try_patch(pod, patch)
-            may_land = may_land or isinstance(fault, ConnectionLost | TimedOut)
+            may_arrive = may_arrive or isinstance(fault, ConnectionLost | TimedOut)
             if fault is None or wait_s is None or not _is_worth_another_try(fault):
                 break
             await self.timing.sleep(wait_s * (1 + 0.1 * self.draw()))
-        if may_land:
-            await self.timing.sleep(LANDED_S)
+        if may_arrive:
+            await self.timing.sleep(LATE_PATCH_S)
         if fault is not None:
             raise fault
 

@@ -56,7 +56,7 @@ def _bind_at_once(core: Core, entry: QueuedPod, runner: Runner, context: Schedul
     binding = core.bindings[entry.uid] = Binding(entry, pod, runner, context, node_name)
     caller = context.caller
     if caller.measures:
-        binding.step_began_ns = caller.passed_by(_BEFORE_BIND)
+        binding.step_began_ns = caller.skipped_points(_BEFORE_BIND)
     _bind(core, binding)
 
 

@@ -302,7 +302,7 @@ class Scheduler:
             seen = core.pods.get(binding.pod.key)
             # A pod that is on its way out is forgotten at once, though its binding has yet to fail.
             is_expected = seen is not None and seen.id == pod_id and not seen.is_terminating
-            if is_expected and core.cache.get(pod_id) is None:
+            if is_expected and not core.cache.has(pod_id):
                 faults.append(f"{binding.pod.key} is being bound but holds no room")
         known = {pod.id for pod in core.pods.values()}
         for pod in core.cluster.nodes.pods():

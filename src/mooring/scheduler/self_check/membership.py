@@ -59,7 +59,7 @@ def _membership(core: Core, pod: Pod | None) -> Iterator[StateDifference]:
     if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in core.runners:
         return
     places: list[str] = list(places_of(core.queue, pod.key))
-    if core.cache.get(pod.id) is not None:
+    if core.cache.has(pod.id):
         places.append("assumed")
     # Parity: a pod that is being deleted is taken from the queue and not put back.
     if len(places) > 1 or not (places or pod.is_terminating or _is_suspended(core, pod.id)):
@@ -147,7 +147,7 @@ def _bound(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference]:
     known = fresh.pods.get(binding.pod.key) if binding is not None else None
     if binding is None or known is None or known.id != uid or known.is_terminating:
         return
-    if core.cache.get(uid) is None:
+    if not core.cache.has(uid):
         yield _about(binding.pod, "assumed", "room", "none", f"being bound to {binding.node_name}")
 
 

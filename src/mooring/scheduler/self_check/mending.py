@@ -93,7 +93,7 @@ def _pod(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> N
     for pod in counted:
         if new is None or new.id != pod.id or new.spec.node_name != pod.spec.node_name:
             running.handle(ObjectRemoved(pod))
-    old = next((pod for pod in counted if core.cache.get(pod.id) is not None), None)
+    old = next((pod for pod in counted if core.cache.has(pod.id)), None)
     if old is None and new is not None and new.spec.node_name:
         core.pods.pop(new.key, None)
         put_right(core.queue, new.key, None)
@@ -182,7 +182,7 @@ def _queue(running: Scheduler, fresh: Scheduler, difference: StateDifference) ->
 
 def _is_to_wait(core: Core, pod: Pod) -> bool:
     is_ours = pod.spec.scheduler_name in core.runners
-    return is_ours and not pod.spec.node_name and not pod.is_terminating and core.cache.get(pod.id) is None
+    return is_ours and not pod.spec.node_name and not pod.is_terminating and not core.cache.has(pod.id)
 
 
 def _assumed(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
@@ -197,7 +197,7 @@ def _assumed(running: Scheduler, fresh: Scheduler, difference: StateDifference) 
         elif pod.key == difference.name and known is not None and known.id == uid and known.spec.node_name:
             core.cache.confirm(known)
     for uid, binding in core.bindings.items():
-        if binding.pod.key == difference.name and core.cache.get(uid) is None:
+        if binding.pod.key == difference.name and not core.cache.has(uid):
             core.cache.assume(binding.pod, binding.node_name)
     if known is not None and _is_to_wait(core, known) and not places_of(core.queue, known.key):
         put_right(core.queue, known.key, known)
