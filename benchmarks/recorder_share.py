@@ -5,7 +5,7 @@
 Runs the command given after FIGURES.json, and writes the figures when it ends (Ctrl-C, SIGTERM). On a busy machine two runs
 differ by more than a recorder costs, so it is measured within one: by the CPU clock of the thread, around every call of the
 recorder, and in the recorder's own thread. A look at that clock takes 0.6 µs, often more; what it takes at least is taken
-off. Not counted is what a step costs before the recorder hears of it (0.4 µs).
+off. Not counted is what a step costs before the recorder hears of it (0.2 µs).
 """
 
 import atexit
