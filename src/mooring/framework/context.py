@@ -78,10 +78,15 @@ class KeptValues:
         """The value that was kept under the key for this version; otherwise it is built now."""
         kept = self.kept.get(key)
         if kept is None or kept[0] != version:
-            if len(self.kept) >= self.LIMIT:
-                self.kept.clear()
-            kept = self.kept[key] = (version, build())
+            return self.put(key, version, build())
         value: T = kept[1]
+        return value
+
+    def put(self, key: Hashable, version: int, value: T) -> T:
+        """Keep a value under the key for this version. Returns the value."""
+        if len(self.kept) >= self.LIMIT:
+            self.kept.clear()
+        self.kept[key] = (version, value)
         return value
 
     def copy(self) -> "KeptValues":
@@ -150,7 +155,7 @@ class SchedulingContext:
         if kept is not None and kept[0] == 0:
             value: T = kept[1]
             return value
-        return values.get(key, 0, build)
+        return values.put(key, 0, build())
 
     def of_nodes(self, key: Hashable, build: Callable[[], T], part: PodPart = PodPart.WHOLE) -> T:
         """A value that follows from the same and from facts of nodes, not from pods: built anew after a node changed.

@@ -98,7 +98,7 @@ class KeptAnswers:
         else:
             self.misses += 1
             self._size_limit()
-            memo = ShapeMemo(self._parts_of(profile, shape), self.byte_count)
+            memo = ShapeMemo(self._parts_of(profile, shape), profile.part_places, self.byte_count)
             self._new[name, _ShapeReference(shape, self._dead, name)] = memo
             if key in self._evicted:
                 del self._evicted[key]
@@ -107,9 +107,9 @@ class KeptAnswers:
 
     def _parts_of(self, profile: PreparedProfile, shape: PodShape) -> tuple[PartMemo, ...]:
         """What is kept for the parts of a shape, which other shapes may have too."""
-        found = []
+        found, shape_parts = [], shape.parts()
         for questions in profile.parts:
-            kept, part = self._parts[questions.owner], shape.part(questions.part)
+            kept, part = self._parts[questions.owner], shape_parts[questions.part]
             memo = kept.get(part)
             if memo is None:
                 memo = kept[part] = PartMemo(questions, self.byte_count, partial(kept.pop, part))

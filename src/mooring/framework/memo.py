@@ -36,6 +36,9 @@ class PluginPlan:
     """Plugins that are known to skip."""
     steps: tuple[tuple[Any, PodPart, Any], ...]
     """The other plugins that may say something, the part of the shape that they go by, and what they say, or ASK."""
+    asked_next: tuple[tuple[int, Any], ...]
+    """The plugins of the next point (Filter or Score) that do not skip and whose answers are not kept, with their place in
+    the order."""
 
 
 class PlanBook:
@@ -48,21 +51,32 @@ class PlanBook:
     LIMIT = 1024
     """Plans that are kept: plugins are few, and so are the combinations of those that skip."""
 
-    def __init__(self, point: str, asked: tuple[tuple[int, Plugin, PodPart], ...]) -> None:
+    def __init__(
+        self,
+        point: int,
+        asked: tuple[tuple[int, Plugin, PodPart], ...],
+        asked_next: Sequence[tuple[int, Plugin]],
+    ) -> None:
         """`asked` are the plugins whose answers depend on more than the shape, with their place in the order and the part
-        of the shape that a skip may follow from."""
-        self._point = point
+        of the shape that a skip may follow from; `asked_next` those of Filter or Score whose answers are not kept."""
+        self.point = point
+        """PRE_FILTER or PRE_SCORE."""
         self._asked = asked
-        self._plans: dict[tuple[PartOutcomes, ...], PluginPlan] = {}
+        self._asked_next = asked_next
+        self._plans: dict[tuple[PartOutcomes | None, ...], PluginPlan] = {}
 
-    def plan(self, parts: Iterable[PartMemo]) -> PluginPlan:
+    def find(self, parts: Sequence[PartMemo]) -> PluginPlan | None:
+        """The plan for a shape, if it is kept."""
+        point = self.point
+        return self._plans.get(tuple([part.outcomes[point] for part in parts]))
+
+    def make(self, parts: Sequence[PartMemo]) -> PluginPlan:
         """The plan for a shape, where all parts know what their plugins say at this point."""
-        point = self._point
-        key = tuple([part.outcomes[point] for part in parts])
+        key = tuple([part.outcomes[self.point] for part in parts])
         plan = self._plans.get(key)
         if plan is None:
             plan = self._make(parts)
-            if not any(outcomes.others for outcomes in key):
+            if not any(outcomes is not None and outcomes.others for outcomes in key):
                 if len(self._plans) >= self.LIMIT:
                     self._plans.clear()
                 self._plans[key] = plan
@@ -72,12 +86,17 @@ class PlanBook:
         skipped: set[str] = set()
         steps: list[tuple[int, Any, PodPart, Any]] = []
         for part in parts:
-            outcomes = part.outcomes[self._point]
+            outcomes = part.outcomes[self.point]
+            assert outcomes is not None, "all parts were asked"
             skipped |= outcomes.skipped
-            steps += [(index, plugin, part.questions.part, said) for index, plugin, said in outcomes.others]
+            steps += [(index, plugin, part.part, said) for index, plugin, said in outcomes.others]
         steps += [(index, plugin, part, ASK) for index, plugin, part in self._asked if plugin.name not in skipped]
         steps.sort(key=lambda step: step[0])
-        return PluginPlan(frozenset(skipped), tuple(step[1:] for step in steps))
+        return PluginPlan(
+            frozenset(skipped),
+            tuple(step[1:] for step in steps),
+            tuple((index, plugin) for index, plugin in self._asked_next if plugin.name not in skipped),
+        )
 
 
 @lru_cache(maxsize=4)
@@ -143,11 +162,14 @@ class ShapeMemo:
     skipped some, and will skip the same ones every time.
     """
 
-    def __init__(self, parts: tuple[PartMemo, ...], byte_count: ByteCount | None = None) -> None:
-        """Without a count of bytes it belongs to one attempt: what is asked in a what-if is forgotten with it."""
+    def __init__(
+        self, parts: tuple[PartMemo, ...], places: Mapping[PodPart, int], byte_count: ByteCount | None = None
+    ) -> None:
+        """`places` are those of the parts in the tuple. Without a count of bytes it belongs to one attempt: what is asked in
+        a what-if is forgotten with it."""
         self.parts = parts
+        self._places = places
         self._byte_count = byte_count or ByteCount()
-        self.by_part: Mapping[PodPart, PartMemo] = {part.questions.part: part for part in parts}
         self._own_values: dict[PodPart, KeptValues] = {}
         """Of parts that no plugin of the profile has questions about."""
         self.pre_filter_plan: PluginPlan | None = None
@@ -172,12 +194,16 @@ class ShapeMemo:
 
     def settle_filters(self, plan: PluginPlan) -> None:
         """PreFilter is over for the first time: fix which filters have a say."""
+        filtering: list[PartMemo] = []
+        row_filtering: list[PartMemo] = []
         for part in self.parts:
             if part.filters is None:  # Hot: of a new shape most parts are known from other shapes
                 part.settle_filters(plan.skipped)
-        self._filtering = [part for part in self.parts if part.filters]
-        self._row_filtering = [part for part in self._filtering if not part.follows_nodes]
-        self.pre_filter_plan = plan
+            if part.filters:
+                filtering.append(part)
+                if not part.follows_nodes:
+                    row_filtering.append(part)
+        self._filtering, self._row_filtering, self.pre_filter_plan = filtering, row_filtering, plan
 
     def first_rejections(self, context: SchedulingContext) -> First:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
@@ -217,13 +243,18 @@ class ShapeMemo:
 
     def settle_scores(self, plan: PluginPlan) -> None:
         """PreScore is over for the first time: fix which scores have a say."""
+        scoring: list[PartMemo] = []
+        row_scoring: list[PartMemo] = []
         for part in self.parts:
             if part.normalized is None:
                 part.settle_scores(plan.skipped)
-        self._scoring = [part for part in self.parts if part.has_scores]
-        self._row_scoring = [part for part in self._scoring if not part.follows_nodes]
-        self._normalized = {column.question.index: column for part in self._scoring for column in part.normalized or ()}
-        self.pre_score_plan = plan
+            if part.has_scores:
+                scoring.append(part)
+                if not part.follows_nodes:
+                    row_scoring.append(part)
+                for column in part.normalized or ():
+                    self._normalized[column.question.index] = column
+        self._scoring, self._row_scoring, self.pre_score_plan = scoring, row_scoring, plan
 
     def score_sum(self, context: SchedulingContext) -> Integers:
         """For each row the weighted sum of the kept scores that are not normalised. Do not write to it."""
@@ -278,7 +309,7 @@ class ShapeMemo:
 
     def copy(self) -> "ShapeMemo":
         """A copy that is not counted: an attempt that reads it leaves this one as it is."""
-        other = ShapeMemo(tuple(part.copy() for part in self.parts))
+        other = ShapeMemo(tuple(part.copy() for part in self.parts), self._places)
         copy_of = dict(zip(self.parts, other.parts, strict=True))
         other._own_values = {part: values.copy() for part, values in self._own_values.items()}
         other.pre_filter_plan, other.pre_score_plan = self.pre_filter_plan, self.pre_score_plan
@@ -293,6 +324,10 @@ class ShapeMemo:
 
     # ---- values of plugins
 
+    def part(self, part: PodPart) -> PartMemo:
+        """What is kept about a part that the profile has questions about."""
+        return self.parts[self._places[part]]
+
     def values(self, part: PodPart) -> KeptValues:
-        memo = self.by_part.get(part)
-        return memo.values if memo is not None else self._own_values.setdefault(part, KeptValues())
+        place = self._places.get(part)
+        return self.parts[place].values if place is not None else self._own_values.setdefault(part, KeptValues())

@@ -7,7 +7,7 @@ their scores. All shapes with this part share it (memo.py puts the parts of a sh
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,10 @@ from mooring.framework.feasible import PASSED, First
 from mooring.framework.points import Plugin, Reads, Rows, ScorePlugin
 from mooring.model.shape import PodPart
 
+PRE_FILTER, PRE_SCORE = 0, 1
+"""The places of these points in `PartMemo.outcomes`."""
+MAX_SKIP_SETS = 1024
+"""Sets of plugins that skip for which it is remembered which scores are left: in practice there are a handful."""
 MAX_SKIPS_FOR_NOW = 4096
 """Kinds of pods for which SKIP_FOR_NOW is remembered: some 200 bytes each."""
 _MAX_INT16 = (1 << 15) - 1
@@ -47,7 +51,7 @@ class KeptQuestion:
         return isinstance(self.plugin, ScorePlugin) and self.plugin.normalizes()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartQuestions:
     """The questions of a profile that go by one part of the shape."""
 
@@ -68,10 +72,36 @@ class PartQuestions:
         """Whether there is any question about the part."""
         return bool(self.pre_filters or self.pre_scores or self.filters or self.summed or self.normalized)
 
-    @property
+    @cached_property
     def follows_nodes(self) -> bool:
         """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
         return all(each.reads <= Reads.NODE for each in (*self.filters, *self.summed, *self.normalized))
+
+    @cached_property
+    def _scores_left(self) -> "dict[frozenset[str], ScoresLeft]":
+        return {}
+
+    def scores_left(self, skipped: frozenset[str]) -> "ScoresLeft":
+        """The scores that have a say where PreScore skipped some plugins. Hot: the same few sets for all shapes."""
+        left = self._scores_left.get(skipped)
+        if left is None:
+            summed = [each for each in self.summed if each.plugin.name not in skipped]
+            normalized = [each for each in self.normalized if each.plugin.name not in skipped]
+            left = ScoresLeft(tuple(summed), tuple(normalized), integers_for([each.weight for each in summed]))
+            if len(self._scores_left) >= MAX_SKIP_SETS:
+                self._scores_left.clear()
+            self._scores_left[skipped] = left
+        return left
+
+
+@dataclass(frozen=True)
+class ScoresLeft:
+    """The scores of a part that have a say about some pods."""
+
+    summed: tuple[KeptQuestion, ...]
+    normalized: tuple[KeptQuestion, ...]
+    sum_type: "type[np.signedinteger[Any]]"
+    """The integers that the weighted sum of `summed` fits into."""
 
 
 @dataclass(slots=True)
@@ -84,10 +114,8 @@ class ByteCount:
 class Bookmark:
     """How far a reader has followed a node table."""
 
-    __slots__ = ("_capacity", "_node_set_version", "_position")
-
-    def __init__(self) -> None:
-        self._capacity, self._node_set_version, self._position = 0, -1, 0
+    # Hot: as attributes of the class these take no time for the four bookmarks of a new shape.
+    _capacity, _node_set_version, _position = 0, -1, 0
 
     def is_at_end(self, nodes: NodeTable, log: RowLog) -> bool:
         """Whether nothing has changed since."""
@@ -208,8 +236,22 @@ def outcomes_of_skips(skipped: frozenset[str]) -> PartOutcomes:
 class PartMemo:
     """All that a profile keeps about one part of a shape. The rows that it answers about are those of one table."""
 
+    # Hot: what a new memo does not have yet stands in the class: one is made for each pod with requests of its own.
+    filters: list[KeptColumn] | None = None
+    """Those that have a say about pods with this part; None: not asked yet."""
+    normalized: list[KeptColumn] | None = None
+    has_scores = False
+    """Whether any score has a say about pods with this part."""
+    _summed: tuple[KeptQuestion, ...] = ()
+    _sum_type: type[np.signedinteger[Any]] = np.int64
+    first: First | None = None
+    """None: nothing is rejected."""
+    sum: Integers | None = None
+    """The weighted sum of the scores that need nothing but adding up; None: 0 for every row."""
+
     def __init__(self, questions: PartQuestions, byte_count: ByteCount, forget: Callable[[], object] = int) -> None:
         self.questions = questions
+        self.part = questions.part
         self.forget = forget
         """Called when the last shape with the part is no longer kept."""
         self.follows_nodes = questions.follows_nodes
@@ -217,28 +259,11 @@ class PartMemo:
         self.users = 0
         """The memos of shapes that read it."""
         self.values = KeptValues()
-        self.outcomes: dict[str, PartOutcomes] = {}
-        """By point: PreFilter or PreScore."""
+        self.outcomes: list[PartOutcomes | None] = [None, None]
+        """What the plugins that go by this part alone said at PRE_FILTER and PRE_SCORE; None: not asked yet."""
         self.skips_for_now: dict[tuple[Any, ...], Any] = {}
         """SKIP_FOR_NOW of a plugin at a point, for pods of a label set and a controller, with the version that it is for."""
-        self.filters: list[KeptColumn] | None = None
-        """Those that have a say about pods with this part; None: not asked yet."""
-        self.normalized: list[KeptColumn] | None = None
-        self.has_scores = False
-        """Whether any score has a say about pods with this part."""
-        self._summed: list[KeptQuestion] = []
-        self._sum_type: type[np.signedinteger[Any]] = np.int64
-        self.first: First | None = None
-        """None: nothing is rejected."""
-        self.sum: Integers | None = None
-        """The weighted sum of the scores that need nothing but adding up; None: 0 for every row."""
         self._filters_at, self._scores_at = Bookmark(), Bookmark()
-
-    def keep_skip(self, point: str, plugin: str) -> None:
-        """A plugin that may be asked about more skips all pods with this part."""
-        before = self.outcomes[point]
-        skipped = before.skipped | {plugin}
-        self.outcomes[point] = PartOutcomes(skipped, before.others) if before.others else outcomes_of_skips(skipped)
 
     def keep_skip_for_now(self, key: tuple[Any, ...], version: Any) -> None:
         """A plugin skips pods of a kind until its version changes."""
@@ -246,18 +271,24 @@ class PartMemo:
             self.skips_for_now.clear()
         self.skips_for_now[key] = version
 
-    def settle_filters(self, skipped: frozenset[str] | set[str]) -> None:
+    def keep_skip(self, point: int, plugin: str) -> None:
+        """A plugin that may be asked about more skips all pods with this part."""
+        before = self.outcomes[point]
+        assert before is not None, "the plugins that go by the part alone are asked first"
+        skipped = before.skipped | {plugin}
+        self.outcomes[point] = PartOutcomes(skipped, before.others) if before.others else outcomes_of_skips(skipped)
+
+    def settle_filters(self, skipped: frozenset[str]) -> None:
         """Fix which filters have a say: PreFilter was asked, and would always say the same."""
         asked = [each for each in self.questions.filters if each.plugin.name not in skipped]
         self.filters = [KeptColumn(each, self.byte_count) for each in asked]
 
-    def settle_scores(self, skipped: frozenset[str] | set[str]) -> None:
+    def settle_scores(self, skipped: frozenset[str]) -> None:
         """The same for scores after PreScore."""
-        asked = [each for each in self.questions.normalized if each.plugin.name not in skipped]
-        self.normalized = [KeptColumn(each, self.byte_count) for each in asked]
-        self._summed = [each for each in self.questions.summed if each.plugin.name not in skipped]
-        self._sum_type = integers_for([question.weight for question in self._summed])
-        self.has_scores = bool(self._summed or self.normalized)
+        left = self.questions.scores_left(skipped)
+        self.normalized = [KeptColumn(each, self.byte_count) for each in left.normalized]
+        self._summed, self._sum_type = left.summed, left.sum_type
+        self.has_scores = bool(left.summed or left.normalized)
 
     # ---- filters
 
@@ -363,7 +394,7 @@ class PartMemo:
         other: PartMemo = object.__new__(PartMemo)
         other.__dict__.update(self.__dict__)
         other.byte_count, other.values = ByteCount(), self.values.copy()
-        other.outcomes, other.skips_for_now = dict(self.outcomes), dict(self.skips_for_now)
+        other.outcomes, other.skips_for_now = list(self.outcomes), dict(self.skips_for_now)
         other.filters = None if self.filters is None else [column.copy() for column in self.filters]
         other.normalized = None if self.normalized is None else [column.copy() for column in self.normalized]
         other.first = None if self.first is None else self.first.copy()

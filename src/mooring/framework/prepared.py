@@ -9,7 +9,15 @@ from mooring.framework.config.problems import show
 from mooring.framework.crowded_columns import CrowdedBook
 from mooring.framework.feasible import PASSED
 from mooring.framework.memo import PlanBook, ShapeMemo
-from mooring.framework.part_memo import ByteCount, KeptQuestion, PartMemo, PartQuestions, integers_for
+from mooring.framework.part_memo import (
+    PRE_FILTER,
+    PRE_SCORE,
+    ByteCount,
+    KeptQuestion,
+    PartMemo,
+    PartQuestions,
+    integers_for,
+)
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin, Reads
 from mooring.framework.profiles import Profile
@@ -43,7 +51,6 @@ class PreparedProfile:
         self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
         self.weights = [profile.weights[plugin.name] for plugin in self.scores]
         asked = _asked(profile.pre_filters, "pre_filter"), _asked(profile.pre_scores, "pre_score")
-        self.pre_filter_plans, self.pre_score_plans = PlanBook("PreFilter", asked[0]), PlanBook("PreScore", asked[1])
         self.asked = [
             (point, plugin, part)
             for point, plugins in zip(("PreFilter", "PreScore"), asked, strict=True)
@@ -55,16 +62,19 @@ class PreparedProfile:
         questions = [self._questions_about(part) for part in PodPart]
         self.parts = tuple(each for each in questions if each.is_any or each.part in named)
         """What is kept, by part of a shape."""
+        self.part_places = {questions.part: place for place, questions in enumerate(self.parts)}
         self.reads_pods = Reads.ROW in (*self.filter_reads, *self.score_reads)
         """Whether kept answers depend on the pods themselves that are on nodes, and not only on what is counted of them."""
         self.asked_filters = [
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
         """The filters whose answers are not kept, with their place in the order."""
+        self.pre_filter_plans = PlanBook(PRE_FILTER, asked[0], self.asked_filters)
         self.summed = frozenset(question.index for part in self.parts for question in part.summed)
         """The score plugins whose kept answers need nothing but adding up."""
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
+        self.pre_score_plans = PlanBook(PRE_SCORE, asked[1], self.asked_scores)
         self.scores_by_value = [
             (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
         ]
@@ -123,7 +133,7 @@ class PreparedProfile:
 
     def forgetful_memo(self) -> ShapeMemo:
         """A memo for one attempt that shares nothing with others: what is asked in a what-if is forgotten with it."""
-        return ShapeMemo(tuple(PartMemo(questions, ByteCount()) for questions in self.parts))
+        return ShapeMemo(tuple(PartMemo(questions, ByteCount()) for questions in self.parts), self.part_places)
 
 
 @lru_cache(maxsize=1024)

@@ -4,7 +4,7 @@ A *shape* is the part of a pod's template that scheduling reads, without the lab
 are interned, so identity is equality, and plugins' answers can be kept by shape.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from enum import Enum
 from weakref import ref
 
@@ -203,6 +203,11 @@ class PodShape:
                     written = write(self)
                     parts[part] = _NOTHING[part] if written is None else _part_of((part, written))
             _ = self.held
+
+    def parts(self) -> Mapping[PodPart, ShapePart]:
+        """What stands for each part of the shape."""
+        self.work_out()
+        return self._shape_parts
 
     def part(self, part: PodPart) -> ShapePart:
         """What stands for this part of the shape: the same object for all shapes that agree in it."""
