@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import yaml
 
 from mooring.apiclient.connection_settings import ConnectionSettings
@@ -220,7 +221,7 @@ def run(**flags: Any) -> None:
             logs.log.warning("Plugin is loaded but no profile of the configuration enables it", plugin=name, file=file)
         tracing = tracing_of(config, flags["trace_plugins_over"], logs.log.warning)
         with closing(tracing):
-            settings = replace(settings, tracing=tracing)
+            settings = msgspec.structs.replace(settings, tracing=tracing)
             sys.exit(process.run_event_loop(_run(settings, logs, flags["write_config_to"])))
 
 

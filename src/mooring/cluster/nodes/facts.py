@@ -1,7 +1,8 @@
 """What the node table holds of a node, read from the object at once: what can fail fails before a column changes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node, Taint
@@ -11,17 +12,16 @@ FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
 """The resources that every table has a column for, in this order."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(msgspec.Struct, frozen=True):
     """A node in the units of the columns."""
 
-    allocatable: Mapping[str, int] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = msgspec.field(default_factory=dict)
     allowed_pods: int = 0
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     features: frozenset[str] = frozenset()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    image_sizes: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    image_sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 NO_FACTS = NodeFacts()
