@@ -15,6 +15,7 @@ import click
 import msgspec
 import yaml
 
+import mooring.kit.late_authorities  # noqa: F401 (before all modules that import aiohttp)
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
