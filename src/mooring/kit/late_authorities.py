@@ -32,7 +32,7 @@ def _connect(context: ssl.SSLContext, name: str, *args: Any, **options: Any) -> 
     return connect(*args, **options)
 
 
-ssl.SSLContext.set_default_verify_paths = _put_off  # type: ignore[method-assign]
+ssl.SSLContext.set_default_verify_paths = _put_off  # type: ignore[method-assign, assignment]
 try:
     import aiohttp as aiohttp
 finally:
