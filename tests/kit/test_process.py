@@ -1,5 +1,6 @@
-"""The limit of open files is raised to what the system allows, in a process of its own."""
+"""What a process sets when it starts. Limits of the system are set in a process of its own."""
 
+import os
 import subprocess
 import sys
 
@@ -19,3 +20,27 @@ print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 def test_the_soft_limit_becomes_the_hard_one(soft: int, hard: int, said: str) -> None:
     script = SCRIPT.format(soft=soft, hard=hard)
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == said
+
+
+LOADED = """
+import os, sys
+import mooring
+import mooring.cli.main
+print("OPENBLAS_NUM_THREADS" in os.environ)
+import click
+mooring.cli.main.main.get_command(click.Context(mooring.cli.main.main), "run")
+print(os.environ["OPENBLAS_NUM_THREADS"], "numpy" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param({}, "False 1 True", id="one thread"),
+        pytest.param({"OPENBLAS_NUM_THREADS": "4"}, "True 4 True", id="as many as the environment says"),
+    ],
+)
+def test_a_command_limits_the_threads_of_blas_and_an_import_does_not(given: dict[str, str], said: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, env={**environment, **given})
+    assert " ".join(run.stdout.split()) == said

@@ -1,7 +1,6 @@
 """GangScheduling: who is held back, who waits, and in which words."""
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from build import FreshValues, a_cluster, a_node, a_pod
@@ -103,7 +102,7 @@ def assumed(services: SchedulerServices, *pods: Pod) -> SchedulerServices:
 def test_a_gang_that_is_not_complete_waits_and_calls_for_the_others() -> None:
     services = assumed(the_services(A, B, C), A, B)
     called: list[str] = []
-    services = replace(services, activate=lambda pods: called.extend(pod.name for pod in pods))
+    services = msgspec.structs.replace(services, activate=lambda pods: called.extend(pod.name for pod in pods))
     assert plugin_at(services).permit(a_context(B, services), "n1") == WAIT
     assert called == ["c"]
 
@@ -119,7 +118,7 @@ def test_the_last_one_lets_the_others_go() -> None:
 
 def test_nothing_follows_from_a_trial() -> None:
     services = assumed(the_services(A, B, C), A, B)
-    services = replace(services, activate=lambda pods: pytest.fail("no pod is to be activated"))
+    services = msgspec.structs.replace(services, activate=lambda pods: pytest.fail("no pod is to be activated"))
     held = services.waiting.hold(A, "n1", {"GangScheduling": 300}, 0)
     context = a_context(C, services)
     context.state.write(GROUP_TRIAL, True)

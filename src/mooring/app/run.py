@@ -11,9 +11,10 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.feature_gates import told_gates
@@ -63,8 +64,7 @@ SNAPSHOT_PATH = "/debug/mooring/snapshot"
 """Where `mooring snapshot` gets the state."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServingSettings:
+class ServingSettings(msgspec.Struct, frozen=True):
     """How the pages are served; the flags have the same names. Port 0 serves none."""
 
     address: str = "0.0.0.0"
@@ -78,11 +78,10 @@ class ServingSettings:
     looks_up: bool = True
     """Whether to read the client authority that the cluster publishes."""
     is_lookup_needed: bool = False
-    access: AccessSettings = field(default_factory=AccessSettings)
+    access: AccessSettings = msgspec.field(default_factory=AccessSettings)
 
 
-@dataclass(frozen=True, slots=True)
-class RunSettings:
+class RunSettings(msgspec.Struct, frozen=True):
     """All that the command line and the configuration say."""
 
     config: KubeSchedulerConfiguration
@@ -90,17 +89,17 @@ class RunSettings:
     lease_access: ConnectionSettings
     """The same for the lease thread. Credentials keep state that belongs to one event loop, so the two share none."""
     registry: Registry | None = None
-    limits: ClientLimits = field(default_factory=ClientLimits)
-    serving: ServingSettings = field(default_factory=ServingSettings)
+    limits: ClientLimits = msgspec.field(default_factory=ClientLimits)
+    serving: ServingSettings = msgspec.field(default_factory=ServingSettings)
     max_unschedulable_s: float = 300.0
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = msgspec.field(default_factory=dict)
     is_dry_run: bool = False
     gates: Mapping[str, bool] | None = None
     kept_answers_limit_bytes: int | None = None
     """None: the default, which grows with the number of nodes."""
     recording: RecordingSettings | None = None
     """Where the scheduler is recorded; None: it is not."""
-    tracing: Tracing = field(default_factory=Tracing)
+    tracing: Tracing = msgspec.field(default_factory=Tracing)
     """Its owner closes it after the run."""
     self_check: SelfCheckSettings | None = None
     """None: the scheduler does not check itself."""

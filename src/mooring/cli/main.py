@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from mooring.cli import commands
 from mooring.cli.completion_scripts import VARIABLE, register
-from mooring.kit.process import without_collector
+from mooring.kit.process import limit_blas_threads, without_collector
 from mooring.kit.version import VERSION
 
 EPILOG = """
@@ -41,6 +41,7 @@ class Commands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         name = cmd_name.replace("-", "_")
+        limit_blas_threads()
         with without_collector():
             command: click.Command = getattr(import_module(f"{commands.__name__}.{name}"), name)
         if VARIABLE in os.environ:

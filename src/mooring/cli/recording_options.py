@@ -74,7 +74,7 @@ def recording_settings(
 def recording_limits(total_bytes: int, age: Duration, interval: Duration, drops: bool = True) -> RecordingLimits:
     """A quarter of the directory is the most that one file takes: old ones go file by file."""
     return RecordingLimits(
-        segment_bytes=max(min(RecordingLimits.segment_bytes, total_bytes // 4), 1),
+        segment_bytes=max(min(RecordingLimits().segment_bytes, total_bytes // 4), 1),
         interval_s=interval.seconds,
         total_bytes=total_bytes,
         age_s=age.seconds,

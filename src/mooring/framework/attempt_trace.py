@@ -4,7 +4,7 @@ The root span has a span below it for each extension point, and below those the 
 attempt leads to (binds, writes of PreBind, statuses, extenders) are spans of the same trace, however late they come.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.framework.plugin_caller import ERROR
 from mooring.kit.clock import NS_PER_S
@@ -25,8 +25,7 @@ _STEP_AFTER = {"Permit": "PreBind", WAIT_ON_PERMIT: "PreBind", "PreBind": "Bind"
 _LAST = "PostBind"
 
 
-@dataclass(slots=True)
-class _PluginCalls:
+class _PluginCalls(msgspec.Struct):
     """The calls of one plugin at one extension point."""
 
     began_ns: int

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntFlag
 
+import msgspec
+
 from mooring.cluster.cluster import Cluster
 from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject
@@ -121,8 +123,7 @@ FORCE_ACTIVATE = ClusterEvent(ANYTHING, Action.ALL, "ForceActivate")
 """A plugin asked for the pod to be tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """An object before and after: an addition has no `old`, a removal no `new`."""
 
     old: KubeObject | None
@@ -134,8 +135,7 @@ Hint = Callable[[Pod, Change], bool]
 """Whether the change could make the pod schedulable as far as the plugin is concerned (upstream: Queue or QueueSkip)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True):
     """An event that could cure rejections of a plugin. Without a hint every such event wakes the pods that it
     rejected."""
 

@@ -6,7 +6,8 @@ search: a generator that asks the scheduler whether the group fits after some po
 
 from abc import abstractmethod
 from collections.abc import Generator
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.points import PostFilterPlugin
@@ -19,8 +20,7 @@ UNSCHEDULABLE_GROUP = "pod group is unschedulable"
 """Upstream's words: they end up in conditions of pods and pod groups, alone or with more after them."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFitError:
+class GroupFitError(msgspec.Struct, frozen=True):
     """A pod group of which not enough members fit."""
 
     group: PodGroup
@@ -33,16 +33,14 @@ class GroupFitError:
     """The attempt of a member that fits nowhere; None: there is none, or PreFilter rejected it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MovedPods:
+class MovedPods(msgspec.Struct, frozen=True):
     """A question: does the group fit when these pods have left as well, and those are back?"""
 
     leave: tuple[Pod, ...] = ()
     come_back: tuple[Pod, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVictims:
+class GroupVictims(msgspec.Struct, frozen=True):
     """The group will fit once these pods have left, the most important first. There may be none."""
 
     pods: tuple[Pod, ...]

@@ -73,8 +73,7 @@ class Write:
     """The pod whose PreBind waits for it; empty: it is for no pod. Set by the scheduler."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFault:
+class WriteFault(msgspec.Struct, frozen=True):
     """Why a Write was not carried out: the server's words, and the HTTP status (0 where there was none)."""
 
     message: str
@@ -104,8 +103,7 @@ class Call:
         return f"{self.extender.url_prefix.rstrip('/')}/{self.verb}"
 
 
-@dataclass(frozen=True, slots=True)
-class CallFault:
+class CallFault(msgspec.Struct, frozen=True):
     """Why an extender gave no usable answer, in upstream's words."""
 
     message: str

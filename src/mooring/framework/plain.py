@@ -22,9 +22,9 @@ thousands. When that matters, write it over columns (points.py).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -100,8 +100,7 @@ class NodeView:
         return self.allocatable(resource) - self.requested(resource)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementView:
+class PlacementView(msgspec.Struct, frozen=True):
     """A placement of a pod group as a plain plugin sees it, with the members that fit there."""
 
     name: str

@@ -28,10 +28,10 @@ The points of pod groups are in group_points.py:
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -104,8 +104,7 @@ def reads(what: Reads, part: PodPart = PodPart.WHOLE) -> Callable[[M], M]:
     return mark
 
 
-@dataclass(frozen=True, slots=True)
-class NodeNames:
+class NodeNames(msgspec.Struct, frozen=True):
     """From PreFilter: only these nodes can be right; the others are not even asked."""
 
     names: frozenset[str]
@@ -115,15 +114,14 @@ PodListener = Callable[[Pod | None, Pod | None], None]
 """Takes a pod before and after a change: a new pod has no `old`, a deleted one no `new`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerServices:
+class SchedulerServices(msgspec.Struct, frozen=True):
     """What plugins can ask of the running scheduler. One for all profiles. It exists before the plugins
     are built; without a scheduler behind it, it does nothing.
     """
 
-    cluster: Cluster = field(default_factory=Cluster)
+    cluster: Cluster = msgspec.field(default_factory=Cluster)
     """The cluster that decisions are made on, for points that are not handed it."""
-    waiting: WaitingPods = field(default_factory=WaitingPods)
+    waiting: WaitingPods = msgspec.field(default_factory=WaitingPods)
     """Pods that Permit plugins hold back: look at them, allow them, reject them."""
     now_ns: Callable[[], int] = lambda: 0
     """The time on the scheduler's clock."""
@@ -131,20 +129,19 @@ class SchedulerServices:
     """Have these pods tried again without delay. That happens when the present input or attempt has been dealt with."""
     want: Callable[[Intent], None] = lambda intent: None
     """Have something done in the world. A plugin that needs the answer yields a Write in PreBind instead."""
-    pod_listeners: list[PodListener] = field(default_factory=list)
+    pod_listeners: list[PodListener] = msgspec.field(default_factory=list)
     """Called with every change of a pod that the scheduler gets, of any namespace and scheduler, after the cluster and the
     queue have it: upstream's plugins add event handlers to the informer of pods. For plugins that count pods, or that know
     better than a hint which pods to activate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(msgspec.Struct, frozen=True):
     """What a plugin is given at construction beside its arguments."""
 
     profile_name: str = "default-scheduler"
-    feature_gates: dict[str, bool] = field(default_factory=dict)
-    services: SchedulerServices = field(default_factory=SchedulerServices)
-    metrics: MetricRegistry = field(default_factory=MetricRegistry)
+    feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
+    services: SchedulerServices = msgspec.field(default_factory=SchedulerServices)
+    metrics: MetricRegistry = msgspec.field(default_factory=MetricRegistry)
     """Where a plugin declares metrics of its own. What it records is shown at /metrics."""
 
 
@@ -222,8 +219,7 @@ class PreFilterExtensions(PreFilterPlugin):
     def remove_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceDemand:
+class ResourceDemand(msgspec.Struct, frozen=True):
     """What a filter compares, where that is nothing but sums: a row passes if it may have one more pod, and if it has
     amount <= allocatable - requested of each resource."""
 
@@ -271,16 +267,14 @@ class FilterPlugin(Plugin):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Nomination:
+class Nomination(msgspec.Struct, frozen=True):
     """From PostFilter: the pod will fit on this node once these pods have left it."""
 
     node_name: str
     victims: tuple[Pod, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NoRoom:
+class NoRoom(msgspec.Struct, frozen=True):
     """From PostFilter: why no room can be made."""
 
     rejection: Rejection
@@ -288,16 +282,14 @@ class NoRoom:
     """Whether a node that the pod was promised earlier is to be forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class Victims:
+class Victims(msgspec.Struct, frozen=True):
     """Who would have to leave a node, the most important first, and how many of them break a disruption budget."""
 
     pods: tuple[Pod, ...]
     violations: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True):
     """From PostFilter, where others have a say in it (`FitError.is_reviewed`): every way to make room."""
 
     victims: dict[str, Victims]
@@ -392,8 +384,7 @@ class ReservePlugin(Plugin):
         """Give it back. Called for all plugins in reverse order, also for those that had not claimed anything yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """From Permit: hold the binding until someone allows it, at most this long."""
 
     timeout_s: float
@@ -413,8 +404,7 @@ class PermitPlugin(Plugin):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     """A step of Work: nothing to do until one of these objects changes, a second has passed, or the time has come."""
 
     until_ns: int | None = None

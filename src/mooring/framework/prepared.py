@@ -1,8 +1,9 @@
 """A profile made ready for attempts: its plugins with what their answers depend on, which is checked once, at the start."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache, partial
+
+import msgspec
 
 from mooring.framework.asking import ask_filter, ask_filter_row, ask_score, ask_score_row
 from mooring.framework.config.problems import show
@@ -25,8 +26,7 @@ from mooring.framework.score_by_value import ScoreByValue
 from mooring.model.shape import PodPart
 
 
-@dataclass(slots=True)
-class SearchCursor:
+class SearchCursor(msgspec.Struct):
     """Where the next search that looks at a part of the nodes starts; all profiles of a scheduler share one."""
 
     start: int = 0

@@ -5,7 +5,7 @@ by its points. Whatever does not fit is refused with upstream's text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import msgspec
@@ -150,7 +150,7 @@ def build_profiles(
     for written in _with_ignored_resources(config):
         name = written.scheduler_name or ""
         try:
-            profile = _build(written, registry, replace(handle, profile_name=name))
+            profile = _build(written, registry, msgspec.structs.replace(handle, profile_name=name))
         except _Refusal as why:
             raise _error(f"initializing profiles: creating profile for scheduler name {name}: {why}") from why.__cause__
         if profile.percentage_of_nodes_to_score is None:

@@ -1,8 +1,8 @@
 """An attempt that left no node, with the verdicts of all nodes: what PostFilter plugins get (points.FitError)."""
 
 from collections import Counter
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,8 +54,7 @@ def found_rejections(attempt: Attempt, verdicts: Verdicts) -> list[FoundRejectio
     return found
 
 
-@dataclass(slots=True)
-class RejectedAttempt:
+class RejectedAttempt(msgspec.Struct):
     """The attempt, and the verdict of each node. It is a `FitError` for plugins."""
 
     attempt: Attempt

@@ -5,9 +5,9 @@ scores of single rows.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.kernels import Integers
@@ -32,8 +32,7 @@ class ScoreByValue(ScorePlugin):
         """A label, and the raw score for each code of it; None: it cannot be said so for this pod, and `score` is asked."""
 
 
-@dataclass(slots=True)
-class ValueScores:
+class ValueScores(msgspec.Struct):
     """What such a plugin adds to the totals: `base` for all nodes, and something on top of it for some of them."""
 
     base: int

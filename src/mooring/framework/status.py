@@ -4,9 +4,10 @@ None means no objection."""
 import logging
 import os
 import traceback
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Literal
+
+import msgspec
 
 
 class Code(IntEnum):
@@ -21,8 +22,7 @@ class Code(IntEnum):
     Pending = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(msgspec.Struct, frozen=True):
     """A verdict against a pod, or against one node for it.
 
     `Unschedulable` means that removing pods from the node could cure it: preemption reads that.

@@ -1,7 +1,8 @@
 """Pods that Permit plugins hold after their node was chosen, until they are allowed, rejected or time is up."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
@@ -11,8 +12,7 @@ MAX_WAIT_S = 15 * 60
 """Upstream's maxTimeout for Permit: fifteen minutes, whatever a plugin asks for."""
 
 
-@dataclass(slots=True)
-class Release:
+class Release(msgspec.Struct):
     """How a wait ended: allowed (no plugin, no message), refused by a plugin, or cut short because of preemption."""
 
     plugin: str = ""
@@ -21,8 +21,7 @@ class Release:
     is_error: bool = False
 
 
-@dataclass(slots=True)
-class WaitingPod:
+class WaitingPod(msgspec.Struct):
     """A pod with the plugins that it waits for, each with its deadline. The first release counts; later ones are
     ignored."""
 
@@ -68,11 +67,10 @@ class WaitingPod:
         return True
 
 
-@dataclass(slots=True)
-class WaitingPods:
+class WaitingPods(msgspec.Struct):
     """All waiting pods, of all profiles, by id."""
 
-    by_id: dict[str, WaitingPod] = field(default_factory=dict)
+    by_id: dict[str, WaitingPod] = msgspec.field(default_factory=dict)
     """Hot: the loop looks three times a pod whether any pod waits, and `len` is a call more."""
 
     def hold(self, pod: Pod, node_name: str, timeouts_s: dict[str, float], now_ns: int) -> WaitingPod:

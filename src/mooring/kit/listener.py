@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 LOOPBACK = "127.0.0.1"
 """For listeners whose token gives full access: only programs of this machine reach them."""
 _PAUSE_S = 0.1
@@ -27,8 +29,7 @@ BACKLOG = 512
 """Connections that the system keeps until the listener accepts them: a burst of clients must not see resets."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(msgspec.Struct, frozen=True):
     """How many connections there may be at a time."""
 
     connections: int

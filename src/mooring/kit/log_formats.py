@@ -10,7 +10,6 @@ import logging
 import re
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -33,8 +32,7 @@ _LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"
 _PLAIN = (bool, int, float, type(None))
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRef:
+class ObjectRef(msgspec.Struct, frozen=True):
     """An object by its name: `ns/name` in text, two fields in JSON (klog.KRef)."""
 
     name: str

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TextIO, get_args
+
+import msgspec
 
 from mooring.kit.log_formats import JsonFormat, ObjectRef, TextFormat, verbosity_of
 
@@ -40,20 +41,19 @@ def carrying(**keys: Any) -> Iterator[None]:
         _carried.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(msgspec.Struct, frozen=True):
     """What one part of the program writes to. Deriving one with more keys is cheap, and so is a line that is not shown."""
 
     logger: logging.Logger
-    keys: Mapping[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, Any] = msgspec.field(default_factory=dict)
     name: str = ""
 
     def with_keys(self, **keys: Any) -> "Log":
-        return replace(self, keys={**self.keys, **keys})
+        return msgspec.structs.replace(self, keys={**self.keys, **keys})
 
     def named(self, name: str) -> "Log":
         """Names are joined by dots, as in `PreBind.VolumeBinding`."""
-        return replace(self, name=f"{self.name}.{name}" if self.name else name)
+        return msgspec.structs.replace(self, name=f"{self.name}.{name}" if self.name else name)
 
     def shows(self, verbosity: int) -> bool:
         """Whether V(n) is on. Ask before computing values that only a log line needs."""

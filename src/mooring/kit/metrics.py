@@ -8,10 +8,10 @@ Hot: recording costs 0.07 µs on a counter and 0.03 µs on a histogram, against 
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Generic, Literal, TypeVar, cast
 
+import msgspec
 import numpy as np
 
 Kind = Literal["counter", "gauge", "histogram"]
@@ -34,8 +34,7 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(bounds)
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(msgspec.Struct, frozen=True):
     """A metric's name, type and help text: everything that recording does not change."""
 
     name: str

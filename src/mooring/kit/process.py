@@ -1,13 +1,36 @@
-"""What a process of Mooring sets once when it starts: garbage collection, open files, the event loop."""
+"""What a process of Mooring sets once when it starts: threads of NumPy, garbage collection, open files, the event loop."""
 
 import asyncio
 import gc
+import os
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+# ---- threads
+
+
+ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""The environment in which NumPy's linear algebra starts no threads. Mooring multiplies no large matrices."""
+
+
+def limit_blas_threads() -> None:
+    """Let NumPy start no threads, unless the environment says how many. Call it before NumPy is imported.
+
+    Hot: OpenBLAS starts a thread for each processor when it is loaded, and these wait for work in a loop: 2 % of the
+    processor time of `mooring run` for 5,000 pods. Only commands call this: a program that imports Mooring may have a use
+    for the threads.
+    """
+    for name, value in ONE_BLAS_THREAD.items():
+        os.environ.setdefault(name, value)
+
+
+# ---- garbage collection
+
 
 _YOUNG, _MIDDLE, _OLD = 100_000, 20, 100
 """Thresholds of the three generations of the collector; Python's own begin with hundreds.

@@ -12,9 +12,9 @@ that it stands for (`framework/config/syntax.py`, `apiserver/server/bodies.py`, 
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import yaml
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -54,8 +54,7 @@ class TooManyAliases(YamlFault):
     """The aliases stand for more than `YamlLimits.aliased_nodes`, or an alias stands inside its own anchor."""
 
 
-@dataclass(frozen=True, slots=True)
-class YamlLimits:
+class YamlLimits(msgspec.Struct, frozen=True):
     """What one document may cost its reader."""
 
     depth: int = 1000
@@ -172,8 +171,7 @@ def _assemble(
                 yield document.value
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(msgspec.Struct):
     """A mapping or a sequence that is being put together."""
 
     value: Any
@@ -186,7 +184,7 @@ class _Frame:
     awaits_key: bool = True
     repeated_line: int = 0
     """The line of `key` if the mapping had it before."""
-    merged: list[Any] = field(default_factory=list)
+    merged: list[Any] = msgspec.field(default_factory=list)
     """The mappings after `<<`. Keys of the mapping itself win, so they are merged when it closes."""
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
+
 from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
@@ -14,8 +16,7 @@ Labels = Mapping[str, str]
 NO_LABELS: Labels = {}
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerm:
+class AffinityTerm(msgspec.Struct, frozen=True):
     """One compiled term. `namespaces` holds the names that the term lists, or the pod's own namespace if it lists none and
     has no namespace selector. The selector still has to be tried on the labels of namespaces."""
 
@@ -31,16 +32,14 @@ class AffinityTerm:
         ) and self.selector.matches(labels)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedTerm:
+class WeightedTerm(msgspec.Struct, frozen=True):
     """A preferred term; the weight is negative for anti-affinity."""
 
     weight: int
     term: AffinityTerm
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedTerm:
+class CarriedTerm(msgspec.Struct, frozen=True):
     """A term of a pod on a node, which can affect where other pods go: `kind` is affinity, anti or preferred."""
 
     kind: str

@@ -7,8 +7,9 @@ and the client raises the same class for a Status that it receives.
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 CONTINUE_EXPIRED = (
@@ -21,8 +22,7 @@ _BUDGET_EXHAUSTED = "Cannot evict pod as it would violate the pod's disruption b
 _GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool"}
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """One fault of a request; `field` is a path as in the manifest."""
 
     reason: str = ""
@@ -36,8 +36,7 @@ class Cause:
         return _present(reason=self.reason, message=self.message, field=self.field)
 
 
-@dataclass(frozen=True, slots=True)
-class StatusDetails:
+class StatusDetails(msgspec.Struct, frozen=True):
     """The object of an error. `kind` is a resource (`pods`), or a kind (`Pod`) where the object itself is invalid."""
 
     name: str = ""

@@ -5,7 +5,6 @@ the translated node affinity to know where a volume can be used.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -23,8 +22,7 @@ _UNSPECIFIED = "UNSPECIFIED"
 _AWS_PREFIX = "aws://"
 
 
-@dataclass(frozen=True, slots=True)
-class InTree:
+class InTree(msgspec.Struct, frozen=True):
     """An in-tree plugin: its field in volumes, its name, the driver that replaces it, and that driver's zone label."""
 
     field: str

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+import msgspec
+
 from mooring.model.api_errors import Cause
 from mooring.model.json_objects import JsonObject
 from mooring.model.meta import KubeObject
@@ -62,8 +64,7 @@ OF_METADATA: FieldLabels = labels_at("metadata.name", "metadata.namespace")
 # ---- how patches merge lists
 
 
-@dataclass(frozen=True, slots=True)
-class ListRule:
+class ListRule(msgspec.Struct, frozen=True):
     """How the two kinds of merging identify the items of a list; the tags in upstream's types.go say it.
 
     The two differ for some lists (ports of a Service), so both are here.
@@ -93,8 +94,7 @@ VALUES = ListRule("", ())
 # ---- the spec
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """How the scheduler follows the objects of a kind."""
 
     is_required: bool = False

@@ -6,7 +6,8 @@ however large its requests are.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.model.names import is_scalar_resource
 from mooring.model.pod_spec import ALWAYS, Container, ContainerStatus, PodSpec, ResourceList, SpecAndStatus
@@ -35,8 +36,7 @@ NON_ZERO: Mapping[str, int] = {"cpu": DEFAULT_CPU_MILLI * 1_000_000, "memory": D
 """The same in nano-units."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accounting:
+class Accounting(msgspec.Struct, frozen=True):
     """Which of upstream's ways of adding up a pod to use (PodResourcesOptions)."""
 
     use_status: bool = False

@@ -7,7 +7,8 @@ that an older version admitted.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.model.meta import LabelSelector, Requirement
 from mooring.model.names import label_value_faults, qualified_name_faults
@@ -25,8 +26,7 @@ class SelectorError(ValueError):
     """A selector that upstream does not compile; the text is upstream's."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabelRule:
+class LabelRule(msgspec.Struct, frozen=True):
     """One requirement on one label."""
 
     key: str
@@ -57,8 +57,7 @@ class LabelRule:
                 return number is not None and number < self.bound
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """A compiled label selector: all rules must hold. Without rules it matches everything, unless it `is_nothing`."""
 
     rules: tuple[LabelRule, ...] = ()
@@ -133,8 +132,7 @@ def parse_int64(text: str | None) -> int | None:
     return number if -(1 << 63) <= number < (1 << 63) else None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRule:
+class FieldRule(msgspec.Struct, frozen=True):
     """One requirement on a field of a node. The only field is metadata.name; upstream reads any other as empty."""
 
     key: str
@@ -145,8 +143,7 @@ class FieldRule:
         return ((node_name if self.key == "metadata.name" else "") == self.value) != self.negated
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTerm:
+class NodeTerm(msgspec.Struct, frozen=True):
     """One term of a node selector: all its requirements must hold. A term with a fault matches no node, and the plugins
     report the fault."""
 
@@ -163,8 +160,7 @@ class NodeTerm:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMatcher:
+class NodeMatcher(msgspec.Struct, frozen=True):
     """A compiled node selector: one of its terms must match. Without terms it matches no node."""
 
     terms: tuple[NodeTerm, ...]

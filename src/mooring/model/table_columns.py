@@ -5,7 +5,8 @@ spec. kubectl shows columns of priority 1 only with `-o wide`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject, at
@@ -123,8 +124,7 @@ def conditions(item: JsonObject) -> dict[str, str]:
 # ---- columns
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column of a table, as clients see it, and the function that makes its cells."""
 
     name: str

@@ -2,8 +2,6 @@
 bind them, which zones a volume is in, and which disks cannot be used by two pods on a node.
 """
 
-from dataclasses import dataclass
-
 import msgspec
 
 from mooring.model.pod import Pod
@@ -19,8 +17,7 @@ LOST = "Lost"
 FILESYSTEM = "Filesystem"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimName:
+class ClaimName(msgspec.Struct, frozen=True):
     """A claim that a pod uses. The claim of an ephemeral volume is named after pod and volume, and the pod must own it."""
 
     name: str

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -35,12 +34,11 @@ FLUSH_BYTES = 64 << 10
 tenth larger; larger ones than this save nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingSettings:
+class RecordingSettings(msgspec.Struct, frozen=True):
     """Where a scheduler is to be recorded, and within which limits."""
 
     directory: Path
-    limits: RecordingLimits = field(default_factory=RecordingLimits)
+    limits: RecordingLimits = msgspec.field(default_factory=RecordingLimits)
     version: str = ""
     """Of Mooring, for the header."""
 

@@ -11,11 +11,12 @@ import os
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
+
+import msgspec
 
 from mooring.kit.clock import NS_PER_S
 from mooring.recording.segment_file import SUFFIX, SegmentHeader, SegmentWriter
@@ -29,8 +30,7 @@ SYNC_S = 5.0
 """How often what was written is brought to the disk: so much is lost at most if the machine itself stops."""
 
 
-@dataclass(frozen=True)
-class RecordingLimits:
+class RecordingLimits(msgspec.Struct, frozen=True):
     """When a segment ends, and what is kept of all runs in a directory."""
 
     segment_bytes: int = 64 << 20
@@ -42,8 +42,7 @@ class RecordingLimits:
     """Whether steps are dropped when the disk cannot keep up. A live scheduler must not wait; a simulation may."""
 
 
-@dataclass(slots=True)
-class RecordingFigures:
+class RecordingFigures(msgspec.Struct):
     """What was recorded so far; metrics read it."""
 
     steps: int = 0
@@ -57,13 +56,11 @@ Encode = Callable[[], bytes | bytearray]
 """Makes a block; called by the writing thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(msgspec.Struct, frozen=True):
     encode: Encode
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(msgspec.Struct, frozen=True):
     header: SegmentHeader
 
 

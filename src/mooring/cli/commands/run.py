@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import yaml
 
+import mooring.kit.late_authorities  # noqa: F401 (before all modules that import aiohttp)
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
@@ -220,7 +222,7 @@ def run(**flags: Any) -> None:
             logs.log.warning("Plugin is loaded but no profile of the configuration enables it", plugin=name, file=file)
         tracing = tracing_of(config, flags["trace_plugins_over"], logs.log.warning)
         with closing(tracing):
-            settings = replace(settings, tracing=tracing)
+            settings = msgspec.structs.replace(settings, tracing=tracing)
             sys.exit(process.run_event_loop(_run(settings, logs, flags["write_config_to"])))
 
 

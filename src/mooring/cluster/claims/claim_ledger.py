@@ -2,8 +2,9 @@
 to be written."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from mooring.cluster.change_log import ChangeLog
 from mooring.model.devices import AllocatedDevice, ClaimConsumer, DeviceId, PoolId, ResourceClaim
@@ -15,13 +16,12 @@ from mooring.model.quantity import parse
 # one of the writes for their resourceVersion.
 
 
-@dataclass(slots=True, eq=False)
-class _Turn:
+class _Turn(msgspec.Struct, eq=False):
     """The writers of one claim: the pod whose write is under way, and those behind it."""
 
     holder: str = ""
     """The pod whose write is under way; empty: the next pod that asks gets the turn."""
-    waiting: dict[str, ClaimConsumer | None] = field(default_factory=dict)
+    waiting: dict[str, ClaimConsumer | None] = msgspec.field(default_factory=dict)
     """Pods that come next, in order of arrival. A pod that needs nothing but a reservation gives its entry, so that
     the pod whose turn it is can write it along."""
 
@@ -84,12 +84,11 @@ def claim_id(claim: ResourceClaim) -> str:
     return claim.uid or claim.key
 
 
-@dataclass(slots=True)
-class Consumption:
+class Consumption(msgspec.Struct):
     """What shares of one device consume of its capacity, in nano-units."""
 
     shares: int = 0
-    amounts: dict[str, int] = field(default_factory=dict)
+    amounts: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class ClaimLedger:

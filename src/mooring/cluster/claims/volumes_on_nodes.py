@@ -2,9 +2,9 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,12 +27,11 @@ NO_NAME = "PersistentVolumeClaim had no name"
 """Upstream's words."""
 
 
-@dataclass(slots=True)
-class PodHandles:
+class PodHandles(msgspec.Struct):
     """The volumes of a pod, as far as drivers are concerned; `fault`: why they cannot be determined."""
 
-    handles: set[VolumeHandle] = field(default_factory=set)
-    claims: list[str] = field(default_factory=list)
+    handles: set[VolumeHandle] = msgspec.field(default_factory=set)
+    claims: list[str] = msgspec.field(default_factory=list)
     """Keys of the claims that were looked up, found or not."""
     missing: str | None = None
     """Key of the first claim that is not there."""
@@ -113,8 +112,7 @@ def _complete(driver: str, handle: str) -> VolumeHandle | None:
 K = TypeVar("K")
 
 
-@dataclass(frozen=True, slots=True)
-class RowVolumes:
+class RowVolumes(msgspec.Struct, frozen=True):
     """What the pods of a node use, and what is attached to it."""
 
     used: frozenset[VolumeHandle] = frozenset()

@@ -1,8 +1,9 @@
 """One difference between what a running scheduler believes and what a scheduler that was built now says."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
+
+import msgspec
 
 from mooring.model.meta import KubeObject
 
@@ -33,8 +34,7 @@ _LONGEST = 300
 """Characters of a story: a selector, or the values of an object, may be of any length."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateDifference:
+class StateDifference(msgspec.Struct, frozen=True):
     """What is believed, and what a fresh scheduler says. Two with the same `place` are the same fault, seen twice."""
 
     kind: DifferenceKind

@@ -7,8 +7,8 @@ into the lowest rank in a group.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,12 +32,11 @@ def is_offered(volume: PersistentVolume) -> bool:
     return is_free and volume.status.phase == AVAILABLE
 
 
-@dataclass(slots=True)
-class KeyedReach:
+class KeyedReach(msgspec.Struct):
     """Volumes that are for nodes with certain values of one label: reach code and value, pair by pair."""
 
-    reach: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
-    values: LabelValues = field(default_factory=LabelValues)
+    reach: Codes = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    values: LabelValues = msgspec.field(default_factory=LabelValues)
 
 
 class Shelf:

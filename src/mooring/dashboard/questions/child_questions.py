@@ -20,6 +20,7 @@ from mooring.dashboard.questions.answering import END, OK
 from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler, FetchObjects, MoreObjects
 from mooring.dashboard.questions.child_process import CHUNK, ChildProcess
 from mooring.dashboard.slices import SHARE, SLICE_S
+from mooring.kit.process import ONE_BLAS_THREAD
 from mooring.kit.tasks import settle
 from mooring.scheduler.core import Report
 from mooring.sim.input_errors import problem_line
@@ -162,7 +163,7 @@ class ChildQuestions:
         """The same interpreter with the same modules, and none from the present directory."""
         arguments = (sys.executable, "-P", "-m", MODULE, str(self._memory_bytes), str(self._limits.processor_s))
         path = os.pathsep.join(filter(None, sys.path))
-        return ChildProcess(arguments, {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"})
+        return ChildProcess(arguments, {**os.environ, "PYTHONPATH": path, **ONE_BLAS_THREAD})
 
     async def _feed(self, child: ChildProcess, lines: Iterable[bytes]) -> None:
         """Encode and send in slices. A process that has ended takes no more: its status says why."""

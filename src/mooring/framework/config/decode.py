@@ -4,8 +4,9 @@ The order of what can go wrong is upstream's: syntax, version and kind, a value 
 plugins, and last what only strictness forbids. Nothing is defaulted or validated here.
 """
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.framework.config.args import ARGS_KINDS, Args, args_kind
 from mooring.framework.config.problems import ConfigError
@@ -26,8 +27,7 @@ class _Fault(ValueError):
     """Why something cannot be decoded. Callers add the place where it stands."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigTypeName:
+class ConfigTypeName(msgspec.Struct, frozen=True):
     """Version and kind of an object: upstream's GroupVersionKind. Either may be empty until defaults are applied."""
 
     group: str

@@ -2,7 +2,6 @@
 the scheduler that wrote it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -39,12 +38,11 @@ API_VERSION = "mooring.dev/v1"
 KIND = "SchedulerSettings"
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerSettings:
+class SchedulerSettings(msgspec.Struct, frozen=True):
     """The configuration, in the form of a file, and the feature gates that differ from their defaults."""
 
     configuration: Mapping[str, Any]
-    gates: Mapping[str, bool] = field(default_factory=dict)
+    gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
     file: str = ""
     """The file that they were read from, for error messages."""
 

@@ -7,7 +7,6 @@ type is a *fault*, and the first one is reported.
 import base64
 import binascii
 import types
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
@@ -40,8 +39,7 @@ class _Keep:
 _KEEP: Final = _Keep()
 
 
-@dataclass(frozen=True, slots=True)
-class FieldPlace:
+class FieldPlace(msgspec.Struct, frozen=True):
     """Where a value stands: `path` is what strict complaints show, owner and fields are what Go names in type
     errors."""
 
@@ -55,7 +53,7 @@ class FieldPlace:
 
     def item(self, i: int) -> "FieldPlace":
         """The place of an item. Parity: Go's type errors do not name the index."""
-        return replace(self, path=f"{self.path}[{i}]")
+        return msgspec.structs.replace(self, path=f"{self.path}[{i}]")
 
     def target(self, go_type: str) -> str:
         """The end of Go's type error."""
@@ -64,8 +62,7 @@ class FieldPlace:
         return f"Go struct field {self.owner}.{'.'.join(self.fields)} of type {go_type}"
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(msgspec.Struct, frozen=True):
     """A type annotation taken apart."""
 
     type: Any
@@ -82,10 +79,10 @@ def _hint(annotation: Any) -> Hint:
     if origin is Annotated:
         go = next((mark.name for mark in parameters[1:] if isinstance(mark, GoType)), None)
         inner = _hint(parameters[0])
-        return replace(inner, go=go) if go else inner
+        return msgspec.structs.replace(inner, go=go) if go else inner
     if origin in (Union, types.UnionType):
         (inner,) = (_hint(option) for option in parameters if option is not type(None))
-        return replace(inner, is_optional=True)
+        return msgspec.structs.replace(inner, is_optional=True)
     if origin is list:
         item = _hint(parameters[0])
         return Hint(list, f"[]{item.go}", item=item)
@@ -106,12 +103,11 @@ def _members(section: type[msgspec.Struct]) -> dict[str, tuple[str, Hint]]:
     return {info.encode_name: (info.name, _hint(info.type)) for info in msgspec.structs.fields(section)}
 
 
-@dataclass(slots=True)
-class StrictReader:
+class StrictReader(msgspec.Struct):
     """One decoding. Afterwards `fault` and `strict` say what was wrong; the result may be used only if both are
     empty."""
 
-    strict: list[str] = field(default_factory=list)
+    strict: list[str] = msgspec.field(default_factory=list)
     fault: str = ""
 
     def read(self, section: type[S], raw: Any) -> S:

@@ -2,9 +2,9 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import msgspec
 import yaml
 
 from mooring.framework.config.problems import ConfigError
@@ -17,11 +17,10 @@ class JsonObject(dict[str, Any]):
     repeated: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDocument:
+class ConfigDocument(msgspec.Struct, frozen=True):
     value: Any
     """What json.loads would give, but objects are JsonObjects."""
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = msgspec.field(default_factory=list)
     """What strict decoding objects to in the text itself."""
 
 

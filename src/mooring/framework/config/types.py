@@ -4,7 +4,6 @@ Field names follow the file's (`podMaxBackoffSeconds` is `pod_max_backoff_second
 an absent or null field means; defaults that depend on more than the field itself are in defaults.py.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -19,8 +18,7 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 """What the API server fills into `spec.schedulerName` of pods, so it is the name of a single profile without one."""
 
 
-@dataclass(frozen=True, slots=True)
-class GoType:
+class GoType(msgspec.Struct, frozen=True):
     """What upstream calls the type of a field: its decoding errors name it."""
 
     name: str

@@ -10,7 +10,7 @@ import hashlib
 import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -29,8 +29,7 @@ from mooring.model.api_errors import ApiError, forbidden, quoted, unauthorized
 AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"
 
 
-@dataclass(frozen=True, slots=True)
-class CallingUser:
+class CallingUser(msgspec.Struct, frozen=True):
     """A user as reviews name it."""
 
     name: str
@@ -40,7 +39,11 @@ class CallingUser:
 
     def known(self) -> "CallingUser":
         """The user with the group of all authenticated users."""
-        return self if AUTHENTICATED in self.groups else replace(self, groups=(*self.groups, AUTHENTICATED))
+        return (
+            self
+            if AUTHENTICATED in self.groups
+            else msgspec.structs.replace(self, groups=(*self.groups, AUTHENTICATED))
+        )
 
 
 ANONYMOUS = CallingUser("system:anonymous", (UNAUTHENTICATED,))
@@ -238,8 +241,7 @@ class ReviewFailed(Exception):
     """The API server did not answer a review; the caller gets a 500."""
 
 
-@dataclass(frozen=True, slots=True)
-class AccessSettings:
+class AccessSettings(msgspec.Struct, frozen=True):
     """What the flags say; the times are how long an answer is kept, in seconds."""
 
     always_allowed: Sequence[str] = ALWAYS_ALLOWED

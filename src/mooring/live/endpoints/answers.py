@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.model.api_errors import ApiError
 
@@ -13,8 +14,7 @@ NO_SNIFF = ("X-Content-Type-Options", "nosniff")
 """Upstream sends it with texts, so that browsers do not take them for HTML."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageRequest:
+class PageRequest(msgspec.Struct, frozen=True):
     """What a page may look at. `body` is empty unless the page reads one."""
 
     method: str = "GET"
@@ -27,8 +27,7 @@ class PageRequest:
         return [value for key, value in self.query if key == name]
 
 
-@dataclass(frozen=True, slots=True)
-class PageReply:
+class PageReply(msgspec.Struct, frozen=True):
     """What the server sends; it adds the headers that all replies have."""
 
     body: bytes

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.logs import Log
 from mooring.live.endpoints.answers import (
@@ -29,8 +31,7 @@ Observe = Callable[[str, str, bool], None]
 """Called for every check that runs: its name, the page (`readyz`), whether it passed; for kubernetes_healthcheck."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One line of a health page."""
 
     name: str
@@ -41,8 +42,7 @@ class Check:
 PING = Check("ping", lambda: "")
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(msgspec.Struct, frozen=True):
     """The questions that the checks of a scheduler ask."""
 
     is_elected: bool
@@ -124,8 +124,7 @@ GATED = {"/flagz": "ComponentFlagz", "/statusz": "ComponentStatusz"}
 Handler = Callable[[PageRequest], PageReply]
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(msgspec.Struct, frozen=True):
     """Where the pages get what they show. All must return at once: they run on the event loop of the scheduler."""
 
     metrics: Callable[[], bytes]

@@ -7,9 +7,9 @@ descriptors or time from binds and watches.
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from aiohttp import web
 
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
@@ -27,8 +27,7 @@ class ListenError(Exception):
     """The address cannot be listened on."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebLimits:
+class WebLimits(msgspec.Struct, frozen=True):
     """Bounds for clients. Times are in seconds."""
 
     connections: int = 100

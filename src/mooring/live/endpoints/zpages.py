@@ -4,10 +4,10 @@ Texts, fields and content negotiation are kube-scheduler's.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import msgspec
 import yaml
 
 from mooring.kit.clock import NS_PER_S, Clock, in_seconds
@@ -29,8 +29,7 @@ _WARNING = (
 Kind = Literal["Statusz", "Flagz"]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentForm:
+class DocumentForm(msgspec.Struct, frozen=True):
     """The form of a reply. `version` is that of the document; empty for text."""
 
     media: str
@@ -86,8 +85,7 @@ def _weight(written: str) -> float:
         return 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(msgspec.Struct, frozen=True):
     """What this program is. `language_version` is shown where upstream shows Go's version."""
 
     component: str = "kube-scheduler"

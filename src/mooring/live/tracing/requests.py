@@ -5,10 +5,12 @@ Requests of all other attempts go the usual way.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 from mooring.framework.attempt_trace import AttemptTrace
 from mooring.framework.intents import Call, CallFault, CallReply
@@ -142,8 +144,7 @@ class _TracedWriter:
         await self.for_pod(pod.id).delete(pod)
 
 
-@dataclass(frozen=True, slots=True)
-class _TracedSender:
+class _TracedSender(msgspec.Struct, frozen=True):
     """Sends requests of one attempt, each as a span."""
 
     sender: Sender
@@ -171,8 +172,7 @@ def resource_of_path(path: str) -> str:
 # ---- extenders
 
 
-@dataclass(frozen=True, slots=True)
-class _TracedAsker:
+class _TracedAsker(msgspec.Struct, frozen=True):
     """Calls extenders, each call as a span where the attempt is traced."""
 
     asker: ExtenderAsker

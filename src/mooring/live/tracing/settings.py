@@ -6,11 +6,12 @@ variables turns tracing on. The SDK itself reads all other variables.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from math import inf
 from typing import Literal
 from urllib.parse import urlsplit
+
+import msgspec
 
 from mooring.framework.config.types import TracingConfiguration
 
@@ -50,8 +51,7 @@ class TracingError(ValueError):
     """Tracing cannot be had as it is configured. The text is one line that says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class TracingSettings:
+class TracingSettings(msgspec.Struct, frozen=True):
     """Where spans go, and of which share of attempts."""
 
     ratio: float

@@ -4,7 +4,7 @@ Defaults and admission of pods are in `rules/pod_defaults.py`, `rules/pod_admiss
 their way into the scheduler in `scheduler/intake.py`.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.model.json_objects import JsonObject, at
 from mooring.model.kind_spec import OF_METADATA, POSTED, KindSpec, Watch, labels_at, text_at
@@ -22,8 +22,7 @@ FINISHED: dict[str, JsonObject] = {
 """The condition of a table row, by the phase of a pod that has ended."""
 
 
-@dataclass(slots=True)
-class PodState:
+class PodState(msgspec.Struct):
     """Status, ready containers and restarts of a pod, gathered from its containers.
 
     Upstream: printPod in pkg/printers/internalversion. The functions below follow its order of cases, which decides

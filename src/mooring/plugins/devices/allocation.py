@@ -2,7 +2,6 @@
 metrics."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -35,8 +34,7 @@ from mooring.plugins.devices.pools import DeviceInSlice
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
-@dataclass(slots=True, eq=False)
-class Pick:
+class Pick(msgspec.Struct, eq=False):
     """A device for a request, and what it took."""
 
     ask: Ask
@@ -49,8 +47,7 @@ class Pick:
     """Whether the search marked the device as taken: so it is for devices that cannot be shared."""
 
 
-@dataclass(slots=True, eq=False)
-class DeviceChoice:
+class DeviceChoice(msgspec.Struct, eq=False):
     """The devices of each claim, in the order in which they were picked."""
 
     picks: Sequence[Sequence[Pick]]

@@ -5,7 +5,8 @@ Amounts are integers in nano-units, so every quantity is exact. Rounding follows
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import CapacityPolicy, CapacityRange, DeviceCapacity, PoolId
@@ -18,8 +19,7 @@ Requests = Mapping[str, QuantityText]
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """A part of one capacity, in nano-units and as it is written down."""
 
     nano: int

@@ -2,7 +2,6 @@
 can help a pod that waits for them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
 import msgspec
@@ -176,12 +175,11 @@ def _is_for(claim: ResourceClaim, pod: Pod) -> bool:
     return any(owner.name == pod.name and owner.controller and owner.uid == pod.uid for owner in owners)
 
 
-@dataclass(slots=True)
-class Served:
+class Served(msgspec.Struct):
     """The requests that devices serve on some nodes, and which request serves which container."""
 
-    requests: list[DeviceRequest] = field(default_factory=list)
-    mappings: list[RequestMapping] = field(default_factory=list)
+    requests: list[DeviceRequest] = msgspec.field(default_factory=list)
+    mappings: list[RequestMapping] = msgspec.field(default_factory=list)
 
 
 def asking(claim: ResourceClaim, served: Served) -> ResourceClaim:
@@ -285,38 +283,37 @@ def rows_lacking(
 # ---- The state of an attempt, from PreFilter to the end of the binding.
 
 
-@dataclass(slots=True, eq=False)
-class ClaimState:
+class ClaimState(msgspec.Struct, eq=False):
     """The claims in order; the one for extended resources, if there is one, comes last."""
 
-    claims: list[ResourceClaim] = field(default_factory=list)
-    reach: list[NodeMatcher | None] = field(default_factory=list)
+    claims: list[ResourceClaim] = msgspec.field(default_factory=list)
+    reach: list[NodeMatcher | None] = msgspec.field(default_factory=list)
     """For each claim the nodes that its allocation can be used on; None: it has none yet, or any node will do."""
-    shared: dict[int, ResourceClaim] = field(default_factory=dict)
+    shared: dict[int, ResourceClaim] = msgspec.field(default_factory=dict)
     """Claims that other members of the pod's group are about to have allocated, with those allocations."""
-    group_consumers: dict[int, ClaimConsumer] = field(default_factory=dict)
+    group_consumers: dict[int, ClaimConsumer] = msgspec.field(default_factory=dict)
     """Claims that are reserved for the pod's group, with its entry; the others are reserved for the pod."""
-    offered: set[int] = field(default_factory=set)
+    offered: set[int] = msgspec.field(default_factory=set)
     """Claims whose allocation, found for this pod, the members of its group share that follow."""
     extended: ResourceClaim | None = None
     """The claim for extended resources as it was found or made up in PreFilter."""
-    requested: Mapping[str, int] = field(default_factory=dict)
+    requested: Mapping[str, int] = msgspec.field(default_factory=dict)
     """What the pod requests, where some of it may be served by devices."""
-    unavailable: set[int] = field(default_factory=set)
+    unavailable: set[int] = msgspec.field(default_factory=set)
     """Claims whose allocation stands in the way on some node."""
-    allocations: dict[int, Allocation] = field(default_factory=dict)
+    allocations: dict[int, Allocation] = msgspec.field(default_factory=dict)
     """What claims are to get on the node that was chosen."""
     shared_resources: Sequence[NodeAllocatableClaimStatus] = ()
     """What the devices of `shared` take from the node."""
     node_resources: Sequence[NodeAllocatableClaimStatus] = ()
     """What their devices take from that node."""
-    refusals: list[Rejection] = field(default_factory=list)
+    refusals: list[Rejection] = msgspec.field(default_factory=list)
     """Why devices would take too much from nodes; codes of the filter count from REFUSED on."""
     mappings: Sequence[RequestMapping] = ()
     """Which request of the extended claim serves which container on that node."""
     node_claim: ResourceClaim | None = None
     """The extended claim as it is to be written for that node."""
-    _served: dict[tuple[str, ...], Served] = field(default_factory=dict)
+    _served: dict[tuple[str, ...], Served] = msgspec.field(default_factory=dict)
     """What `served` has worked out, by resources: nodes with the same resources share it."""
 
     def __bool__(self) -> bool:

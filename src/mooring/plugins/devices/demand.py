@@ -7,6 +7,8 @@ nodes.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from mooring.model.devices import (
     ALL,
     EXACT_COUNT,
@@ -25,8 +27,7 @@ from mooring.plugins.devices.effort import Dialect
 # ---- Feature gates that change how devices are chosen. All but the last two are on by default.
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceFeatures:
+class DeviceFeatures(msgspec.Struct, frozen=True):
     """One flag for each gate, with the gate's meaning; `of` has the names."""
 
     prioritized_list: bool = True
@@ -90,8 +91,7 @@ class Fatal(Exception):
         return self.text if self.claim is None else f"claim {claims[self.claim].key}{self.text}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ask:
+class Ask(msgspec.Struct, frozen=True, eq=False):
     """A request, or one alternative of a request. Compared by identity: two equal requests are served separately."""
 
     claim: int
@@ -127,8 +127,7 @@ class Ask:
         return self.mode == ALL
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClaimAsks:
+class ClaimAsks(msgspec.Struct, frozen=True, eq=False):
     """What one claim asks for: for each request its alternatives, of which one will do."""
 
     requests: Sequence[Sequence[Ask]]

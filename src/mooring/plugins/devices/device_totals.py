@@ -1,8 +1,7 @@
 """How many devices serve an extended resource on each node, and how many of them are taken: what the resource plugins score
 where the node itself has none of the resource (gate DRAExtendedResource)."""
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,8 +15,7 @@ from mooring.plugins.devices.pools import DeviceInSlice
 Counts = NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(msgspec.Struct):
     """Counts by group of nodes, and what they are for."""
 
     stamp: tuple[object, ...]

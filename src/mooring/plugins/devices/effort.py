@@ -5,15 +5,15 @@ imports take 30 ms.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 Facts = Mapping[str, Any]
 """What an expression can read of a device: driver, allowMultipleAllocations, attributes and capacity by domain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True):
     """What selectors may say, by the feature gates."""
 
     has_lists: bool = False
@@ -49,8 +49,7 @@ class TookTooLong(Exception):
     """The search used up its steps. Upstream's counterpart is filterTimeout."""
 
 
-@dataclass(slots=True, eq=False)
-class Effort:
+class Effort(msgspec.Struct, eq=False):
     """How many steps the searches of one attempt take.
 
     Steps stand for time, which differs from run to run. What was learnt about selectors is kept, so the next attempt does
@@ -60,7 +59,7 @@ class Effort:
     max_steps: int | None = None
     """The limit for all searches of the attempt together; None: there is no limit."""
     steps: int = 0
-    compiled: set[str] = field(default_factory=set)
+    compiled: set[str] = msgspec.field(default_factory=set)
     """Selectors of which something was learnt: then another attempt gets further."""
 
     def spend(self, steps: int) -> None:

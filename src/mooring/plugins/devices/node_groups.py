@@ -5,9 +5,9 @@ with network-attached devices thousands of nodes see the same pools, and one sea
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +29,7 @@ class BadSelector(Exception):
     """The node selector of a slice does not compile. Parity: then no pod can get devices."""
 
 
-@dataclass(slots=True, eq=False)
-class NodeGroup:
+class NodeGroup(msgspec.Struct, eq=False):
     """Nodes that see the same devices. `serial` identifies the group for as long as nothing that it sees changes."""
 
     pools: Sequence[PoolView]
@@ -39,8 +38,8 @@ class NodeGroup:
     sites: Sequence[DeviceInSlice] = ()
     """The devices to choose from, in the order of pools, slices and devices: it decides which device is picked first.
     """
-    pool_book: dict[PoolId, PoolView] = field(default_factory=dict)
-    serial: int = field(default_factory=lambda: next(_serials))
+    pool_book: dict[PoolId, PoolView] = msgspec.field(default_factory=dict)
+    serial: int = msgspec.field(default_factory=lambda: next(_serials))
 
     def __post_init__(self) -> None:
         self.sites = tuple(site for pool in self.pools if pool.is_usable for site in pool.sites)
@@ -162,13 +161,12 @@ class NodeGroups:
         )
 
 
-@dataclass(slots=True, eq=False)
-class _Reach:
+class _Reach(msgspec.Struct, eq=False):
     """Which rows see a slice that is not tied to one node. None: all of them."""
 
     view: SliceView
     rows: Mask | None = None
-    devices: dict[DeviceId, Mask] = field(default_factory=dict)
+    devices: dict[DeviceId, Mask] = msgspec.field(default_factory=dict)
     """The rows that each device is for, if the slice leaves that to its devices."""
 
     @classmethod

@@ -7,7 +7,6 @@ hands. The ledger logs those pools. Pods of a Deployment ask for the same, so ea
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -40,8 +39,7 @@ RowArray = NDArray[np.intp]
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-@dataclass(slots=True, eq=False)
-class Offer:
+class Offer(msgspec.Struct, eq=False):
     """The outcome of the search for one group of nodes."""
 
     code: int = 0
@@ -51,15 +49,14 @@ class Offer:
     took_too_long: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Offers:
+class Offers(msgspec.Struct, eq=False):
     """The offers for one demand. Columns are indexed by the place of a group in NodeGroups."""
 
     demand: Demand
-    by_group: dict[int, Offer] = field(default_factory=dict)
+    by_group: dict[int, Offer] = msgspec.field(default_factory=dict)
     """By serial of the group."""
-    codes: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
-    scores: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
+    codes: Codes = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    scores: Scores = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     node_groups_version: int = -1
     position: int = 0
     """Up to where in the ledger's log the offers are good."""

@@ -6,7 +6,6 @@ of two generations exist; the newest counts, and only when it is complete.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from weakref import WeakValueDictionary
 
@@ -85,8 +84,7 @@ def likeness_of(driver: str, device: Device, dialect: Dialect = DIALECT) -> Like
     return likeness
 
 
-@dataclass(slots=True, eq=False)
-class DeviceInSlice:
+class DeviceInSlice(msgspec.Struct, eq=False):
     """A device in its slice."""
 
     id: DeviceId
@@ -104,13 +102,12 @@ class DeviceInSlice:
         return bool(self.device.allow_multiple_allocations)
 
 
-@dataclass(slots=True, eq=False)
-class SliceView:
+class SliceView(msgspec.Struct, eq=False):
     """A slice, taken apart once."""
 
     slice: ResourceSlice
     sites: Sequence[DeviceInSlice]
-    serial: int = field(default_factory=lambda: next(_serials))
+    serial: int = msgspec.field(default_factory=lambda: next(_serials))
 
     @property
     def pool(self) -> PoolId:
@@ -137,8 +134,7 @@ CounterSets = dict[str, dict[str, int]]
 """Name of a counter set -> name of a counter -> nano-units."""
 
 
-@dataclass(slots=True, eq=False)
-class PoolView:
+class PoolView(msgspec.Struct, eq=False):
     """A pool from where some nodes stand."""
 
     id: PoolId
@@ -146,7 +142,7 @@ class PoolView:
     """Devices of the slices that are for these nodes, by name of the slice."""
     others: Sequence[DeviceInSlice] = ()
     """Devices of the pool's other slices, which may use up the counters that all share."""
-    counters: CounterSets = field(default_factory=dict)
+    counters: CounterSets = msgspec.field(default_factory=dict)
     is_incomplete: bool = False
     """Some slices of its newest generation are missing: the driver is updating it."""
     is_invalid: bool = False

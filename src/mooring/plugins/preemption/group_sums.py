@@ -6,8 +6,8 @@ the least important victims leave, until there are enough slots; then those of t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +26,7 @@ Free = list[int]
 """What is free on a node: by resource that members request, and last the number of pods that it may still have."""
 
 
-@dataclass(slots=True)
-class Slots:
+class Slots(msgspec.Struct):
     """How many members have room on each node, while pods leave and come back."""
 
     nodes: NodeTable
@@ -41,9 +40,9 @@ class Slots:
     """How many slots of a node count: there are no more members."""
     total: int
     """On all nodes together."""
-    _changed: dict[int, tuple[Free, int]] = field(default_factory=dict)
+    _changed: dict[int, tuple[Free, int]] = msgspec.field(default_factory=dict)
     """By row: what is free now, and the slots."""
-    _requests: dict[int, Free] = field(default_factory=dict)
+    _requests: dict[int, Free] = msgspec.field(default_factory=dict)
     """By id of a shape."""
 
     def move(self, victim: GroupVictim, sign: int) -> None:

@@ -5,7 +5,8 @@ other pods, members of groups too, are victims of their own.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.cluster.nodes.ranks import start_ns
 from mooring.model.pod import Pod
@@ -18,8 +19,7 @@ _MOST_PODS = 1 << 32
 """More than there are on any node."""
 
 
-@dataclass(slots=True, eq=False)
-class GroupVictim:
+class GroupVictim(msgspec.Struct, eq=False):
     """Pods that leave together: one pod, or all pods of a group on nodes."""
 
     pods: list[Pod]

@@ -8,8 +8,8 @@ chance to be the best. search.py finds the same by the long way, and for all nod
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
@@ -45,8 +45,7 @@ from mooring.plugins.preemption.search import NodeDryRun
 LEAST_PRIORITY = -(1 << 31)
 
 
-@dataclass(frozen=True, slots=True)
-class SumsDecide:
+class SumsDecide(msgspec.Struct, frozen=True):
     """The filters of an attempt, where sums decide on most rows: one filter compares them, and the others say the same
     whichever pods leave, as long as none of those counts."""
 
@@ -94,8 +93,7 @@ def passing_rows(attempt: Attempt, fixed: Sequence[int]) -> Flags:
     return passes
 
 
-@dataclass(slots=True)
-class Survey:
+class Survey(msgspec.Struct):
     """Some rows, with what sums say of each: whether it can be a candidate, and its most important victim."""
 
     rows: RowArray
@@ -122,8 +120,7 @@ class Survey:
         return self.rows[left[best]], (high, int(total[one]), int(number[one]), int(started[one]))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """A candidate. The one with the least harm wins: trial.HARMS, and last what the name of the node says."""
 
     harm: tuple[int, ...]

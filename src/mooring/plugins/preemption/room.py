@@ -6,8 +6,8 @@ slot can stay if `held` there is within the limits, and no pod has to be taken o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,8 +27,7 @@ MOST_SLOTS = 256
 NONE_FITS = -1
 
 
-@dataclass(slots=True)
-class Room:
+class Room(msgspec.Struct):
     """What the pods of some rows hold, and may hold. All arrays have a place for each of the rows."""
 
     held: list[Ints]

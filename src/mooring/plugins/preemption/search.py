@@ -11,9 +11,9 @@ pod.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,8 +35,7 @@ from mooring.plugins.preemption.trial import NO_VICTIMS, PRIORITY_OFFSET, Trial
 # ---- Disruption budgets: which of the pods that would leave a node break one.
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """A disruption budget that can match pods: its selector is valid and not empty."""
 
     namespace: str

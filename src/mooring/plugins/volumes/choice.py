@@ -9,7 +9,6 @@ cost grows with the square of the number of claims, so many claims are handed ou
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -38,8 +37,7 @@ FEW_CLAIMS = 16
 limits."""
 
 
-@dataclass(slots=True)
-class VolumeChoice:
+class VolumeChoice(msgspec.Struct):
     """The volume of a claim on each of the rows asked about."""
 
     claim: PersistentVolumeClaim
@@ -211,8 +209,7 @@ def offers_by_row(
 # each node.
 
 
-@dataclass(slots=True)
-class WantedVolume:
+class WantedVolume(msgspec.Struct):
     """One claim as `hand_out` sees it."""
 
     fitting: Ranks
@@ -223,8 +220,7 @@ class WantedVolume:
     """The volume that is kept for the claim, and then the only one."""
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(msgspec.Struct):
     """The volumes that suit some claims in one place, ascending, and how far they are handed out."""
 
     ranks: list[int]
@@ -242,18 +238,17 @@ class _Line:
         return NONE
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(msgspec.Struct):
     """Nodes that are alike to all volumes: what is there for the claims."""
 
     reached: NDArray[np.bool_]
     """For each reach of the shelf."""
     kept_here: frozenset[int]
     """Ids of the kept volumes that can be used here."""
-    taken: set[int] = field(default_factory=set)
+    taken: set[int] = msgspec.field(default_factory=set)
     """Ranks that a claim of this place has. Lines of different claims overlap, so each line has to ask."""
-    kept_taken: set[int] = field(default_factory=set)
-    lines: dict[int, _Line] = field(default_factory=dict)
+    kept_taken: set[int] = msgspec.field(default_factory=set)
+    lines: dict[int, _Line] = msgspec.field(default_factory=dict)
 
     def give(self, shelf: Shelf, wanted: WantedVolume) -> int:
         """The rank for the next claim, KEPT or NONE. A claim that occurs twice gets its kept volume once."""
@@ -270,8 +265,7 @@ class _Place:
         return line.take(wanted.first, self.taken)
 
 
-@dataclass(slots=True)
-class Handout:
+class Handout(msgspec.Struct):
     """What each claim of one shelf gets, place by place."""
 
     place_of: NDArray[np.intp]

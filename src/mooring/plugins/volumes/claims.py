@@ -1,6 +1,6 @@
 """The claims of a pod: sorted by whether they have their volume, and the hints about claims that several plugins share."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.framework.events import Change
@@ -10,15 +10,14 @@ from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from mooring.model.volumes import LOST, ClaimName, claim_names, is_fully_bound, named_claims, ownership_fault
 
 
-@dataclass(slots=True)
-class ClaimsByKind:
+class ClaimsByKind(msgspec.Struct):
     """Upstream's PodVolumeClaims: each kind is checked in its own way."""
 
-    bound: list[PersistentVolumeClaim] = field(default_factory=list)
+    bound: list[PersistentVolumeClaim] = msgspec.field(default_factory=list)
     """They have a volume: the node must be able to use it."""
-    delayed: list[PersistentVolumeClaim] = field(default_factory=list)
+    delayed: list[PersistentVolumeClaim] = msgspec.field(default_factory=list)
     """Without a volume: binding waits until the pod has a node (WaitForFirstConsumer)."""
-    immediate: list[PersistentVolumeClaim] = field(default_factory=list)
+    immediate: list[PersistentVolumeClaim] = msgspec.field(default_factory=list)
     """Without a volume, and the volume controller has to bind them first: the pod cannot be scheduled yet."""
 
 

@@ -7,9 +7,9 @@ of these is part of a node or of a shape.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,8 +77,7 @@ _MISSING, _EXCEEDED, _FIRST_ABSENT = 1, 2, 3
 MISSING_DRIVER_GATE = "VolumeLimitScaling"
 
 
-@dataclass(frozen=True, slots=True)
-class NewVolumes:
+class NewVolumes(msgspec.Struct, frozen=True):
     """The volumes that the pod would have attached to its node: the state of an attempt."""
 
     handles: frozenset[VolumeHandle]

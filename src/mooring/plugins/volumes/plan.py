@@ -7,8 +7,8 @@ driver reports enough capacity there (if it reports at all).
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,21 +54,19 @@ def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: R
     return found
 
 
-@dataclass(slots=True)
-class KeyedRoom:
+class KeyedRoom(msgspec.Struct):
     """Capacity by value of one label, the usual form of a report: one segment of a topology."""
 
-    values: LabelValues = field(default_factory=LabelValues)
-    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    values: LabelValues = msgspec.field(default_factory=LabelValues)
+    sizes: NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
 
 
-@dataclass(slots=True)
-class ClassRoom:
+class ClassRoom(msgspec.Struct):
     """The capacity that is reported for one class, in bytes of the largest volume that can be made."""
 
-    keyed: dict[str, KeyedRoom] = field(default_factory=dict)
+    keyed: dict[str, KeyedRoom] = msgspec.field(default_factory=dict)
     """By label key."""
-    others: list[tuple[Selector, int]] = field(default_factory=list)
+    others: list[tuple[Selector, int]] = msgspec.field(default_factory=list)
     """Reports whose topology is more than one value of one label."""
 
 
@@ -158,17 +156,16 @@ NO_VOLUME, NO_ROOM = 2, 4
 """Codes of rows on which the claims cannot be served; bits beside those of reach.py."""
 
 
-@dataclass(slots=True)
-class VolumePlan:
+class VolumePlan(msgspec.Struct):
     """The outcome for the rows asked about, in their order. Filter makes it for all rows, Reserve carries one row out."""
 
     rows: Rows
     version: int
     """The version of the storage that it was made from: Reserve plans again if anything changed since."""
     codes: Codes
-    choices: list[VolumeChoice] = field(default_factory=list)
+    choices: list[VolumeChoice] = msgspec.field(default_factory=list)
     """Claims that may be served by a volume that is there."""
-    settled: list[PersistentVolumeClaim] = field(default_factory=list)
+    settled: list[PersistentVolumeClaim] = msgspec.field(default_factory=list)
     """Claims that have a selected node: a provisioner is at work on them there."""
 
     def index_of(self, row: int) -> int | None:
@@ -189,12 +186,11 @@ class VolumePlan:
         return [*self.settled, *unserved]
 
 
-@dataclass(slots=True)
-class Planner:
+class Planner(msgspec.Struct):
     """Makes plans. Keeps what follows from nodes and from reported capacity from one question to the next."""
 
-    reaches: ReachMasks = field(default_factory=ReachMasks)
-    room: ReportedRoom = field(default_factory=ReportedRoom)
+    reaches: ReachMasks = msgspec.field(default_factory=ReachMasks)
+    room: ReportedRoom = msgspec.field(default_factory=ReportedRoom)
 
     def plan(self, context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> VolumePlan:
         """Upstream's FindPodVolumes for all rows: settled claims tie the pod to their node, the others choose or are

@@ -8,9 +8,9 @@ node, and it leaves the plan in the attempt's state. Pods without volumes never 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.table import ClusterError
@@ -73,8 +73,7 @@ _REASONS = {
 """By bit of the code, in the order in which upstream reports them."""
 
 
-@dataclass(slots=True)
-class BindingState:
+class BindingState(msgspec.Struct):
     """What one attempt knows of the pod's claims, and what was reserved for them in the end."""
 
     claims: ClaimsByKind
@@ -82,7 +81,7 @@ class BindingState:
     """For all rows that were asked about, where that is no what-if."""
     everywhere: Codes | None = None
     """The codes of all rows, for what-ifs: which pods are on a node makes no difference to it."""
-    reservation: Reservation = field(default_factory=Reservation)
+    reservation: Reservation = msgspec.field(default_factory=Reservation)
 
 
 class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):

@@ -1,8 +1,9 @@
 """VolumeRestrictions: disks that one pod at a time may use on a node, and claims that one pod at a time may use at all."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
 
+import msgspec
 import numpy as np
 
 from mooring.framework.context import SchedulingContext
@@ -22,8 +23,7 @@ from mooring.plugins.volumes.claims import named_claim_came
 _DISK, _CLAIM = 1, 2
 
 
-@dataclass(slots=True)
-class RestrictedVolumes:
+class RestrictedVolumes(msgspec.Struct):
     """The volumes of a pod that cannot be shared freely, as the state of an attempt."""
 
     disks: tuple[Volume, ...]
@@ -34,7 +34,7 @@ class RestrictedVolumes:
     """How many of them are in use. Parity: in a what-if, pods are counted by claim names, whatever their namespace."""
 
     def clone(self) -> "RestrictedVolumes":
-        return replace(self)
+        return copy(self)
 
 
 class VolumeRestrictions(PreFilterExtensions, FilterPlugin):

@@ -5,7 +5,6 @@ API calls, then a check on every change of the claims until all are bound, one f
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -19,12 +18,11 @@ from mooring.model.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_b
 from mooring.plugins.volumes.reach import is_in_reach
 
 
-@dataclass(slots=True)
-class Reservation:
+class Reservation(msgspec.Struct):
     """What was assumed for a pod: volumes with the claims that get them, and claims that are to be provisioned."""
 
-    volumes: list[tuple[PersistentVolume, PersistentVolumeClaim]] = field(default_factory=list)
-    claims: list[PersistentVolumeClaim] = field(default_factory=list)
+    volumes: list[tuple[PersistentVolume, PersistentVolumeClaim]] = msgspec.field(default_factory=list)
+    claims: list[PersistentVolumeClaim] = msgspec.field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.volumes or self.claims)
