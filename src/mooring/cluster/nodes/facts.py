@@ -48,8 +48,9 @@ def facts_of(node: Node) -> NodeFacts:
 def _amounts(written: tuple[tuple[str, QuantityText], ...]) -> tuple[Mapping[str, int], int]:
     """What a node has of each resource, and how many pods it allows.
 
-    Hot: nodes of one type write the same amounts, and a cluster has few types. To put a node with three
-    resources into the table takes 97 thousand instructions, and 77 if its amounts are known.
+    Hot: as a rule nodes of one type write the same amounts, and a cluster has few types. To put such a node with three
+    resources into the table takes 77 thousand instructions instead of 97; where no two nodes write the same, it takes 4 %
+    more than without this.
     """
     amounts = {name: parse_or(text, 0) for name, text in written}
     allocatable = {
