@@ -14,7 +14,7 @@ from mooring.apiclient.client import MAX_RETRIES, NO_ANSWER, ApiClient, Limits, 
 from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import Grant
-from mooring.apiclient.lean_connection import LeanConnection, Reply
+from mooring.apiclient.lean_connection import KnownHeads, LeanConnection, Reply
 from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import ConnectionRefused, TimedOut, Unanswered, refusal, unanswered
 from mooring.apiclient.throttle import Throttle, Timing
@@ -54,6 +54,7 @@ class LeanClient:
         self._time_limit_s = time_limit_s
         self._free = connections
         self._idle: list[LeanConnection] = []
+        self._heads = KnownHeads()
         self._deadlines: dict[LeanConnection, float] = {}
         """Until when each request that is under way must be answered, on the clock of the event loop."""
         self._timer: asyncio.TimerHandle | None = None
@@ -237,7 +238,7 @@ class LeanClient:
             if _is_refused(error):
                 raise ConnectionRefused(f"cannot connect to {self._netloc}: connection refused") from None
             raise unanswered(error, f"cannot connect to {self._netloc}") from None
-        connection = LeanConnection(opened)
+        connection = LeanConnection(opened, self._heads)
         opened.start(connection)
         return connection
 
