@@ -30,8 +30,8 @@ FIRST_CONNECTIONS = 4
 PATIENCE_S = 0.02
 """How long a request waits for a connection to become idle before the client opens more of them.
 
-Hot: a TLS handshake takes 5.2 million instructions, as many as 30 binds. Without this, the first burst of binds opened all 64 connections, although
-a few would have carried it. A slow API server has 64 after four times this.
+Hot: a TLS handshake takes 5.2 million instructions, as many as 30 binds, and the first burst of binds opened all 64
+connections. A slow API server has 64 after four times this.
 """
 
 
