@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from mooring.apiclient import lean_client
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import CertificateFiles
-from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
-from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.credentials.credentials import ANONYMOUS, CredentialsError, Grant, Identity, RereadFile
+from mooring.apiclient.lean_client import FIRST_CONNECTIONS, LeanClient
 from mooring.apiclient.request_errors import (
     ConnectionLost,
     ConnectionRefused,
@@ -151,13 +152,68 @@ def test_whoever_gives_up_waiting_leaves_the_turn_to_others() -> None:
 def test_a_turn_that_was_given_to_one_who_gives_up_goes_on() -> None:
     async def main() -> None:
         async with a_client(nowhere(), connections=1) as client:
-            await client._take_place()
-            second, third = (asyncio.create_task(client._take_place()) for _ in range(2))
+            client._take_place()
+            second, third = (asyncio.create_task(client._wait_for_place(Grant())) for _ in range(2))
             await asyncio.sleep(0)
-            client._give_place()
+            client._give_back(None, Grant())
             second.cancel()  # at the very moment when its turn has come
             await third
             assert second.cancelled()
+
+    run(main())
+
+
+def test_a_connection_that_ends_before_its_turn_is_used_is_replaced() -> None:
+    async def main() -> None:
+        async with a_recorder(always(said(200))) as recorder, a_client(recorder.url, connections=1) as client:
+            await client.send("POST", "/x", b"")
+            connection = client._take_place()
+            assert connection is not None
+            waiting = asyncio.create_task(client._wait_for_place(ANONYMOUS.now()))
+            await asyncio.sleep(0)
+            client._give_back(connection, ANONYMOUS.now())
+            connection.abort()
+            assert await waiting is None
+
+    run(main())
+
+
+def test_a_burst_waits_for_the_first_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean_client, "PATIENCE_S", 600)
+
+    async def main() -> None:
+        async with a_recorder(always(said(200))) as recorder, a_client(recorder.url, connections=64) as client:
+            await asyncio.gather(*(client.send("POST", f"/{number}", b"") for number in range(100)))
+            assert recorder.connections == FIRST_CONNECTIONS
+            assert len(recorder.requests) == 100
+
+    run(main())
+
+
+def test_a_slow_server_gets_as_many_requests_as_there_may_be_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean_client, "PATIENCE_S", 0.001)
+
+    async def main() -> None:
+        gate = Gate()
+        async with a_recorder(gate.answer) as recorder, a_client(recorder.url, connections=64) as client:
+            sent = [asyncio.create_task(client.send("POST", f"/{number}", b"")) for number in range(100)]
+            await until_asked(recorder, 64)
+            await asyncio.sleep(0.01)
+            assert len(recorder.requests) == 64
+            gate.is_open.set()
+            await asyncio.gather(*sent)
+            assert recorder.most_open == 64
+
+    run(main())
+
+
+def test_a_request_that_fails_before_it_has_a_connection_leaves_its_place_to_the_next() -> None:
+    async def main() -> None:
+        async with a_client(nowhere(), connections=64) as client:
+            sent = (client.send("POST", f"/{number}", b"") for number in range(100))
+            faults = await asyncio.gather(*sent, return_exceptions=True)
+            assert {type(fault) for fault in faults} == {ConnectionRefused}
+            assert client._free == 64
 
     run(main())
 

