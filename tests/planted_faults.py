@@ -226,12 +226,12 @@ def _old_form_of_a_waiting_pod(cluster: CheckedCluster) -> None:
 
 def _nomination_leaked(cluster: CheckedCluster) -> None:
     pod = cluster.find("web-0")
-    cluster.core.queue.nominations._node_of[pod.id] = "n1"
+    cluster.core.queue.nominations.node_of_pod[pod.id] = "n1"
     cluster.scheduler.nominated.promise(pod, "n1")
 
 
 def _nomination_of_a_pod_that_is_gone(cluster: CheckedCluster) -> None:
-    cluster.core.queue.nominations._node_of["uid-gone"] = "n1"
+    cluster.core.queue.nominations.node_of_pod["uid-gone"] = "n1"
     cluster.scheduler.nominated.promise(a("gone", cpu="1"), "n1")
 
 
@@ -266,7 +266,7 @@ def _assumed_pod_that_is_gone(cluster: CheckedCluster) -> None:
 
 
 def _assumed_on_no_node(cluster: CheckedCluster) -> None:
-    cluster.core.cache._assumed.add("uid-gone")
+    cluster.core.cache.assumed.add("uid-gone")
 
 
 def _confirmation_lost(cluster: CheckedCluster) -> None:

@@ -19,7 +19,7 @@ EXACT = BackoffRule(1 * S, 10 * S, window_ns=1)
 def an_entry(
     name: str = "pod", *, at_s: float = 0, rejections: int = 0, errors: int = 0, priority: int = 0
 ) -> QueuedPod:
-    entry = QueuedPod(a_pending(name, priority), round(at_s * S))
+    entry = QueuedPod.of(a_pending(name, priority), round(at_s * S))
     entry.unschedulable_count, entry.consecutive_errors = rejections, errors
     if not errors:
         entry.reject_by(["Fit"])

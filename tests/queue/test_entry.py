@@ -6,8 +6,8 @@ from mooring.queue.entry import QueuedPod
 
 
 def test_a_new_entry_has_no_past() -> None:
-    entry = QueuedPod(pod := a_pending(), 7)
-    assert {name: getattr(entry, name) for name in QueuedPod.__slots__} == {
+    entry = QueuedPod.of(pod := a_pending(), 7)
+    assert {name: getattr(entry, name) for name in QueuedPod.__struct_fields__} == {
         "pod": pod,
         "key": "default/pod",
         "uid": "uid-pod",
@@ -26,12 +26,13 @@ def test_a_new_entry_has_no_past() -> None:
         "gating_events": (),
         "was_flushed": False,
         "flushed_ns": 0,
+        "start": 0,
     }
     assert (entry.profile, entry.is_gated, entry.rejectors) == (PROFILE, False, ())
 
 
 def test_a_failed_attempt_replaces_who_rejected_and_who_gated() -> None:
-    entry = QueuedPod(a_pending(), 0)
+    entry = QueuedPod.of(a_pending(), 0)
     entry.gating_plugin, entry.gating_message, entry.gating_events = "Gate", "no", (NODE_ADD,)
     entry.reject_by(["B", "A", "B"], pending=["C", "B"])
     assert (entry.unschedulable_plugins, entry.pending_plugins) == (("A", "B"), ("B", "C"))
@@ -41,6 +42,6 @@ def test_a_failed_attempt_replaces_who_rejected_and_who_gated() -> None:
 
 
 def test_an_entry_shows_who_it_is() -> None:
-    entry = QueuedPod(a_pending(), 0)
+    entry = QueuedPod.of(a_pending(), 0)
     entry.reject_by(["A"])
     assert repr(entry) == "QueuedPod(default/pod, attempts=0, rejectors=['A'])"

@@ -20,7 +20,7 @@ def a_happening(event: ClusterEvent = NODE_ADD) -> ObservedEvent:
 
 
 def an_entry(name: str) -> QueuedPod:
-    return QueuedPod(a_pending(name), 0)
+    return QueuedPod.of(a_pending(name), 0)
 
 
 def test_a_pod_gets_the_events_since_its_own_start() -> None:
@@ -88,7 +88,7 @@ class FlightMachine(RuleBasedStateMachine):
 
     @rule(uid=uids)
     def start(self, uid: str) -> None:
-        assert self.flights.start(QueuedPod(a_pending(uid, uid=uid), 0)) == (uid not in self.log)
+        assert self.flights.start(QueuedPod.of(a_pending(uid, uid=uid), 0)) == (uid not in self.log)
         if uid not in self.log:
             self.log.append(uid)
 
@@ -126,7 +126,7 @@ TestFlightMachine.settings = settings(stateful_step_count=60, deadline=None)
 
 
 def disorder(flights: InFlight) -> None:
-    flights.starts.move_to_end("uid-a")
+    flights.started.move_to_end("uid-a")
 
 
 def forget_too_little(flights: InFlight) -> None:
@@ -134,15 +134,16 @@ def forget_too_little(flights: InFlight) -> None:
     flights._counts["NodeAdd"] -= 1
 
 
-def lose_an_entry(flights: InFlight) -> None:
-    del flights._entries["uid-a"]
+def mix_up_entries(flights: InFlight) -> None:
+    flights.started["uid-a"].uid = "uid-b"
 
 
 def keep_for_nobody(flights: InFlight) -> None:
     for uid in flights.uids():
-        del flights.starts[uid], flights._entries[uid]
+        del flights.started[uid]
     flights._forgotten = flights._base + 1
     flights._counts.clear()
+    flights._counters.flights_ended = flights._counters.flights_begun
 
 
 def miscount(flights: InFlight) -> None:
@@ -161,7 +162,7 @@ FAULTS = {
         forget_too_little,
         ["in flight: events before the oldest start are kept, or later ones forgotten"],
     ),
-    "without its entry": (lose_an_entry, ["in flight: starts and entries are not of the same pods"]),
+    "under another uid": (mix_up_entries, ["in flight: an entry is filed under another pod"]),
     "kept for nobody": (keep_for_nobody, ["in flight: 1 events are kept, but no pod is in flight"]),
     "miscounted": (miscount, ["in flight: 6 events are counted, 3 are there"]),
 }

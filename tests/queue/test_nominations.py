@@ -28,7 +28,7 @@ class Known:
 
 def on_node(nominations: Nominations, node: str) -> list[str]:
     """The uids of the pods that are nominated to a node."""
-    return [uid for uid, name in nominations._node_of.items() if name == node]
+    return [uid for uid, name in nominations.node_of_pod.items() if name == node]
 
 
 def test_the_status_names_the_node() -> None:

@@ -24,7 +24,7 @@ class Gated:
             lambda text, error: self.reports.append((text, error)),
             {PROFILE: self.caller},
         )
-        self.entry = QueuedPod(a_pending(), 0)
+        self.entry = QueuedPod.of(a_pending(), 0)
 
     def close(self, *names: str) -> None:
         for plugin in self.plugins:
@@ -111,5 +111,5 @@ def test_a_plugin_that_fails_holds_the_pod_back_and_is_reported() -> None:
 def test_a_pod_of_an_unknown_profile_meets_no_gates() -> None:
     gated = Gated()
     gated.close("A")
-    gated.entry = QueuedPod(a_pending(schedulerName="unknown"), 0)
+    gated.entry = QueuedPod.of(a_pending(schedulerName="unknown"), 0)
     assert gated.admit() == (True, [])

@@ -8,7 +8,7 @@ from mooring.queue.unschedulable_pods import UnschedulablePods
 
 
 def an_entry(name: str, *rejectors: str, gate: str = "", profile: str = PROFILE) -> QueuedPod:
-    entry = QueuedPod(a_pending(name, schedulerName=profile), 0)
+    entry = QueuedPod.of(a_pending(name, schedulerName=profile), 0)
     entry.reject_by(rejectors)
     entry.gating_plugin = gate
     return entry

@@ -355,7 +355,7 @@ class DelayedCluster:
         core = self.scheduler.core
         return [
             pod
-            for name in dict.fromkeys(core.queue.nominations._node_of.values())
+            for name in dict.fromkeys(core.queue.nominations.node_of_pod.values())
             for pod in core.cluster.nominated.on(name)
         ]
 

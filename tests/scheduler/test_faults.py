@@ -580,7 +580,7 @@ def _traces(world: World) -> set[str]:
         *core.bindings,
         *(waiting.pod.id for waiting in core.services.waiting),
         *(pod.id for pod in core.cluster.nodes.pods()),
-        *core.queue.nominations._node_of,
+        *core.queue.nominations.node_of_pod,
         *core.cluster.nominated._node_of,
         *core.evictions.by_preemptor,
         *preemption._evicting,

@@ -290,7 +290,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def nominated_are_only_pods_that_wait(self) -> None:
         core = self.world.scheduler.core
         waiting = {pod.id: pod for pod in core.pods.values() if not pod.spec.node_name}
-        nominated = core.queue.nominations._node_of
+        nominated = core.queue.nominations.node_of_pod
         assert nominated == core.cluster.nominated._node_of
         assert nominated.keys() <= waiting.keys()
         assert not any(core.cache.is_assumed(uid) for uid in nominated)
@@ -334,7 +334,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert not core.cache.assumed_count and not core.queue._in_flight.uids()
         assert not [e.key for e in core.queue.entries() if e.gating_plugin == "DefaultPreemption"]
         fresh = world.fresh()
-        assert core.queue.nominations._node_of == fresh.core.queue.nominations._node_of
+        assert core.queue.nominations.node_of_pod == fresh.core.queue.nominations.node_of_pod
         stranded = {}
         for entry in world.unschedulable():
             now = verdict(world.scheduler, entry.pod)

@@ -23,6 +23,7 @@ class Runner(PreparedProfile):
         """`kept` may be shared by the runners of a scheduler: it is bounded for all of them together."""
         super().__init__(profile, caller, cursor)
         self.kept = kept or KeptAnswers()
+        self._ask_for_binding_work = [plugin.has_binding_work for plugin in self.binding_plugins]
 
     def open(self, pod: Pod, cluster: Cluster, seed: int = 0) -> Attempt:
         """Begin an attempt to place a pod."""
@@ -35,8 +36,8 @@ class Runner(PreparedProfile):
         if self.profile.permits or context.wrap is not unwrapped:
             return True
         try:
-            for plugin in self.binding_plugins:
-                if plugin.has_binding_work(context):
+            for has_work in self._ask_for_binding_work:
+                if has_work(context):
                     return True
         except Exception:  # a plugin may raise anything: then it is asked, and named if it fails there too
             return True

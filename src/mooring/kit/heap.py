@@ -64,16 +64,15 @@ class KeyedHeap(Generic[T]):
 
     def push(self, item: T) -> None:
         """Add an item, or replace the item of the same name, which keeps its place among items with an equal sort key."""
-        name = self._name(item)
+        name, live, run = self._name(item), self.live, self._run
         self._versions = version = self._versions + 1
-        old = self.live.get(name)
+        old = live.get(name)
         record = (self._order(item), version if old is None else old[1], version, name, item)
-        run = self._run
         if record > run[-1] if run else not self._heap:
             run.append(record)
         else:
             self._push_out_of_order(record)
-        self.live[name] = record
+        live[name] = record
         if old is not None:
             self._tidy()
 
@@ -102,9 +101,10 @@ class KeyedHeap(Generic[T]):
         """Take the first item, or None if there is none."""
         heap, run, live = self._heap, self._run, self.live
         while heap or run:
-            record = run.popleft() if run and (not heap or run[0] < heap[0]) else heappop(heap)
-            if live.get(record[3]) is record:
-                del live[record[3]]
+            record = run.popleft() if not heap or (run and run[0] < heap[0]) else heappop(heap)
+            name = record[3]
+            if live.get(name) is record:
+                del live[name]
                 return record[4]
         return None
 

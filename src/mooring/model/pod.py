@@ -13,6 +13,8 @@ from mooring.model.meta import KubeObject, ObjectMeta, int32
 from mooring.model.pod_spec import FINISHED_PHASES, NodeAllocatableClaimStatus, PodSpec, PodStatus
 from mooring.model.shape import PodShape, shape_of, share
 
+_replace = msgspec.structs.replace
+
 _WORDS = {word: word for word in ("default-scheduler", "Pending", "Running", *FINISHED_PHASES)}
 """Words that nearly every pod has. Pods refer to these, because a text of its own takes 56 to 72 bytes."""
 
@@ -77,7 +79,7 @@ class Pod(KubeObject, dict=True):
 
     def with_node(self, node_name: str) -> "Pod":
         """The pod as it looks on a node. Neither shape nor label set depends on the node."""
-        pod = Pod(self.metadata, msgspec.structs.replace(self.spec, node_name=node_name), self.status)
+        pod = Pod(self.metadata, _replace(self.spec, node_name=node_name), self.status)
         pod.__dict__.update(self.__dict__)
         return pod
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from mooring.framework.events import ClusterEvent
 from mooring.model.pod import Pod
 
@@ -12,65 +14,54 @@ Place = Literal["active", "backoff", "unschedulable", "gated"]
 """Where a queued pod is; the words are labels of metrics."""
 
 
-class QueuedPod:
-    """A pod on its way to a node: upstream's QueuedPodInfo.
+class QueuedPod(msgspec.Struct, eq=False, gc=False):
+    """A pod on its way to a node: upstream's QueuedPodInfo. `of` makes one.
 
     It is made once, handed out by `pop`, and comes back by `add_unschedulable` if its attempt fails. Times are
     nanoseconds of the scheduler's clock.
+
+    Hot: a struct fills in its defaults in C, in 0.2 µs; to set 18 slots one by one took 0.7. It is in no reference cycle, so
+    the garbage collector need not look at it.
     """
 
-    __slots__ = (
-        "attempts",
-        "backoff_until_ns",
-        "began_ns",
-        "consecutive_errors",
-        "flushed_ns",
-        "gating_events",
-        "gating_message",
-        "gating_plugin",
-        "initial_attempt_ns",
-        "key",
-        "pending_plugins",
-        "pod",
-        "serves_backoff",
-        "timestamp_ns",
-        "uid",
-        "unschedulable_count",
-        "unschedulable_plugins",
-        "was_flushed",
-    )
+    pod: Pod
+    timestamp_ns: int
+    """When it was made, or came back from its last attempt. Moving between queues does not change it."""
+    key: str
+    uid: str
+    """Key and id of the pod. Hot: kept here, because to read them from a pod takes 0.05 µs each time."""
+    initial_attempt_ns: int | None = None
+    """When it first became ready to be tried: gated pods have not."""
+    attempts: int = 0
+    began_ns: int = 0
+    """When its present attempt began, where that is measured."""
+    start: int = 0
+    """While it is in flight: how many events there had been when its attempt began (in_flight.py)."""
+    unschedulable_count: int = 0
+    """How often it came back rejected by plugins; never reset."""
+    consecutive_errors: int = 0
+    """How often in a row it came back without a plugin to blame."""
+    backoff_until_ns: int | None = None
+    """The end of its backoff, worked out when first needed (backoff.py); None again after each return."""
+    serves_backoff: bool = False
+    """It stays in backoff to the end, also when nothing else waits."""
+    unschedulable_plugins: tuple[str, ...] = ()
+    """Plugins that rejected it; an event that one of them registered may move it."""
+    pending_plugins: tuple[str, ...] = ()
+    """Plugins that wait for an event: when it comes the pod is tried at once, without backoff."""
+    gating_plugin: str = ""
+    """The PreEnqueue plugin that holds it back; empty: none does."""
+    gating_message: str = ""
+    gating_events: tuple[ClusterEvent, ...] = ()
+    was_flushed: bool = False
+    """Only the flush of pods that waited too long gave it its present attempt, not an event."""
+    flushed_ns: int = 0
+    """When that flush was: the time for the next one counts from there."""
 
-    def __init__(self, pod: Pod, now_ns: int) -> None:
-        self.pod = pod
-        self.key = pod.key
-        self.uid = pod.id
-        self.timestamp_ns = now_ns
-        """When it was made, or came back from its last attempt. Moving between queues does not change it."""
-        self.initial_attempt_ns: int | None = None
-        """When it first became ready to be tried: gated pods have not."""
-        self.attempts = 0
-        self.began_ns = 0
-        """When its present attempt began, where that is measured."""
-        self.unschedulable_count = 0
-        """How often it came back rejected by plugins; never reset."""
-        self.consecutive_errors = 0
-        """How often in a row it came back without a plugin to blame."""
-        self.backoff_until_ns: int | None = None
-        """The end of its backoff, worked out when first needed (backoff.py); None again after each return."""
-        self.serves_backoff = False
-        """It stays in backoff to the end, also when nothing else waits."""
-        self.unschedulable_plugins: tuple[str, ...] = ()
-        """Plugins that rejected it; an event that one of them registered may move it."""
-        self.pending_plugins: tuple[str, ...] = ()
-        """Plugins that wait for an event: when it comes the pod is tried at once, without backoff."""
-        self.gating_plugin = ""
-        """The PreEnqueue plugin that holds it back; empty: none does."""
-        self.gating_message = ""
-        self.gating_events: tuple[ClusterEvent, ...] = ()
-        self.was_flushed = False
-        """Only the flush of pods that waited too long gave it its present attempt, not an event."""
-        self.flushed_ns = 0
-        """When that flush was: the time for the next one counts from there."""
+    @classmethod
+    def of(cls, pod: Pod, now_ns: int) -> "QueuedPod":
+        """A pod that comes to the queue."""
+        return cls(pod, now_ns, pod.key, pod.id)
 
     @property
     def profile(self) -> str:
@@ -117,8 +108,12 @@ class QueueCounters:
 
     incoming: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Counter: (queue, event label) -> pods that came in."""
-    in_flight_events: Counter[str] = field(default_factory=Counter)
+    kept_events: Counter[str] = field(default_factory=Counter)
     """Gauge: event label -> events kept for pods in flight."""
+    flights_begun: int = 0
+    flights_ended: int = 0
+    """Counters: attempts that began, and those that are over. Hot: numbers, because each pod counts in both; an entry of
+    a Counter takes 0.1 µs more."""
     unschedulable: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Gauge: (plugin, profile) -> pods that the plugin rejected."""
     hints: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -127,6 +122,12 @@ class QueueCounters:
     """Counter: pods that got another chance only because they had been unschedulable for too long."""
     rescued: int = 0
     """Counter: those of them that were then placed. Each is a wake-up that was lost."""
+
+    @property
+    def in_flight_events(self) -> Counter[str]:
+        """Gauge: the kept events, and the starts of attempts that are under way among them (POD_POPPED)."""
+        begun = {POD_POPPED: self.flights_begun - self.flights_ended} if self.flights_begun else {}
+        return Counter({**self.kept_events, **begun})
 
     def hold(self, entry: QueuedPod) -> None:
         """The pod counts as rejected by its plugins from now on."""

@@ -6,7 +6,7 @@ is unschedulable or tried again; without them an event that comes during an atte
 
 from collections import OrderedDict
 
-from mooring.queue.entry import POD_POPPED, QueueCounters, QueuedPod
+from mooring.queue.entry import QueueCounters, QueuedPod
 from mooring.queue.hints import ObservedEvent
 
 
@@ -21,11 +21,11 @@ class InFlight:
     """Forgotten events are cut off in pieces of at least this many, so that each is moved only a few times."""
 
     def __init__(self, counters: QueueCounters) -> None:
-        self._counts = counters.in_flight_events
+        self._counters = counters
+        self._counts = counters.kept_events
         # Hot: the oldest start is asked for at each end. In a plain dict that search walks over all that were deleted.
-        self.starts: OrderedDict[str, int] = OrderedDict()
-        """Uid -> the position at which the attempt started, oldest first."""
-        self._entries: dict[str, QueuedPod] = {}
+        self.started: OrderedDict[str, QueuedPod] = OrderedDict()
+        """The entries by uid, oldest start first. Each bears the position at which its attempt started (`start`)."""
         self._events: list[ObservedEvent] = []
         self._base = 0
         """The position of the first item of `_events`."""
@@ -33,53 +33,53 @@ class InFlight:
         """The position of the first event that still counts; those before it wait to be cut off."""
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.started)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self.starts
+        return uid in self.started
 
     def uids(self) -> list[str]:
         """The pods in flight, oldest start first."""
-        return list(self.starts)
+        return list(self.started)
 
     def entry(self, uid: str) -> QueuedPod | None:
         """The entry of a pod in flight."""
-        return self._entries.get(uid)
+        return self.started.get(uid)
 
     def entries(self) -> list[QueuedPod]:
         """The entries of the pods in flight, oldest start first."""
-        return [self._entries[uid] for uid in self.starts]
+        return list(self.started.values())
 
     def start(self, entry: QueuedPod) -> bool:
         """An attempt begins. False: one is under way already, and nothing changed."""
-        if entry.uid in self.starts:
+        uid = entry.uid
+        if uid in self.started:
             return False
-        self.starts[entry.uid] = self._base + len(self._events)
-        self._entries[entry.uid] = entry
-        self._counts[POD_POPPED] += 1
+        self.started[uid] = entry
+        entry.start = self._base + len(self._events)
+        self._counters.flights_begun += 1
         return True
 
     def record(self, observed: ObservedEvent) -> None:
         """Keep an event for all pods in flight; without any, the event is not needed."""
-        if self.starts:
+        if self.started:
             self._events.append(observed)
             self._counts[observed.label] += 1
 
     def since_start(self, uid: str) -> list[ObservedEvent] | None:
         """What happened since the pod's attempt began; None: no attempt of it is under way."""
-        start = self.starts.get(uid)
-        return None if start is None else self._events[start - self._base :]
+        entry = self.started.get(uid)
+        return None if entry is None else self._events[entry.start - self._base :]
 
     def finish(self, uid: str) -> QueuedPod | None:
         """The attempt is over. Returns the entry of the pod; None: it was over already."""
-        entry = self._entries.pop(uid, None)
+        entry = self.started.pop(uid, None)
         if entry is None:
             return None
-        del self.starts[uid]
-        self._counts[POD_POPPED] -= 1
+        self._counters.flights_ended += 1
         if self._events:  # Hot: as a rule nothing happened meanwhile, and there is nothing to forget
-            end = self._base + len(self._events)
-            self._forget(next(iter(self.starts.values()), end))
+            oldest = next(iter(self.started.values()), None)
+            self._forget(self._base + len(self._events) if oldest is None else oldest.start)
         return entry
 
     def _forget(self, position: int) -> None:
@@ -95,17 +95,17 @@ class InFlight:
     def check(self) -> list[str]:
         """Invariants that do not hold."""
         problems = []
-        starts = list(self.starts.values())
+        starts = [entry.start for entry in self.started.values()]
         end = self._base + len(self._events)
         if starts != sorted(starts):
             problems.append("in flight: the pods are not in the order of their starts")
         if self._forgotten != (starts[0] if starts else end):
             problems.append("in flight: events before the oldest start are kept, or later ones forgotten")
-        if self.starts.keys() != self._entries.keys():
-            problems.append("in flight: starts and entries are not of the same pods")
+        if any(entry.uid != uid for uid, entry in self.started.items()):
+            problems.append("in flight: an entry is filed under another pod")
         if not starts and self._events:
             problems.append(f"in flight: {len(self._events)} events are kept, but no pod is in flight")
-        counted = sum(self._counts.values())
+        counted = self._counters.in_flight_events.total()
         if counted != len(starts) + end - self._forgotten:
             problems.append(f"in flight: {counted} events are counted, {len(starts) + end - self._forgotten} are there")
         return problems

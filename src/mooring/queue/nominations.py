@@ -20,36 +20,36 @@ class Nominations:
         self._load = load
         """The sums of the nominated pods by node: attempts of other pods leave that much room."""
         self._lookup = lookup
-        self._node_of: dict[str, str] = {}
-        """uid -> node."""
+        self.node_of_pod: dict[str, str] = {}
+        """Uid -> node. Hot: owners look whether there is any nomination; as a rule there is none."""
 
     def __len__(self) -> int:
-        return len(self._node_of)
+        return len(self.node_of_pod)
 
     def pod_ids(self) -> list[str]:
         """The nominated pods, by the queue or by the room that is kept for them."""
-        return list({*self._node_of, *(self._load.pod_ids() if self._load is not None else ())})
+        return list({*self.node_of_pod, *(self._load.pod_ids() if self._load is not None else ())})
 
     def withdraw(self, uid: str) -> None:
         """Forget a nomination that should not be, wherever it is left."""
-        self._node_of.pop(uid, None)
+        self.node_of_pod.pop(uid, None)
         if self._load is not None:
             self._load.withdraw(uid)
 
     def node_of(self, uid: str) -> str | None:
         """The node that a pod is nominated to; None: to none."""
-        return self._node_of.get(uid)
+        return self.node_of_pod.get(uid)
 
     def promised(self) -> dict[str, str]:
         """All nominations: uid -> node."""
-        return dict(self._node_of)
+        return dict(self.node_of_pod)
 
     def add(self, pod: Pod, node_name: str | None = None) -> None:
         """Nominate a pod to a node; None: to the one that its status names, if any. It loses what it had before.
 
         A pod that is gone or has a node by now is not nominated.
         """
-        if self._node_of:
+        if self.node_of_pod:
             self.delete(pod.id)
         node = pod.status.nominated_node_name if node_name is None else node_name
         if not node:
@@ -57,7 +57,7 @@ class Nominations:
         known = self._lookup(pod.key)
         if known is None or known.spec.node_name:
             return
-        self._node_of[pod.id] = node
+        self.node_of_pod[pod.id] = node
         if self._load is not None:
             self._load.promise(pod, node)
 
@@ -68,20 +68,22 @@ class Nominations:
         """
         kept = None
         if not old.status.nominated_node_name and not new.status.nominated_node_name:
-            kept = self._node_of.get(old.id)
+            kept = self.node_of_pod.get(old.id)
         self.delete(old.id)
         self.add(new, kept)
 
     def delete(self, uid: str) -> None:
         """The pod is no longer nominated; nothing happens if it was not."""
-        if self._node_of.pop(uid, None) is not None and self._load is not None:
+        if self.node_of_pod.pop(uid, None) is not None and self._load is not None:
             self._load.withdraw(uid)
 
     def check(self) -> list[str]:
         """Invariants that do not hold: the load of each pod is on the node that it is nominated to."""
-        loads = {uid: self._load.node_of(uid) for uid in self._node_of} if self._load is not None else self._node_of
+        loads = (
+            {uid: self._load.node_of(uid) for uid in self.node_of_pod} if self._load is not None else self.node_of_pod
+        )
         return [
             f"nominations: {uid} is nominated to {node}, but its load is on {loads[uid]}"
-            for uid, node in self._node_of.items()
+            for uid, node in self.node_of_pod.items()
             if loads[uid] != node
         ]

@@ -1,7 +1,7 @@
 """The places where pods wait and the moves between them, with the gates that a pod passes, and what each move counts
 and tells."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,9 @@ from mooring.framework.events import (
     UNSCHEDULABLE_POD_UPDATE,
     ClusterEvent,
 )
-from mooring.framework.plugin_caller import SUCCESS, PluginCaller, Wrap, unwrapped
-from mooring.framework.points import PreEnqueuePlugin
+from mooring.framework.plugin_caller import SUCCESS, PluginCaller, unwrapped
 from mooring.framework.profiles import Profile
-from mooring.framework.status import describe
+from mooring.framework.status import Rejection, describe
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod
@@ -34,6 +33,9 @@ POPPED_EARLY = "PopFromBackoffQ"
 
 # ---- Gates: PreEnqueue plugins decide whether a pod may be queued at all.
 
+Asks = Sequence[tuple[str, Callable[[Pod], Rejection | None]]]
+"""The names of plugins, and their methods to call."""
+
 
 class Gates:
     """Asks the PreEnqueue plugins of a pod's profile and notes on the entry which one holds it back."""
@@ -46,60 +48,67 @@ class Gates:
         report: Report,
         callers: Mapping[str, PluginCaller],
     ) -> None:
-        self._plugins: dict[str, Sequence[PreEnqueuePlugin]] = {
-            name: profile.pre_enqueues for name, profile in profiles.items()
+        self._by_profile: dict[str, tuple[PluginCaller, Asks]] = {
+            name: (caller, [(plugin.name, plugin.pre_enqueue) for plugin in profiles[name].pre_enqueues])
+            for name, caller in callers.items()
+            if name in profiles
         }
-        self._gating_first: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
-        """The same by profile and plugin, with this plugin as the first."""
+        self._gating_first: dict[tuple[str, str], Asks] = {}
+        """What is asked by profile and plugin, with this plugin as the first."""
         self._events_of = events_of
         self._counters = counters
         self._report = report
-        self._callers = callers
         self._admissions = 0
 
     def admit(self, entry: QueuedPod) -> bool:
         """Whether the pod may be queued. The first plugin that objects is noted, and the others are not asked."""
-        profile = entry.pod.spec.scheduler_name
-        caller = self._callers.get(profile)
-        if caller is None:
-            return True  # no profile is named so: there is no plugin that could object
-        self._admissions += 1
-        began_ns, wrap = 0, unwrapped
-        if caller.measures:
-            began_ns, wrap = caller.began(), caller.wrap_for(self._admissions)
-        plugins = self._plugins.get(profile, ())
-        if entry.gating_plugin:  # it most likely still objects
-            plugins = self._with_first(profile, entry.gating_plugin, plugins)
-        objection = self._objection(entry, plugins, wrap)
-        if objection is not None:
-            self._gate(entry, *objection)
-        elif entry.gating_plugin:
-            entry.gating_plugin = entry.gating_message = ""
-            entry.gating_events = ()
-        if caller.measures:
-            caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
-        return objection is None
-
-    def _with_first(self, profile: str, first: str, plugins: Sequence[PreEnqueuePlugin]) -> Sequence[PreEnqueuePlugin]:
-        found = self._gating_first.get((profile, first))
+        found = self._by_profile.get(entry.pod.spec.scheduler_name)
         if found is None:
-            found = self._gating_first[profile, first] = sorted(plugins, key=lambda plugin: plugin.name != first)
-        return found
+            return True  # no profile is named so: there is no plugin that could object
+        caller, asks = found
+        if caller.measures:
+            return self._admit_measured(entry, caller, asks)
+        if entry.gating_plugin:  # it most likely still objects
+            asks = self._with_first(entry, asks)
+        return self._passes(entry, asks)
 
-    def _objection(self, entry: QueuedPod, plugins: Iterable[PreEnqueuePlugin], wrap: Wrap) -> tuple[str, str] | None:
-        """The plugin that holds the pod back, and why. One that fails holds it back too: it may know a reason."""
+    def _admit_measured(self, entry: QueuedPod, caller: PluginCaller, asks: Asks) -> bool:
+        """As `admit`, with metrics."""
+        self._admissions += 1
+        began_ns, wrap = caller.began(), caller.wrap_for(self._admissions)
+        if entry.gating_plugin:
+            asks = self._with_first(entry, asks)
+        if wrap is not unwrapped:
+            asks = [(name, wrap("PreEnqueue", name, ask)) for name, ask in asks]
+        passes = self._passes(entry, asks)
+        caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
+        return passes
+
+    def _passes(self, entry: QueuedPod, asks: Asks) -> bool:
+        """Ask the plugins. One that fails holds the pod back too: it may know a reason."""
         pod, name = entry.pod, ""
         try:
-            for plugin in plugins:
-                name = plugin.name
-                ask = plugin.pre_enqueue if wrap is unwrapped else wrap("PreEnqueue", name, plugin.pre_enqueue)
+            for name, ask in asks:
                 rejection = ask(pod)
                 if rejection is not None:
-                    return name, rejection.message
+                    self._gate(entry, name, rejection.message)
+                    return False
         except Exception as error:  # a plugin may raise anything, or answer with anything
             self._report(f"PreEnqueue of plugin {name} failed on pod {entry.key}", error)
-            return name, describe(error)
-        return None
+            self._gate(entry, name, describe(error))
+            return False
+        if entry.gating_plugin:
+            entry.gating_plugin = entry.gating_message = ""
+            entry.gating_events = ()
+        return True
+
+    def _with_first(self, entry: QueuedPod, asks: Asks) -> Asks:
+        """The same, beginning with the plugin that holds the pod back."""
+        profile, first = entry.profile, entry.gating_plugin
+        found = self._gating_first.get((profile, first))
+        if found is None:
+            found = self._gating_first[profile, first] = sorted(asks, key=lambda each: each[0] != first)
+        return found
 
     def _gate(self, entry: QueuedPod, plugin: str, message: str) -> None:
         """Note the objection. The pod counts as rejected by the plugin, and the plugin's events can wake it."""
@@ -174,10 +183,11 @@ class Places:
         self.active.push(entry)  # first: should it fail, the pod stays where it is
         if self.unschedulable.filed:
             self.unschedulable.remove(entry.key)
-        if self.backoff.rejected.live or self.backoff.errors.live:
-            self.backoff.remove(entry.key)
+        backoff = self.backoff
+        if backoff.rejected.live or backoff.errors.live:
+            backoff.remove(entry.key)
         self.counters.incoming["active", label] += 1
-        if label in _NOMINATING:
+        if (entry.pod.status.nominated_node_name or self.nominations.node_of_pod) and label in _NOMINATING:
             self.nominations.add(entry.pod)
         if self.tell is not None:
             self._tell(entry, label, "active")

@@ -117,7 +117,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> Place:
         """A new pod without a node."""
-        return self._places.to_active(QueuedPod(pod, self._clock.now_ns()), _ADDED)
+        return self._places.to_active(QueuedPod(pod, self._clock.now_ns(), pod.key, pod.id), _ADDED)
 
     def update(self, old: Pod | None, new: Pod) -> Place | None:
         """A pod without a node was changed. Returns where it is now; None: in flight."""
@@ -127,7 +127,7 @@ class SchedulingQueue:
             return None
         entry = self._places.get(new.key)
         if entry is None:
-            return self._places.to_active(QueuedPod(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
+            return self._places.to_active(QueuedPod.of(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
         old = old or entry.pod
         self.nominations.update(old, new)
         self._places.replace_pod(entry, new)
@@ -273,14 +273,14 @@ class SchedulingQueue:
 
         For pods in flight the event is recorded, whatever `admits` says: it counts when they come back.
         """
-        if not self._places.unschedulable.filed and not self._in_flight.starts:
+        if not self._places.unschedulable.filed and not self._in_flight.started:
             return  # Hot: the usual case; 0.2 µs
         interested = self._hints.interested(event)
         if not interested and not event.is_wildcard:
             return
         unschedulable = self._places.unschedulable
         entries = list(unschedulable) if event.is_wildcard else unschedulable.rejected_by(interested)
-        if not entries and not self._in_flight.starts:
+        if not entries and not self._in_flight.started:
             return
         observed = self._observed(event, old, new)
         self._wake(entries if admits is None else [entry for entry in entries if admits(entry.pod)], observed)

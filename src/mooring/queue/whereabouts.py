@@ -40,7 +40,7 @@ def put_right(queue: SchedulingQueue, key: str, pod: Pod | None) -> None:
     if pod is None:
         return
     queue._in_flight.finish(pod.id)
-    entry = found if found is not None and found.uid == pod.id else QueuedPod(pod, queue._clock.now_ns())
+    entry = found if found is not None and found.uid == pod.id else QueuedPod.of(pod, queue._clock.now_ns())
     entry.pod = pod
     queue._places.to_active(entry, FORCE_ACTIVATE.label)
 

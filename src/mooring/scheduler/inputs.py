@@ -9,14 +9,16 @@ from mooring.framework.intents import CallReply, WriteFault
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
+# Hot: inputs are in no reference cycle, so the garbage collector need not know of them.
 
-class ObjectAdded(msgspec.Struct, frozen=True):
+
+class ObjectAdded(msgspec.Struct, frozen=True, gc=False):
     """An object was created, or is seen for the first time."""
 
     item: KubeObject
 
 
-class ObjectUpdated(msgspec.Struct, frozen=True):
+class ObjectUpdated(msgspec.Struct, frozen=True, gc=False):
     """An object was changed. `old` is what the previous input about it showed, so that events can be derived from
     the pair."""
 
@@ -24,13 +26,13 @@ class ObjectUpdated(msgspec.Struct, frozen=True):
     new: KubeObject
 
 
-class ObjectRemoved(msgspec.Struct, frozen=True):
+class ObjectRemoved(msgspec.Struct, frozen=True, gc=False):
     """An object was deleted. `item` is its last known state."""
 
     item: KubeObject
 
 
-class BindAnswered(msgspec.Struct, frozen=True):
+class BindAnswered(msgspec.Struct, frozen=True, gc=False):
     """A Bind was carried out, or failed."""
 
     pod: Pod
@@ -40,7 +42,7 @@ class BindAnswered(msgspec.Struct, frozen=True):
     """The node that the pod turned out to be on already."""
 
 
-class EvictionAnswered(msgspec.Struct, frozen=True):
+class EvictionAnswered(msgspec.Struct, frozen=True, gc=False):
     """An Evict was carried out, or failed."""
 
     victim: Pod
@@ -50,7 +52,7 @@ class EvictionAnswered(msgspec.Struct, frozen=True):
     """False: the victim was gone before it could be evicted."""
 
 
-class WriteAnswered(msgspec.Struct, frozen=True):
+class WriteAnswered(msgspec.Struct, frozen=True, gc=False):
     """A Write was carried out, or failed."""
 
     token: int
@@ -60,19 +62,19 @@ class WriteAnswered(msgspec.Struct, frozen=True):
     """Why it failed; the code tells a conflict (409) from an object that is gone (404)."""
 
 
-class CallAnswered(msgspec.Struct, frozen=True):
+class CallAnswered(msgspec.Struct, frozen=True, gc=False):
     """An extender answered a Call, or did not (CallFault)."""
 
     token: int
     reply: CallReply
 
 
-class TimePassed(msgspec.Struct, frozen=True):
+class TimePassed(msgspec.Struct, frozen=True, gc=False):
     """Some time has passed, a second at most: pods leave backoff, waits on Permit expire, PreBind goes on. Upstream
     flushes backoff every second."""
 
 
-class HalfMinutePassed(msgspec.Struct, frozen=True):
+class HalfMinutePassed(msgspec.Struct, frozen=True, gc=False):
     """Half a minute has passed: pods that have been unschedulable for too long get another attempt. Upstream flushes
     them every 30 s."""
 

@@ -27,7 +27,7 @@ from mooring.model.kinds.devices import RESOURCE_SLICE
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import ResourceList
+from mooring.model.pod_spec import FINISHED_PHASES, ResourceList
 from mooring.model.quantity import parse_or
 from mooring.queue.hints import pod_events
 from mooring.scheduler.core import Core
@@ -52,7 +52,8 @@ def added(core: Core, input: ObjectAdded) -> None:
     item = input.item
     if isinstance(item, Pod):
         _pod_added(core, core.cluster.as_counted(item))
-        _notify_listeners(core, None, item)
+        if core.services.pod_listeners:
+            _notify_listeners(core, None, item)
     elif isinstance(item, Node):
         core.cluster.nodes.put_node(item)
         core.queue.wake(NODE_ADD, None, item)
@@ -147,14 +148,15 @@ def _notify_listeners(core: Core, old: Pod | None, new: Pod | None) -> None:
 def _pod_added(core: Core, pod: Pod) -> None:
     """A pod that is on a node counts there; one of ours without a node is queued; those of other schedulers are only
     known."""
-    if pod.is_finished:
+    if pod.status.phase in FINISHED_PHASES:
         return
     core.pods[pod.key] = pod
-    groups = core.cluster.groups
-    if pod.spec.node_name:
+    spec = pod.spec
+    if spec.node_name:
         _assigned(core, pod)
-    elif pod.spec.scheduler_name in core.runners:
+    elif spec.scheduler_name in core.runners:
         pod.shape.work_out()
+        groups = core.cluster.groups
         if groups is not None:
             groups.add(pod)
         core.queue.add(pod)

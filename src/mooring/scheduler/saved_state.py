@@ -22,8 +22,9 @@ from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
 
-_KEPT = tuple(name for name in QueuedPod.__slots__ if name not in ("began_ns", "gating_events", "key", "pod", "uid"))
-"""What is saved of an entry; the other fields follow from its pod or its gate, or are for metrics."""
+_KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "gating_events", "key", "pod", "start", "uid"}))
+"""What is saved of an entry, in the order in which it is written; the other fields follow from its pod, its gate or the
+attempt that is under way, or are for metrics."""
 
 PodNumber = int
 """The position of a pod in `SavedState.pods`."""
@@ -220,7 +221,7 @@ def _restore_pods(core: Core, state: SavedState) -> Iterator[None]:
 
 
 def _entry(saved: SavedEntry, state: SavedState) -> QueuedPod:
-    entry = QueuedPod(state.pods[saved.pod], 0)
+    entry = QueuedPod.of(state.pods[saved.pod], 0)
     for name in _KEPT:
         value = saved.fields[name]
         setattr(entry, name, tuple(value) if isinstance(value, list) else value)

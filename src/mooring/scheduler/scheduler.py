@@ -115,9 +115,6 @@ class Scheduler:
         While an attempt waits for extenders it must see the cluster as it was when it began. So until it is over, all inputs
         but the replies to its own calls wait, in order.
         """
-        self._take_in(input)
-
-    def _take_in(self, input: Input) -> None:
         core = self.core
         suspension = core.extender_calls.suspension
         if suspension is None:
@@ -128,6 +125,9 @@ class Scheduler:
             self._continue(suspension, input)
         else:
             suspension.held.append(input)
+
+    _take_in = handle
+    """The same where no step begins: a subclass that records steps replaces `handle` alone."""
 
     def _continue(self, suspension: Suspension, input: CallAnswered) -> None:
         """An extender replied to the attempt that waits. When the attempt is over, take in what happened meanwhile."""
@@ -180,7 +180,8 @@ class Scheduler:
 
     def has_work(self) -> bool:
         """Whether an attempt could be made now."""
-        return self.core.extender_calls.suspension is None and self.core.queue.has_next()
+        core = self.core
+        return core.extender_calls.suspension is None and core.queue.has_next()
 
     def carry_out(self, do: Callable[[Intent], None]) -> None:
         """Do every intent, and those that follow from doing one. For drivers whose intents are done at once."""

@@ -190,11 +190,15 @@ class Driver:
 
     def _do(self, intent: Intent) -> None:
         """Carry out one intent and report its outcome."""
+        # Hot: nearly all intents are of the first two kinds. To find that a struct is not of a class takes `isinstance`, and
+        # so a pattern, 0.1 µs; to compare types takes 0.02.
+        if type(intent) is Bind:
+            self._bind(intent)
+            return
+        if type(intent) is Record:
+            self.events.append(intent)
+            return
         match intent:
-            case Bind():
-                self._bind(intent)
-            case Record():
-                self.events.append(intent)
             case PatchStatus():
                 self._patch(intent.pod, intent.condition, intent.nominated_node_name)
             case Evict():
