@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from mooring.apiclient import lean_client
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import CertificateFiles
 from mooring.apiclient.credentials.credentials import ANONYMOUS, CredentialsError, Grant, Identity, RereadFile
-from mooring.apiclient.lean_client import FIRST_CONNECTIONS, LeanClient
+from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.request_errors import (
     ConnectionLost,
     ConnectionRefused,
@@ -174,35 +173,6 @@ def test_a_connection_that_ends_before_its_turn_is_used_is_replaced() -> None:
             client._give_back(connection, ANONYMOUS.now())
             connection.abort()
             assert await waiting is None
-
-    run(main())
-
-
-def test_a_burst_waits_for_the_first_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lean_client, "PATIENCE_S", 600)
-
-    async def main() -> None:
-        async with a_recorder(always(said(200))) as recorder, a_client(recorder.url, connections=64) as client:
-            await asyncio.gather(*(client.send("POST", f"/{number}", b"") for number in range(100)))
-            assert recorder.connections == FIRST_CONNECTIONS
-            assert len(recorder.requests) == 100
-
-    run(main())
-
-
-def test_a_slow_server_gets_as_many_requests_as_there_may_be_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lean_client, "PATIENCE_S", 0.001)
-
-    async def main() -> None:
-        gate = Gate()
-        async with a_recorder(gate.answer) as recorder, a_client(recorder.url, connections=64) as client:
-            sent = [asyncio.create_task(client.send("POST", f"/{number}", b"")) for number in range(100)]
-            await until_asked(recorder, 64)
-            await asyncio.sleep(0.01)
-            assert len(recorder.requests) == 64
-            gate.is_open.set()
-            await asyncio.gather(*sent)
-            assert recorder.most_open == 64
 
     run(main())
 

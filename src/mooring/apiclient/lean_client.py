@@ -6,7 +6,6 @@ import asyncio
 import errno
 import ssl
 from collections import deque
-from math import inf
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -25,14 +24,6 @@ from mooring.kit.fence import NO_FENCE, Fence
 
 _CONNECT_S = 30.0
 """How long a connection may take to open: the limit of client-go's dialer."""
-FIRST_CONNECTIONS = 4
-"""So many connections are opened as soon as there are requests for them. Four carry 1,000 binds a second at 4 ms each."""
-PATIENCE_S = 0.02
-"""How long a request waits for a connection to become idle before the client opens more of them.
-
-Hot: a TLS handshake takes 5.2 million instructions, as many as 30 binds, and the first burst of binds opened all 64
-connections. A slow API server has 64 after four times this.
-"""
 
 
 class LeanClient:
@@ -62,16 +53,14 @@ class LeanClient:
         self._throttle = Throttle(qps, burst, self._timing)
         self._is_limited = self._throttle.is_limited
         self._time_limit_s = time_limit_s
-        self._connections = self._free = connections
+        self._free = connections
         self._idle: list[LeanConnection] = []
         self._heads = KnownHeads()
         self._deadlines: dict[LeanConnection, float] = {}
         """Until when each request that is under way must be answered, on the clock of the event loop."""
         self._timer: asyncio.TimerHandle | None = None
-        self._queue: deque[tuple[asyncio.Future[LeanConnection | None], float]] = deque()
-        """Requests that wait for a place, and since when."""
-        self._growth: asyncio.TimerHandle | None = None
-        self._grown_at_s = -inf
+        self._queue: deque[asyncio.Future[LeanConnection | None]] = deque()
+        """Requests that wait for a place."""
         self._identity = access.credentials if isinstance(access.credentials, Identity) else None
         self._fixed_grant = self._identity.now() if self._identity is not None and self._identity.is_fixed else None
         self._grant: Grant | None = None
@@ -97,9 +86,8 @@ class LeanClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for timer in (self._timer, self._growth):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         for connection in self._idle:
             connection.close()
         if self._general is not None:
@@ -136,8 +124,7 @@ class LeanClient:
             try:
                 request = self._request(method, path, body, content_type, grant, traceparent)
                 fence = NO_FENCE if method == "GET" else self._fence
-                has_place = self._idle or self._has_place()
-                connection = self._take_place() if has_place else await self._wait_for_place(grant)
+                connection = self._take_place() if self._free else await self._wait_for_place(grant)
                 if connection is None or len(request) > AT_ONCE_BYTES:
                     reply = await self._ask(connection, request, grant, fence)
                 else:
@@ -260,10 +247,6 @@ class LeanClient:
 
     # ---- places: as many requests are under way as there may be connections; first come, first served
 
-    def _has_place(self) -> bool:
-        """Whether a request may be sent now. Beyond the first connections, a request waits for one that becomes idle."""
-        return self._free > 0 and (bool(self._idle) or self._connections - self._free < FIRST_CONNECTIONS)
-
     def _take_place(self) -> LeanConnection | None:
         """The idle connection to use. None: the caller opens one."""
         self._free -= 1
@@ -274,10 +257,9 @@ class LeanClient:
         return None
 
     async def _wait_for_place(self, grant: Grant) -> LeanConnection | None:
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[LeanConnection | None] = loop.create_future()
-        self._queue.append((turn, loop.time()))
-        self._serve_queue()
+        """The connection of a request that is over. None: the caller opens one."""
+        turn: asyncio.Future[LeanConnection | None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
         try:
             connection = await turn
         except asyncio.CancelledError:
@@ -296,29 +278,10 @@ class LeanClient:
             else:
                 connection.close()
         self._free += 1
-        if self._queue:
-            self._serve_queue()
-
-    def _serve_queue(self, more: int = 0) -> None:
-        """Let requests go on for which there is a place, and so many others on new connections."""
-        while self._queue and self._free > 0 and (more > 0 or self._has_place()):
-            more -= not self._has_place()
-            turn, _ = self._queue.popleft()
+        while self._queue and self._free:
+            turn = self._queue.popleft()
             if not turn.done():
                 turn.set_result(self._take_place())
-        if self._queue and self._free > 0 and self._growth is None:
-            since_s = max(self._queue[0][1], self._grown_at_s)
-            self._growth = asyncio.get_running_loop().call_at(since_s + PATIENCE_S, self._grow)
-
-    def _grow(self) -> None:
-        """If the first request of the queue has waited for long, double the connections: the server is slow."""
-        self._growth = None
-        now_s = asyncio.get_running_loop().time()
-        if self._queue and now_s >= self._queue[0][1] + PATIENCE_S:
-            self._grown_at_s = now_s
-            self._serve_queue(more=self._connections - self._free)
-        else:
-            self._serve_queue()
 
 
 def _is_refused(error: Exception) -> bool:
