@@ -87,7 +87,7 @@ def show(steps: list[Step], pods: int, recorder: Recorder | None) -> float:
     def attempt(core: Core) -> None:
         core.outbox.intents.extend(asked)
 
-    scheduler_module.Scheduler._take_in = take_in  # type: ignore[method-assign]
+    scheduler_module.Scheduler._take_in = take_in
     scheduler_module.attempt = attempt  # type: ignore[attr-defined]
     scheduler = build_scheduler(config.default(), WallClock(), recorder=recorder)
     gc.collect()

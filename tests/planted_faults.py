@@ -266,7 +266,7 @@ def _assumed_pod_that_is_gone(cluster: CheckedCluster) -> None:
 
 
 def _assumed_on_no_node(cluster: CheckedCluster) -> None:
-    cluster.core.cache.assumed.add("uid-gone")
+    cluster.core.cache._assumed.add("uid-gone")
 
 
 def _confirmation_lost(cluster: CheckedCluster) -> None:

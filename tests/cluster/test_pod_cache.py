@@ -209,7 +209,7 @@ def test_check_asks_the_groups_as_well() -> None:
 
 def test_check_tells_of_a_pod_that_is_assumed_but_unknown() -> None:
     _, cache = a_world("absent")
-    cache.assumed.add("u7")
+    cache._assumed.add("u7")
     assert cache.check() == ["a pod is assumed that is not in the cache"]
 
 

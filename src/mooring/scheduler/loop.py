@@ -25,10 +25,7 @@ def attempt(core: Core) -> Pod | None:
         attempt_group(core, entry)
         return pod
     runner = core.runners.get(pod.spec.scheduler_name)
-    if runner is None or (
-        # Hot: what `is_pointless` asks, before it is called
-        (pod.metadata.deletion_timestamp is not None or entry.uid in core.cache.assumed) and is_pointless(core, pod)
-    ):
+    if runner is None or is_pointless(core, pod):
         queue.done(entry.uid, placed=False)
         return pod
     core.observer.attempt_began(entry)

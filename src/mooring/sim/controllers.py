@@ -120,7 +120,7 @@ class VolumeController:
     def changed(self, item: KubeObject) -> None:
         """An object was created or changed; binds what can be bound now."""
         if isinstance(item, Pod):
-            return  # Hot: most changes. To find that a struct is of none of the classes below takes 1 µs.
+            return  # Hot: most changes, and `isinstance` takes three times as long where a struct is of another class
         if isinstance(item, PersistentVolumeClaim):
             if is_fully_bound(item):
                 self._waiting.pop(item.key, None)

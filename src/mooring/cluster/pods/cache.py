@@ -22,8 +22,7 @@ class Cache:
     def __init__(self, cluster: Cluster) -> None:
         self._nodes = cluster.nodes
         self._groups = cluster.groups
-        self.assumed: set[str] = set()
-        """The ids of the pods that are counted on a node by decision only."""
+        self._assumed: set[str] = set()
 
     def assume(self, pod: Pod, node_name: str) -> Pod:
         """Count the pod on the node from now on. Returns it as it will look when it is bound."""
@@ -34,7 +33,7 @@ class Cache:
             if self.has(pod.id):  # Hot: asked only now, because the table has asked the same before it counts a pod
                 raise ClusterError(f"pod {_shown(pod)} is in the cache, so can't be assumed") from None
             raise
-        self.assumed.add(pod.id)
+        self._assumed.add(pod.id)
         if self._groups is not None:
             self._groups.assume(placed)
         return placed
@@ -47,7 +46,7 @@ class Cache:
         if known.spec.node_name != pod.spec.node_name:
             where, counted = pod.spec.node_name, known.spec.node_name
             raise ClusterError(f"pod {_shown(pod)} was assumed on {where} but assigned to {counted}")
-        if pod.id not in self.assumed:
+        if pod.id not in self._assumed:
             raise ClusterError(f"pod {_shown(pod)} wasn't assumed so cannot be forgotten")
         try:
             self._take(known.id)
@@ -60,18 +59,18 @@ class Cache:
         if not self.has(pod.id):
             self._nodes.place(pod, pod.spec.node_name)
             return
-        if pod.id not in self.assumed:
+        if pod.id not in self._assumed:
             raise ClusterError(f"pod {_shown(pod)} was already in added state")
         # Hot: as a rule nothing but the object changes, so no answer that is kept about the row is void.
         if not self._nodes.exchange(pod):
             self._replace(pod)
-        self.assumed.discard(pod.id)
+        self._assumed.discard(pod.id)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pod on a node changed."""
         if not self.has(old.id):
             raise ClusterError(f"pod {_shown(old)} is not added to scheduler cache, so cannot be updated")
-        if old.id in self.assumed:
+        if old.id in self._assumed:
             raise ClusterError(f"assumed pod {_shown(old)} should not be updated")
         if not self._nodes.exchange(new):  # Hot: as a rule only the status changes
             self._replace(new)
@@ -96,31 +95,31 @@ class Cache:
 
     def is_assumed(self, pod_id: str) -> bool:
         """Whether the pod is counted on a node by decision only: the watch has not shown it there."""
-        return pod_id in self.assumed
+        return pod_id in self._assumed
 
     def assumed_ids(self) -> set[str]:
-        return set(self.assumed)
+        return set(self._assumed)
 
     def drop_assumed(self, pod_id: str) -> None:
         """Forget that a pod is assumed which is on no node: a fault was found."""
         if not self.has(pod_id):
-            self.assumed.discard(pod_id)
+            self._assumed.discard(pod_id)
 
     def pod_ids(self) -> list[str]:
         return self._nodes.pod_ids()
 
     @property
     def assumed_count(self) -> int:
-        return len(self.assumed)
+        return len(self._assumed)
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         faults = check_table(self._nodes)
         counted = {pod.id: pod for pod in self._nodes.pods()}
-        if not self.assumed <= counted.keys():
+        if not self._assumed <= counted.keys():
             faults.append("a pod is assumed that is not in the cache")
         if self._groups is not None:
-            faults += self._groups.check(counted, self.assumed)
+            faults += self._groups.check(counted, self._assumed)
         return faults
 
     def _take(self, pod_id: str) -> Pod:
@@ -128,7 +127,7 @@ class Cache:
         try:
             return self._nodes.displace(pod_id)
         finally:
-            self.assumed.discard(pod_id)
+            self._assumed.discard(pod_id)
 
     def _replace(self, new: Pod) -> None:
         """Count the new object instead of the one that is counted; if that fails, the other one stays counted."""
