@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -45,8 +44,7 @@ Pages = list[bytes]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """How much one client reads of an answer, and how long it waits. A server must not be able to exhaust its memory."""
 
     request_s: float = 60.0

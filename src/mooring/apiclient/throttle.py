@@ -7,14 +7,14 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 DEFAULT_QPS, DEFAULT_BURST = 5.0, 10
 """Parity: client-go uses these for a qps or burst of zero."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """A clock and a way to sleep. Tests pass virtual ones."""
 
     monotonic_s: Callable[[], float] = time.monotonic

@@ -4,7 +4,6 @@ Whatever a plugin raises ends the attempt with that plugin named; never the sche
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
@@ -71,8 +70,7 @@ class Narrowing(msgspec.Struct):
         return final(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.plugins))}]")
 
 
-@dataclass(slots=True)
-class PodRejected:
+class PodRejected(msgspec.Struct):
     """PreFilter refused the pod, whatever the node."""
 
     rejection: Rejection

@@ -5,11 +5,11 @@ A `ShapeMemo` puts together what is kept for the parts of the shape (part_memo.p
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import is_
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ ASK = object()
 """In a plan: the plugin has to be asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginPlan:
+class PluginPlan(msgspec.Struct, frozen=True):
     """What is to be done at PreFilter or PreScore."""
 
     skipped: frozenset[str]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.change_log import RowLog
@@ -30,8 +31,7 @@ _MAX_INT16 = (1 << 15) - 1
 _MAX_INT32 = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class KeptQuestion:
+class KeptQuestion(msgspec.Struct, frozen=True):
     """A filter or score whose answers are kept: its place in the profile's order, what they depend on, how to ask it."""
 
     index: int
@@ -104,8 +104,7 @@ class ScoresLeft:
     """The integers that the weighted sum of `summed` fits into."""
 
 
-@dataclass(slots=True)
-class ByteCount:
+class ByteCount(msgspec.Struct):
     """How many bytes the arrays of memos take."""
 
     bytes: int = 0
@@ -215,8 +214,7 @@ class KeptColumn:
         return other
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartOutcomes:
+class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
     """What the plugins of one part said at PreFilter or PreScore, by the part alone.
 
     Where they said nothing or skipped, it is interned (`outcomes_of_skips`): identity is equality.

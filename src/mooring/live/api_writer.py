@@ -4,7 +4,6 @@ Bytes and paths are those that kube-scheduler sends. Each purpose has its own cl
 """
 
 import random
-from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
@@ -79,8 +78,7 @@ class _Binding(msgspec.Struct, gc=False, tag_field="kind", tag="Binding"):
     target: _BindTarget
 
 
-@dataclass(frozen=True, slots=True)
-class ApiWriter:
+class ApiWriter(msgspec.Struct, frozen=True):
     """The Writer of a live scheduler."""
 
     binder: Sender

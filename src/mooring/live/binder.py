@@ -6,9 +6,10 @@ If a bind ends without an answer, the pod is read to see whether the API server 
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from itertools import chain, repeat, takewhile
 from typing import Any
+
+import msgspec
 
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionRefused, Unanswered
@@ -32,8 +33,7 @@ DOUBT_S = 60.0
 """How long a bind without an answer may still take effect: an API server gives a request one minute (--request-timeout)."""
 
 
-@dataclass(frozen=True, slots=True)
-class BindOutcome:
+class BindOutcome(msgspec.Struct, frozen=True):
     """Why a pod was not bound (None: it was), and the node that it turned out to be on."""
 
     fault: str | None = None

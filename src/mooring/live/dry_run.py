@@ -3,7 +3,8 @@ of the scheduler that works on the cluster."""
 
 import logging
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.framework.intents import Record
@@ -15,8 +16,7 @@ from mooring.model.pod import Pod
 _lines = Log(logging.getLogger(__name__))
 
 
-@dataclass(frozen=True, slots=True)
-class _Opinion:
+class _Opinion(msgspec.Struct, frozen=True):
     """What this scheduler would do with a pod: bind it to a node, or leave it pending for a reason."""
 
     node_name: str = ""

@@ -11,7 +11,6 @@ import random
 import uuid
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -50,8 +49,7 @@ class NewEvent(msgspec.Struct, frozen=True):
     event: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Repetition:
+class Repetition(msgspec.Struct, frozen=True):
     """An event that exists and gets a new count."""
 
     namespace: str
@@ -68,12 +66,11 @@ class _ToldEvent(msgspec.Struct):
     written_ns: int = 0
 
 
-@dataclass(slots=True)
-class EventSeries:
+class EventSeries(msgspec.Struct):
     """Remembers the events of the last minutes. `instance` names this process in reportingInstance."""
 
     instance: str
-    _told: dict[Identity, _ToldEvent] = field(default_factory=dict)
+    _told: dict[Identity, _ToldEvent] = msgspec.field(default_factory=dict)
     _last_ns: int = 0
 
     def tell(self, record: Record, now_ns: int) -> NewEvent | Repetition | None:

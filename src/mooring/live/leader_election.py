@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from mooring.live.lease_record import LeaseName, LeaseRecord, changed_lease, new_lease
 from mooring.model.json_objects import JsonObject
 
@@ -66,34 +68,29 @@ class ElectionTimes:
 # ---- requests: what to do next
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """GET the lease."""
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """POST this lease."""
 
     lease: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """PUT this lease."""
 
     lease: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionPause:
+class ElectionPause(msgspec.Struct, frozen=True):
     """Nothing to do until `until_s`, which is monotonic like all times here."""
 
     until_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(msgspec.Struct, frozen=True):
     """This instance lost the lease. It does not stand again: the process exits, and a new one starts with a fresh cache."""
 
     why: Lost
@@ -106,20 +103,17 @@ Step = Ask | ElectionPause | Over
 # ---- answers: what came of a request
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The lease as it is now."""
 
     lease: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class NoLease:
+class NoLease(msgspec.Struct, frozen=True):
     """There is no such lease."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unfulfilled:
+class Unfulfilled(msgspec.Struct, frozen=True):
     """The API server refused or did not answer; without an answer, a write may have been carried out."""
 
     error: str
@@ -138,8 +132,7 @@ class Notes(Protocol):
     def error(self, message: str, error: BaseException | None = None, /, **keys: Any) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """Who stands for election, for what, and what it needs from outside."""
 
     identity: str

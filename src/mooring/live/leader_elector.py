@@ -8,9 +8,10 @@ import asyncio
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import Literal, TypeVar
+
+import msgspec
 
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
@@ -57,31 +58,28 @@ _LEASE_BYTES = 1 << 20
 """The largest answer that is read. A Lease is small, but anyone who may write it can add annotations."""
 
 
-@dataclass(frozen=True, slots=True)
-class ElectorSettings:
+class ElectorSettings(msgspec.Struct, frozen=True):
     """Who stands for which lease, and how long everything takes."""
 
     identity: str
-    lease: LeaseName = field(default_factory=lambda: LeaseName("kube-system", "kube-scheduler"))
-    times: ElectionTimes = field(default_factory=ElectionTimes)
+    lease: LeaseName = msgspec.field(default_factory=lambda: LeaseName("kube-system", "kube-scheduler"))
+    times: ElectionTimes = msgspec.field(default_factory=ElectionTimes)
     component: str = "default-scheduler"
     """The source of events: the schedulerName of the first profile, as upstream."""
     is_coordinated: bool = False
     """Whether the API server picks the leader from LeaseCandidates."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeAndChance:
+class TimeAndChance(msgspec.Struct, frozen=True):
     """Clocks and random numbers, so that tests can pass their own."""
 
-    timing: Timing = field(default_factory=lambda: Timing(elapsed_s))
+    timing: Timing = msgspec.field(default_factory=lambda: Timing(elapsed_s))
     """Must use the same monotonic clock as the fence."""
-    clock: Clock = field(default_factory=WallClock)
-    random: Callable[[], float] = field(default_factory=lambda: SystemRandom().random)
+    clock: Clock = msgspec.field(default_factory=WallClock)
+    random: Callable[[], float] = msgspec.field(default_factory=lambda: SystemRandom().random)
 
 
-@dataclass(frozen=True, slots=True)
-class Callbacks:
+class Callbacks(msgspec.Struct, frozen=True):
     """They must return at once. Each on_started_leading is followed by one on_stopped_leading, whatever happens."""
 
     on_started_leading: Callable[[], None]

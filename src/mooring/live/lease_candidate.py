@@ -4,7 +4,7 @@ The server asks its candidates for a sign of life by writing `pingTime`; one tha
 picked. Upstream watches its candidate; here it is read every retry period, which takes no right to list or watch.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
@@ -27,8 +27,7 @@ LONGEST_PAUSE_S = 30.0
 _MAJOR_MINOR = KUBERNETES_VERSION.rpartition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateName:
+class CandidateName(msgspec.Struct, frozen=True):
     """Where the LeaseCandidate of an instance is: it is named after the identity that the lease has of its holder."""
 
     lease: LeaseName

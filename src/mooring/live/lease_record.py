@@ -4,8 +4,6 @@ No time of a Lease is ever compared with a clock: clocks of two machines differ.
 record has changed.
 """
 
-from dataclasses import dataclass
-
 import msgspec
 
 from mooring.model.json_objects import JsonObject
@@ -13,8 +11,7 @@ from mooring.model.json_objects import JsonObject
 API_VERSION = "coordination.k8s.io/v1"
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseName:
+class LeaseName(msgspec.Struct, frozen=True):
     """Which Lease the instances compete for, and its paths at the API server."""
 
     namespace: str
@@ -46,8 +43,7 @@ class _Lease(msgspec.Struct):
     spec: _LeaseSpec | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRecord:
+class LeaseRecord(msgspec.Struct, frozen=True):
     """The spec of a Lease. Times are texts as the Lease has them: people read them, and only a change of them matters."""
 
     holder: str = ""

@@ -3,9 +3,10 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from time import thread_time
 from typing import Any
+
+import msgspec
 
 from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.throttle import Timing
@@ -27,16 +28,14 @@ MAX_LOGGED = 20
 """Differences of one kind that a check logs one by one. The metric counts all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelfCheckSettings:
+class SelfCheckSettings(msgspec.Struct, frozen=True):
     """What the flags say."""
 
     interval_s: float
     repairs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedScheduler:
+class CheckedScheduler(msgspec.Struct, frozen=True):
     """What is checked: a scheduler, how another one like it is built, and the objects that its watches show."""
 
     scheduler: Scheduler

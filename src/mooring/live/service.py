@@ -9,10 +9,11 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
+
+import msgspec
 
 from mooring.apiclient.client import ApiClient, Observe
 from mooring.apiclient.connection_settings import ConnectionSettings
@@ -53,8 +54,7 @@ EVENT_WRITERS = 8
 """Events may wait; `event_writer.py` keeps them in a queue with a bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
+class ClientLimits(msgspec.Struct, frozen=True):
     """Requests a second of each client (a negative number: no limit), and how long one write may take."""
 
     qps: float = -1.0
@@ -62,8 +62,7 @@ class ClientLimits:
     time_limit_s: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class SelfCheckPlan:
+class SelfCheckPlan(msgspec.Struct, frozen=True):
     """How a scheduler checks itself: when, how another one like it is built, and where it counts."""
 
     settings: SelfCheckSettings

@@ -6,7 +6,8 @@ writes it, because tools and recordings compare them.
 
 import asyncio
 import logging
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
@@ -24,8 +25,7 @@ from mooring.rules.conditions import timed_typed, typed_condition, with_typed_co
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _PendingPatch:
+class _PendingPatch(msgspec.Struct):
     """What a pod's status should say next: a later request adds to an earlier one or replaces it."""
 
     pod: Pod

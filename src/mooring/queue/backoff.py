@@ -5,9 +5,10 @@ their time, never the latter. Members of pod groups wait with the latter: each a
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
+
+import msgspec
 
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.heap import KeyedHeap
@@ -39,8 +40,7 @@ def next_tick_ns(now_ns: int, period_s: int = FLUSH_PERIOD_S) -> int:
     return floor_ns(now_ns, period_s * NS_PER_S) + period_s * NS_PER_S
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffRule:
+class BackoffRule(msgspec.Struct, frozen=True):
     """How long pods back off.
 
     Ends of backoffs are rounded down to windows, and all that end in one window leave in the order of the queue.

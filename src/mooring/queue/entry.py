@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -102,20 +101,19 @@ POD_POPPED = "PodPopped"
 """The label under which the starts of attempts are counted among the in-flight events."""
 
 
-@dataclass(slots=True)
-class QueueCounters:
+class QueueCounters(msgspec.Struct):
     """Counters only grow; gauges say what is there now. How many pods wait in each place, the queue itself knows."""
 
-    incoming: Counter[tuple[str, str]] = field(default_factory=Counter)
+    incoming: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     """Counter: (queue, event label) -> pods that came in."""
-    kept_events: Counter[str] = field(default_factory=Counter)
+    kept_events: Counter[str] = msgspec.field(default_factory=Counter)
     """Gauge: event label -> events kept for pods in flight."""
     flights_begun: int = 0
     flights_ended: int = 0
     """Counters: attempts that began, and those that are over. Hot: numbers, because each pod counts in both."""
-    unschedulable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unschedulable: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     """Gauge: (plugin, profile) -> pods that the plugin rejected."""
-    hints: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    hints: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
     """Counter: (plugin, event label, outcome) -> hints that were asked."""
     flushed: int = 0
     """Counter: pods that got another chance only because they had been unschedulable for too long."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.kernels import Mask
@@ -18,15 +19,14 @@ EXTENDER = "Extender"
 (scheduler.py): an extender does not say what could help."""
 
 
-@dataclass(slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct):
     """Why nodes were rejected: upstream's Diagnosis, with equal verdicts counted instead of listed.
 
     Thousands of nodes have a handful of distinct verdicts, so the size does not grow with the cluster.
     """
 
     node_count: int
-    verdicts: list[tuple[Rejection, int]] = field(default_factory=list)
+    verdicts: list[tuple[Rejection, int]] = msgspec.field(default_factory=list)
     """Distinct verdicts of the nodes that were looked at, with the number of nodes."""
     absent: Rejection | None = None
     """The verdict of all nodes that were not looked at."""
@@ -62,16 +62,15 @@ class Diagnosis:
         return f"{head} {', '.join(reasons)}." if reasons else head
 
 
-@dataclass(slots=True)
-class DecisionDetails:
+class DecisionDetails(msgspec.Struct):
     """Everything about an attempt, node by node. Made only if the options ask for it (`explain`): it costs a pass in
     Python over all nodes."""
 
-    feasible: list[str] = field(default_factory=list)
-    rejected: dict[str, Rejection] = field(default_factory=dict)
-    scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    feasible: list[str] = msgspec.field(default_factory=list)
+    rejected: dict[str, Rejection] = msgspec.field(default_factory=dict)
+    scores: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     """Node -> plugin -> score after normalising, times its weight; empty when fewer than two nodes were feasible."""
-    totals: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -105,8 +104,7 @@ class NoFit:
         return self.diagnosis.message()
 
 
-@dataclass(slots=True)
-class DecisionError:
+class DecisionError(msgspec.Struct):
     """The attempt ended in an error: a plugin could not do its work."""
 
     error: str

@@ -1,13 +1,12 @@
 """The evictions that preemption has asked for: which victims have yet to leave for which pod."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from mooring.framework.points import PostFilterPlugin
 from mooring.model.pod import Pod
 
 
-@dataclass(slots=True)
-class Eviction:
+class Eviction(msgspec.Struct):
     """The victims that have yet to be evicted to make room for one pod. `victims` is never empty while it is
     registered."""
 
@@ -21,11 +20,10 @@ class Eviction:
     """Whether one of them could not be evicted."""
 
 
-@dataclass(slots=True)
-class Evictions:
+class Evictions(msgspec.Struct):
     """All evictions that are not over. A preemptor has at most one: it is not tried again before that is over."""
 
-    by_preemptor: dict[str, Eviction] = field(default_factory=dict)
+    by_preemptor: dict[str, Eviction] = msgspec.field(default_factory=dict)
     """By pod id."""
 
     def begin(self, eviction: Eviction) -> None:

@@ -1,7 +1,9 @@
 """Intents until a driver takes them, and what plugins asked for meanwhile."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+import msgspec
 
 from mooring.framework.intents import Intent, Write, WriteFault
 from mooring.model.meta import KubeObject
@@ -11,15 +13,14 @@ OnAnswer = Callable[[KubeObject | WriteFault | None], None]
 """Called with the answer to a write that no PreBind plugin waits for."""
 
 
-@dataclass(slots=True)
-class Outbox:
+class Outbox(msgspec.Struct):
     """Intents in order. Writes and calls have a token, by which their answer finds the code that waits for it."""
 
-    intents: list[Intent] = field(default_factory=list)
-    activations: list[Pod] = field(default_factory=list)
+    intents: list[Intent] = msgspec.field(default_factory=list)
+    activations: list[Pod] = msgspec.field(default_factory=list)
     """Pods that plugins want to be tried again. They are activated after the attempt or input, not in the middle of
     it."""
-    on_answer: dict[int, OnAnswer] = field(default_factory=dict)
+    on_answer: dict[int, OnAnswer] = msgspec.field(default_factory=dict)
     """Token of a write -> what is called with its answer."""
     last_token: int = 0
     """The last one that was given out."""

@@ -1,7 +1,8 @@
 """PostFilter: asks the profile's plugins for a way to make room for a pod that fits nowhere."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.framework.asking import AttemptError
 from mooring.framework.intents import CallFault
@@ -15,8 +16,7 @@ Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFau
 """What extenders make of the candidate nodes and their victims."""
 
 
-@dataclass(slots=True)
-class PostFilterResult:
+class PostFilterResult(msgspec.Struct):
     """The outcome of PostFilter, over all its plugins."""
 
     nomination: Nomination | None = None

@@ -1,8 +1,9 @@
 """The PreBind plugins that are at work: which run waits for which write, and for changes of which objects."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from mooring.framework.points import Pause, PreBindPlugin, Work
 from mooring.kit.clock import NS_PER_S
@@ -14,8 +15,7 @@ ObjectRef = tuple[type[KubeObject], str]
 """Kind and key of an object."""
 
 
-@dataclass(slots=True)
-class PreBindRun:
+class PreBindRun(msgspec.Struct):
     """A PreBind plugin that takes time. It waits for the answer to one write, or for the end of one pause."""
 
     binding: Binding
@@ -33,17 +33,16 @@ class PreBindRun:
     """None: it does not pause, or is over."""
 
 
-@dataclass(slots=True)
-class PreBindRuns:
+class PreBindRuns(msgspec.Struct):
     """All runs, by what they wait for. A run waits for one thing at a time: `await_write` or `await_change`, until
     `stop_waiting`."""
 
     outbox: Outbox
-    by_pod: dict[str, PreBindRun] = field(default_factory=dict)
+    by_pod: dict[str, PreBindRun] = msgspec.field(default_factory=dict)
     """By pod id."""
-    _writers: dict[int, tuple[str, ObjectRef]] = field(default_factory=dict)
+    _writers: dict[int, tuple[str, ObjectRef]] = msgspec.field(default_factory=dict)
     """Token of a write -> id of the pod whose run waits for it, and what is written."""
-    _watchers: dict[ObjectRef, dict[str, None]] = field(default_factory=dict)
+    _watchers: dict[ObjectRef, dict[str, None]] = msgspec.field(default_factory=dict)
     """Object -> ids of the pods whose run waits for it to change, in order of arrival."""
     looked_ns: int = 0
     """When all runs that pause were last due. Runs look once a second even without a change, as upstream polls."""

@@ -5,7 +5,7 @@ decide` and `mooring bench` use it; everything with time uses `driver.py`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -172,7 +172,7 @@ def _own_words(preemption: Plugin | None, failure: RejectedAttempt, room: PostFi
     if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
         return room
     answer = preemption.post_filter(failure)
-    return replace(room, message=answer.rejection.message) if isinstance(answer, NoRoom) else room
+    return msgspec.structs.replace(room, message=answer.rejection.message) if isinstance(answer, NoRoom) else room
 
 
 # ---- scenarios

@@ -4,8 +4,9 @@ It does no I/O: the reflector reads from the server and feeds the mirror, and te
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.apiclient.reflectors.known import ChangeListener, Known, ObjectChange, is_later, tell
 from mooring.apiclient.reflectors.watch_lines import BOOKMARK, LineDecoder, MalformedObject
@@ -22,8 +23,7 @@ MAX_TOLD = 1000
 """How many objects that cannot be decoded are reported one by one. More would fill the log and say nothing new."""
 
 
-@dataclass(slots=True)
-class Statistics:
+class Statistics(msgspec.Struct):
     """Counters for metrics, and for tests that check how often a server is asked."""
 
     lists: int = 0

@@ -9,8 +9,9 @@ import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.reflectors.known import ChangeListener
@@ -62,11 +63,10 @@ def _log(text: str, fault: Exception | None) -> None:
     log.warning("%s", text, exc_info=fault)
 
 
-@dataclass(frozen=True, slots=True)
-class ReflectorOptions:
+class ReflectorOptions(msgspec.Struct, frozen=True):
     """Time, random numbers and reports of reflectors; tests pass their own."""
 
-    timing: Timing = field(default_factory=Timing)
+    timing: Timing = msgspec.field(default_factory=Timing)
     draw: Random = random.random
     silence_s: float = 120.0
     """How much longer than BOOKMARK_S a watch may be silent before the reflector ends it."""

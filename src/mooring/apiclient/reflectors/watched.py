@@ -3,7 +3,8 @@ a server does not show one of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.model import kinds
 from mooring.model.api_errors import ApiError
@@ -11,8 +12,7 @@ from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.meta import KubeObject
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(msgspec.Struct, frozen=True):
     """One resource: its URL, and the struct of its objects."""
 
     group: str

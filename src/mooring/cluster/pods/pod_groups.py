@@ -3,20 +3,20 @@ search for them."""
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 
 
-@dataclass(slots=True)
-class PodGroupMembers:
+class PodGroupMembers(msgspec.Struct):
     """The members of one group by id; each is in one of the three."""
 
-    unscheduled: dict[str, Pod] = field(default_factory=dict)
-    assumed: dict[str, Pod] = field(default_factory=dict)
-    assigned: dict[str, Pod] = field(default_factory=dict)
+    unscheduled: dict[str, Pod] = msgspec.field(default_factory=dict)
+    assumed: dict[str, Pod] = msgspec.field(default_factory=dict)
+    assigned: dict[str, Pod] = msgspec.field(default_factory=dict)
 
     @property
     def member_count(self) -> int:
@@ -32,15 +32,14 @@ class PodGroupMembers:
         return any(members.pop(pod_id, None) is not None for members in (self.unscheduled, self.assumed, self.assigned))
 
 
-@dataclass(slots=True)
-class GroupCycle:
+class GroupCycle(msgspec.Struct):
     """One attempt for a whole group: what the attempts for its members leave to those that follow."""
 
     key: str
     """The group."""
     scheduled_before: int
     """How many members had a node, or were about to, before the attempt."""
-    state: dict[Hashable, Any] = field(default_factory=dict)
+    state: dict[Hashable, Any] = msgspec.field(default_factory=dict)
     """What plugins keep for the members that follow, each under its own key."""
 
 

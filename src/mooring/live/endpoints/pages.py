@@ -5,7 +5,6 @@ from callables, so that this package knows no scheduler. `zpages.py` has /status
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -67,15 +66,14 @@ def health_pages(health: Health, log: Log, observe: Observe = lambda name, page,
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class HealthPage:
+class HealthPage(msgspec.Struct, frozen=True):
     """Runs named checks, all at once or one by one. The log has the reason of a failure; callers do not get it, because the
     page is open to everyone."""
 
     name: str
     checks: Sequence[Check]
     log: Log
-    observe: Observe = field(default=lambda name, page, passed: None)
+    observe: Observe = msgspec.field(default=lambda name, page, passed: None)
 
     def answer(self, question: PageRequest) -> PageReply:
         """All checks, without those in `?exclude=`; `?verbose` lists them. Text and status are those of upstream."""

@@ -5,7 +5,6 @@ Requests of all other attempts go the usual way.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -124,7 +123,7 @@ class _TracedWriter:
         if trace is None:
             return self._writer
         writer, requests = self._writer, self._requests
-        return replace(
+        return msgspec.structs.replace(
             writer,
             binder=_TracedSender(writer.binder, trace, requests, is_awaited=True),
             statuses=_TracedSender(writer.statuses, trace, requests, is_awaited=False),

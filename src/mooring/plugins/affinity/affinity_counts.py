@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.kernels import Integers, Ints, Mask
@@ -63,8 +64,7 @@ class OwnTerms:
         return all(predicate.holds(label_set.namespace, label_set.labels) for _, predicate, _ in self.affinity), away
 
 
-@dataclass(slots=True)
-class Domains:
+class Domains(msgspec.Struct):
     """Counts by value of one topology label; a pod counts as often as terms match it."""
 
     column: LabelColumn
@@ -84,8 +84,7 @@ ByKey = dict[str, Domains]
 """By topology key. Parity: upstream too counts for all terms of a key together."""
 
 
-@dataclass(slots=True)
-class Neighbours:
+class Neighbours(msgspec.Struct):
     """The state of an attempt, as upstream's preFilterState: three counts that decide where the pod may go.
 
     A what-if (preemption, nominated pods) changes a clone with `count_change`, so counts must be copied and columns

@@ -10,10 +10,10 @@ only the comparison with the minimum is done in each attempt.
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -232,8 +232,7 @@ def _fewer_is_better(scores: list[int]) -> Ints:
     return np.array([(highest + lowest - score) * 100 // highest for score in scores], np.int64)
 
 
-@dataclass(slots=True)
-class SoftPart:
+class SoftPart(msgspec.Struct):
     """What one soft constraint adds to the scores: by value of its label, or row by row where that is the host name
     (each host is a domain of its own, so there is nothing to sum)."""
 

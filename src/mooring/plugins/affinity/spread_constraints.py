@@ -1,9 +1,9 @@
 """The constraints of PodTopologySpread as they apply to one pod: its own ones, or those of its profile."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import cast
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.cluster import Cluster
@@ -30,8 +30,7 @@ SYSTEM_DEFAULTS = (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadConstraint:
+class SpreadConstraint(msgspec.Struct, frozen=True):
     """A constraint as it applies to one pod, with the labels of matchLabelKeys already in its selector."""
 
     key: str

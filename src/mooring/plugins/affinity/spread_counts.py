@@ -14,8 +14,8 @@ node has cost next to nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,8 +35,7 @@ FEW_CONSTRAINTS = 64
 constraint and shape. Real pods have two or three; with more, the memory would grow with one object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Eligible:
+class Eligible(msgspec.Struct, frozen=True):
     """The nodes whose pods a constraint counts, and the values of its label found there.
 
     Upstream's domains are the values found on eligible nodes: a zone all of whose nodes are excluded does not pull the
@@ -54,8 +53,7 @@ class Eligible:
     are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     """What the constraints of a pod take in: depends on nodes and the pod's shape only."""
 
     lacking: Mask
@@ -204,8 +202,7 @@ def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few:
 LABEL_MISSING, TOO_SKEWED = 1, 2
 
 
-@dataclass(slots=True)
-class SkewCheck:
+class SkewCheck(msgspec.Struct):
     """One hard constraint: the pods that count, by value of its label."""
 
     constraint: SpreadConstraint

@@ -5,8 +5,8 @@ say whether preemption could help there (failed) or not (unresolvable).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ SKIPPED = "Skipping extender as it returned error and has ignorable flag set"
 """Upstream's log message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(msgspec.Struct, frozen=True):
     """The rows that every extender let pass."""
 
     rows: RowArray

@@ -1,15 +1,15 @@
 """Which scheduler extenders are asked about a pod, and in which order."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.framework.config.types import Extender
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Container
 
 
-@dataclass(frozen=True, slots=True)
-class InterestedExtenders:
+class InterestedExtenders(msgspec.Struct, frozen=True):
     """The extenders that are interested in one pod, in the order in which they are asked."""
 
     extenders: tuple[Extender, ...]

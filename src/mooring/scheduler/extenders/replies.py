@@ -6,7 +6,6 @@ Error texts are those of Go's encoding/json, as far as they end up in events and
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import msgspec
@@ -36,21 +35,19 @@ class Unusable(Exception):
         super().__init__(_cut(text))
 
 
-@dataclass(frozen=True, slots=True)
-class FilterReply:
+class FilterReply(msgspec.Struct, frozen=True):
     """An ExtenderFilterResult."""
 
     nodes: list[str] | None = None
     """The names of the nodes that came back whole; None: none came back that way."""
     node_names: list[str] | None = None
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = msgspec.field(default_factory=dict)
     """Node -> reason. Preemption may help on these nodes."""
-    unresolvable: dict[str, str] = field(default_factory=dict)
+    unresolvable: dict[str, str] = msgspec.field(default_factory=dict)
     """Node -> reason. Preemption cannot help there."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetaVictims:
+class MetaVictims(msgspec.Struct, frozen=True):
     """The victims on a node, by uid, and how many of them violate a PodDisruptionBudget."""
 
     uids: list[str]

@@ -1,8 +1,9 @@
 """Work that waits for extenders: a generator that yields calls and is sent the replies to all of them, in order."""
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from mooring.framework.intents import Call, CallReply
 from mooring.scheduler.inputs import Input
@@ -13,15 +14,14 @@ Steps = Generator[tuple[Call, ...], list[CallReply], T]
 """Yields the calls of one step (all to be made at once), is sent their replies in the same order, returns a T."""
 
 
-@dataclass(slots=True)
-class Suspension:
+class Suspension(msgspec.Struct):
     """An attempt that waits for replies. Until it is over it must see the cluster as it was when it began."""
 
     steps: Steps[None]
     calls: tuple[Call, ...] = ()
-    replies: dict[int, CallReply] = field(default_factory=dict)
+    replies: dict[int, CallReply] = msgspec.field(default_factory=dict)
     """By token of the call."""
-    held: list[Input] = field(default_factory=list)
+    held: list[Input] = msgspec.field(default_factory=list)
     """What happened meanwhile, in order: the scheduler takes it in when the attempt is over."""
 
 

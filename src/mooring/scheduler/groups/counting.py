@@ -11,8 +11,8 @@ Hot: with 125 racks of 40 nodes and gangs of 8, one trial instead of 125: 3,000 
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.kernels import Ints
@@ -27,8 +27,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
 
 
-@dataclass(frozen=True, slots=True)
-class CountedCandidates:
+class CountedCandidates(msgspec.Struct, frozen=True):
     """The placements where the group may be feasible. In all others it is not."""
 
     candidates: list[PodGroupAssignments]

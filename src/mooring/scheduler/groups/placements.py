@@ -4,7 +4,9 @@ Without the gate TopologyAwareWorkloadScheduling there is one trial, on all node
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from mooring.framework.asking import AttemptError
 from mooring.framework.group_asking import generate_placements, score_placements
@@ -41,8 +43,7 @@ Key = tuple[int, int]
 """The score of a placement, and its rank among those with the same score."""
 
 
-@dataclass(slots=True)
-class Tried:
+class Tried(msgspec.Struct):
     """A placement with what came of the group in it."""
 
     placement: PodGroupPlacement

@@ -6,7 +6,9 @@ the search is over, whatever happens.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.group_context import group_not_found
@@ -37,8 +39,7 @@ _NO_PLUGIN = curable("default preemption plugin is not registered, workload awar
 _HAS_CONSTRAINTS = curable("workload aware preemption is not supported for pod groups with scheduling constraints")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPreemption:
+class GroupPreemption(msgspec.Struct, frozen=True):
     """What a search for victims came to."""
 
     victims: GroupVictims | None = None

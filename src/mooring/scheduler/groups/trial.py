@@ -3,7 +3,7 @@
 The room stays held until the trial is over. Then the group goes to its nodes, or all of it is given back.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.context import GROUP_TRIAL
@@ -21,8 +21,7 @@ from mooring.scheduler.post_filter import PostFilterResult
 from mooring.scheduler.verdict import no_fit, post_filter
 
 
-@dataclass(slots=True)
-class Member:
+class Member(msgspec.Struct):
     """A member of the group, and what came of it in the trial."""
 
     entry: QueuedPod
@@ -52,13 +51,12 @@ class Member:
         return self.failure is not None and self.failure.reason == SCHEDULER_ERROR
 
 
-@dataclass(slots=True)
-class GroupTrial:
+class GroupTrial(msgspec.Struct):
     """The members in the order in which they are tried."""
 
     core: Core
     runner: Runner
-    members: list[Member] = field(default_factory=list)
+    members: list[Member] = msgspec.field(default_factory=list)
     options: DecideOptions | None = None
     """How members are decided on, and within which nodes; None: as the scheduler decides, on all nodes."""
     makes_room: bool = True

@@ -6,8 +6,8 @@ which answers are kept, not which count of images a node sees, no number of an a
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.scheduler import Scheduler
 
 
-@dataclass(slots=True)
-class NodeAnswers:
+class NodeAnswers(msgspec.Struct):
     """What the plugins say about one pod on every row of a table."""
 
     refusal: str
