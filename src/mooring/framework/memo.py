@@ -70,7 +70,7 @@ class PlanBook:
         return self._plans.get(tuple([part.outcomes[point] for part in parts]))
 
     def make(self, parts: Sequence[PartMemo]) -> PluginPlan:
-        """The plan for a shape, where all parts know what their plugins say at this point."""
+        """The plan for a shape, kept for others like it. All parts must know what their plugins say at this point."""
         key = tuple([part.outcomes[self.point] for part in parts])
         plan = self._plans.get(key)
         if plan is None:

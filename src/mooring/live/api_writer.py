@@ -96,8 +96,7 @@ class ApiWriter(msgspec.Struct, frozen=True):
         """POST the binding subresource. The uid makes the API server refuse if a new pod has taken the name."""
         meta = pod.metadata
         body = _Binding("v1", _BoundPod(meta.name, meta.namespace, meta.uid), _BindTarget(node_name))
-        path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/binding"
-        await self.binder.send("POST", path, _encode(body))
+        await self.binder.send("POST", f"{_path(pod)}/binding", _encode(body))
 
     async def read_pod(self, pod: Pod) -> JsonObject | None:
         """The pod as the server has it now; None if it is gone."""

@@ -57,7 +57,7 @@ class ServiceMetrics:
         if series is None:
             series = self._answers[key] = self._requests.series(*key), self._request_durations.series(method, host)
         count, durations = series
-        count.value += 1
+        count.add()
         durations.observe_ns(taken_ns)
 
     def checked(self, name: str, page: str, passed: bool) -> None:

@@ -117,7 +117,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> Place:
         """A new pod without a node."""
-        return self._places.to_active(QueuedPod(pod, self._clock.now_ns(), pod.key, pod.id), _ADDED)
+        return self._places.to_active(QueuedPod.of(pod, self._clock.now_ns()), _ADDED)
 
     def update(self, old: Pod | None, new: Pod) -> Place | None:
         """A pod without a node was changed. Returns where it is now; None: in flight."""
