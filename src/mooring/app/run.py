@@ -25,7 +25,7 @@ from mooring.framework.registry import Registry
 from mooring.kit.clock import WallClock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
-from mooring.kit.process import raise_descriptor_limit, relax_collector
+from mooring.kit.process import expect_lists, raise_descriptor_limit, relax_collector
 from mooring.kit.tasks import first_of
 from mooring.live.cache_debugger import compare, dump, snapshot
 from mooring.live.endpoints.access import AccessSettings, request_authorizer, review_client
@@ -212,10 +212,8 @@ class Running:
             if self._settings.config.delay_cache_until_active and self._elects:
                 return await self._elect(self._watch_and_schedule)
             await stack.enter_async_context(self._live)
-            if not await self._or_stop(self._live.settle()):
+            if not await self._or_stop(self._settle()):
                 return self._finished()
-            self._log.v(2, "Caches populated")
-            relax_collector()
             if self._elects:
                 return await self._elect(self._live.schedule)
             await self._or_stop(self._live.schedule())
@@ -233,9 +231,16 @@ class Running:
         self._log.info("Requested to terminate, exiting")
         return 0
 
+    async def _settle(self) -> None:
+        """Wait for the first lists of objects."""
+        expect_lists()
+        await self._live.settle()
+        self._log.v(2, "Caches populated")
+        relax_collector()
+
     async def _watch_and_schedule(self) -> None:
         async with self._live:
-            await self._live.settle()
+            await self._settle()
             await self._live.schedule()
 
     async def _or_stop(self, work: Work) -> bool:
