@@ -1,7 +1,6 @@
 """The record of a decision: where a pod goes and by which margin, or why it goes nowhere."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -73,8 +72,7 @@ class DecisionDetails(msgspec.Struct):
     totals: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Placement:
+class Placement(msgspec.Struct, eq=False):
     """The pod goes to `node`."""
 
     node: str
@@ -82,21 +80,20 @@ class Placement:
     score: int = 0
     """Its total; 0 if it was the only feasible node, since then nodes are not scored."""
     feasible_count: int = 1
-    best: list[tuple[str, int]] = field(default_factory=list)
+    best: list[tuple[str, int]] = msgspec.field(default_factory=list)
     """The three best nodes with their totals, when more than one was feasible and records are asked for."""
     diagnosis: Diagnosis | None = None
     details: DecisionDetails | None = None
-    context: SchedulingContext | None = field(default=None, compare=False)
+    context: SchedulingContext | None = None
     """What the plugins of the binding cycle are handed."""
 
 
-@dataclass(slots=True)
-class NoFit:
+class NoFit(msgspec.Struct, eq=False):
     """The pod fits nowhere."""
 
     diagnosis: Diagnosis
     details: DecisionDetails | None = None
-    failure: RejectedAttempt | None = field(default=None, compare=False)
+    failure: RejectedAttempt | None = None
     """For PostFilter; good until the cluster changes. None when there are no nodes at all."""
 
     @property
