@@ -1,7 +1,6 @@
 """What a runner keeps never shows: after any changes a long-lived runner decides what a new one would, to the letter."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 from unittest import mock
@@ -365,9 +364,9 @@ def shown(decision: Decision) -> Decision:
     """All of a decision but the attempt that it hands on to preemption and binding."""
     match decision:
         case NoFit():
-            return replace(decision, failure=None)
+            return msgspec.structs.replace(decision, failure=None)
         case Placement():
-            return replace(decision, context=None)
+            return msgspec.structs.replace(decision, context=None)
     return decision
 
 

@@ -14,6 +14,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
 from mooring.apiclient.throttle import Throttle, Timing
+from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
@@ -94,8 +95,9 @@ class ApiClient:
         timing: Timing | None = None,
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
+        tls: TlsContexts | None = None,
     ) -> None:
-        """The client checks `fence` directly before it sends a write."""
+        """The client checks `fence` directly before it sends a write. Clients with the same `access` may share `tls`."""
         self._observe = observe
         self._host = urlsplit(access.server).netloc
         self._credentials = access.credentials
@@ -105,7 +107,7 @@ class ApiClient:
         self._throttle = Throttle(qps, burst, self._timing)
         accept = content_type if content_type == "*/*" else f"{content_type}, */*"
         headers = {"User-Agent": user_agent, "Accept": accept, "Accept-Encoding": "identity"}
-        self._transport = Transport(access, headers, self._limits.connections, fence)
+        self._transport = Transport(access, headers, self._limits.connections, fence, tls)
 
     async def __aenter__(self) -> Self:
         await self._transport.open()

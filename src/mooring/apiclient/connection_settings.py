@@ -1,19 +1,14 @@
-"""How to reach an API server, and as whom: what kubeconfig files and service accounts are read into, and what TLS and
-proxies follow from it.
+"""How to reach an API server, and as whom: what kubeconfig files and service accounts are read into, and which proxy
+follows from it.
 """
 
 import ipaddress
 import os
-import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NoReturn
 from urllib.parse import urlsplit
 
-from mooring.apiclient.credentials.certificates import KeyPair
-from mooring.apiclient.credentials.credentials import ANONYMOUS, Credentials, CredentialsError
+from mooring.apiclient.credentials.credentials import ANONYMOUS, Credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,56 +28,6 @@ class ConnectionSettings:
     impersonation: tuple[tuple[str, str], ...] = ()
     """Headers for user impersonation."""
     namespace: str = ""
-
-
-# ---- TLS
-
-
-def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLContext:
-    """A context that trusts the given authority alone, or the authorities of this machine if none is given."""
-    # Not create_default_context: since Python 3.13 it rejects authorities of old clusters, which Go accepts.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    if access.skips_verification:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif access.authority_pem:
-        _trust(context, access)
-    else:
-        context.load_default_certs()
-    if pair is not None:
-        _show(context, pair)
-    return context
-
-
-def _trust(context: ssl.SSLContext, access: ConnectionSettings) -> None:
-    # As in Go, a certificate in the list is trusted even if the authority that signed it is not in the list.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    try:
-        context.load_verify_locations(cadata=access.authority_pem.decode("ascii", errors="replace"))
-    except (ssl.SSLError, ValueError):
-        raise CredentialsError(f"the certificate authority of {access.server} is not PEM") from None
-
-
-def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Set the client certificate. Python reads certificates from files only, so they are written to a private directory
-    for a moment."""
-    with tempfile.TemporaryDirectory(prefix="mooring-") as scratch:
-        certificate, key = Path(scratch, "client.crt"), Path(scratch, "client.key")
-        certificate.write_bytes(pair.certificate_pem)
-        key.write_bytes(pair.key_pem)
-        try:
-            context.load_cert_chain(certificate, key, password=_no_password)
-        except (ssl.SSLError, ValueError):
-            raise CredentialsError(
-                "the client certificate and its key are not PEM, or do not belong together"
-            ) from None
-
-
-def _no_password() -> NoReturn:
-    """Without this, OpenSSL would ask for a password at the terminal."""
-    raise CredentialsError("the key of the client certificate is encrypted; use a key without a password")
 
 
 # ---- proxies

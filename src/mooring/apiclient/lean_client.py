@@ -4,20 +4,19 @@ so that a flood of events does not delay binds.
 
 import asyncio
 import errno
-import ssl
 from collections import deque
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
 from mooring.apiclient.client import MAX_RETRIES, NO_ANSWER, ApiClient, Limits, Observe
-from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
-from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
 from mooring.apiclient.credentials.credentials import Grant, Identity
 from mooring.apiclient.lean_connection import AT_ONCE_BYTES, KnownHeads, LeanConnection, Reply
 from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import ConnectionRefused, TimedOut, Unanswered, refusal, unanswered
 from mooring.apiclient.throttle import Throttle, Timing
+from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import OutgoingRequest
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
@@ -44,8 +43,9 @@ class LeanClient:
         timing: Timing | None = None,
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
+        tls: TlsContexts | None = None,
     ) -> None:
-        """The client checks `fence` directly before it sends a write."""
+        """The client checks `fence` directly before it sends a write. Clients with the same `access` may share `tls`."""
         self._observe = observe
         self._fence = fence
         self._access = access
@@ -64,7 +64,7 @@ class LeanClient:
         self._identity = access.credentials if isinstance(access.credentials, Identity) else None
         self._fixed_grant = self._identity.now() if self._identity is not None and self._identity.is_fixed else None
         self._grant: Grant | None = None
-        self._tls: tuple[KeyPair | None, ssl.SSLContext] | None = None
+        self._tls = tls or TlsContexts(access)
         self._head = b""
         url = urlsplit(access.server)
         self._host, self._prefix = url.hostname or "", url.path.rstrip("/")
@@ -75,7 +75,7 @@ class LeanClient:
         if access.proxy_url or proxy_of(access.server):
             limits = Limits(request_s=time_limit_s, connections=connections)
             self._general = ApiClient(
-                access, user_agent, qps, burst, limits=limits, timing=timing, observe=observe, fence=fence
+                access, user_agent, qps, burst, limits=limits, timing=timing, observe=observe, fence=fence, tls=tls
             )
 
     async def __aenter__(self) -> Self:
@@ -226,7 +226,7 @@ class LeanClient:
             async with asyncio.timeout(_CONNECT_S):
                 opened = await LeanSocket.connect(self._host, self._port)
                 if self._is_tls:
-                    await opened.secure(self._context(grant.pair), self._access.server_name or self._host)
+                    await opened.secure(self._tls.of(grant.pair), self._access.server_name or self._host)
         except BaseException as error:
             if opened is not None:
                 opened.abort()
@@ -238,12 +238,6 @@ class LeanClient:
         connection = LeanConnection(opened, self._heads)
         opened.start(connection)
         return connection
-
-    def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
-        """Hot: built once for each certificate; it takes 20 ms to load the authorities of the machine."""
-        if self._tls is None or self._tls[0] != pair:
-            self._tls = (pair, client_context(self._access, pair))
-        return self._tls[1]
 
     # ---- places: as many requests are under way as there may be connections; first come, first served
 

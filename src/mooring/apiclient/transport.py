@@ -5,7 +5,6 @@
 
 import logging
 import socket
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,10 +14,10 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
-from mooring.apiclient.credentials.certificates import KeyPair
-from mooring.apiclient.credentials.credentials import CredentialsError, Grant
+from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
+from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.request_errors import TooLarge, Unanswered, unanswered
+from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.kit.fence import NO_FENCE, Fence
 
 log = logging.getLogger(__name__)
@@ -83,7 +82,12 @@ class Transport:
     """The connections of one client. They stay open between requests; each watch holds one."""
 
     def __init__(
-        self, access: ConnectionSettings, headers: Mapping[str, str], max_connections: int, fence: Fence = NO_FENCE
+        self,
+        access: ConnectionSettings,
+        headers: Mapping[str, str],
+        max_connections: int,
+        fence: Fence = NO_FENCE,
+        tls: TlsContexts | None = None,
     ) -> None:
         self._access = access
         self._fence = fence
@@ -92,7 +96,7 @@ class Transport:
         self._max_connections = max_connections
         self._proxy = access.proxy_url or proxy_of(access.server) or None
         self._session: aiohttp.ClientSession | None = None
-        self._tls: tuple[KeyPair | None, ssl.SSLContext] | None = None
+        self._tls = tls or TlsContexts(access)
 
     async def open(self) -> None:
         connector = aiohttp.TCPConnector(
@@ -148,25 +152,13 @@ class Transport:
             "headers": headers,
             "allow_redirects": False,
             "proxy": self._proxy,
-            "ssl": self._context(grant.pair),
+            "ssl": self._tls.of(grant.pair),
             "server_hostname": self._access.server_name or None,
             "timeout": aiohttp.ClientTimeout(total=request.time_limit_s, connect=_CONNECT_S),
         }
 
     def _body(self, request: OutgoingRequest) -> FencedBody | None:
         return None if request.body is None else FencedBody(request.body, request.content_type, self._fence)
-
-    def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
-        """One context as long as the certificate stays the same: aiohttp shares connections by context."""
-        if self._tls is None or self._tls[0] != pair:
-            try:
-                self._tls = (pair, client_context(self._access, pair))
-            except CredentialsError as error:
-                if self._tls is None:
-                    raise
-                # Certificate and key are two files: only one of them may have been replaced so far.
-                log.warning("%s; the client continues with the previous certificate", error)
-        return self._tls[1]
 
 
 def _socket_that_notices_death(address: tuple[Any, ...]) -> socket.socket:

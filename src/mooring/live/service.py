@@ -22,6 +22,7 @@ from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource
 from mooring.apiclient.reflectors.watched import watched_with
 from mooring.apiclient.throttle import Timing
+from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.kit.clock import Clock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log
@@ -115,7 +116,8 @@ class LiveScheduler:
         limits, reflector_options = limits or ClientLimits(), reflector_options or ReflectorOptions(report=_tell)
         timing = reflector_options.timing
         agent = f"{USER_AGENT}/scheduler"
-        self._watcher = ApiClient(access, agent, limits.qps, limits.burst, timing=timing, observe=observe)
+        tls = TlsContexts(access)
+        self._watcher = ApiClient(access, agent, limits.qps, limits.burst, timing=timing, observe=observe, tls=tls)
         quick = partial(
             LeanClient,
             access,
@@ -126,6 +128,7 @@ class LiveScheduler:
             timing=timing,
             observe=observe,
             fence=fence,
+            tls=tls,
         )
         self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
         self._objects, self._event_client = quick(connections=OBJECT_WRITERS), quick(connections=EVENT_WRITERS)
@@ -144,7 +147,9 @@ class LiveScheduler:
         ]
         self.checks: SelfChecks | None = None
         if self_check is not None:
-            lister = ApiClient(access, agent, limits.qps, limits.burst, METADATA_ONLY, timing=timing, observe=observe)
+            lister = ApiClient(
+                access, agent, limits.qps, limits.burst, METADATA_ONLY, timing=timing, observe=observe, tls=tls
+            )
             self._clients.append(lister)
             self.checks = self._self_checks(self_check, lister, timing)
             listener = self.checks.listen(listener)

@@ -72,7 +72,7 @@ class DecisionDetails(msgspec.Struct):
     totals: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class Placement(msgspec.Struct, eq=False):
+class Placement(msgspec.Struct):
     """The pod goes to `node`."""
 
     node: str
@@ -88,7 +88,7 @@ class Placement(msgspec.Struct, eq=False):
     """What the plugins of the binding cycle are handed."""
 
 
-class NoFit(msgspec.Struct, eq=False):
+class NoFit(msgspec.Struct):
     """The pod fits nowhere."""
 
     diagnosis: Diagnosis

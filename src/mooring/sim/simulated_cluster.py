@@ -197,7 +197,7 @@ class SimulatedCluster:
         self._decided.append(key)
         self.diagnoses.pop(key, None)
         if isinstance(decision, Placement):
-            self.choices[key] = replace(decision, diagnosis=None, details=None, context=None)
+            self.choices[key] = msgspec.structs.replace(decision, diagnosis=None, details=None, context=None)
         elif isinstance(decision, NoFit):
             self.diagnoses[key] = decision.diagnosis
 

@@ -15,9 +15,10 @@ from typing import Protocol
 
 import aiohttp
 
-from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
+from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.tls_contexts import client_context
 from mooring.apiclient.transport import FencedBody
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig

@@ -1,0 +1,127 @@
+"""TLS of clients: whom they trust, the certificate that they show, and sessions that later connections resume."""
+
+import logging
+import ssl
+import tempfile
+import time
+import weakref
+from pathlib import Path
+from typing import NoReturn
+
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.credentials import CredentialsError
+
+log = logging.getLogger(__name__)
+
+_RESUMED_FOR_S = 600.0
+"""How long a session is resumed. After that a server has to present its certificate again: it may have expired."""
+
+
+class TlsContexts:
+    """The context for the present client certificate. Clients of one event loop that connect to the same server share it:
+    to load the authorities of the machine takes 20 ms, and each resumes the sessions of the others."""
+
+    def __init__(self, access: ConnectionSettings) -> None:
+        self._access = access
+        self._latest: tuple[KeyPair | None, ssl.SSLContext] | None = None
+
+    def of(self, pair: KeyPair | None) -> ssl.SSLContext:
+        """The same context as long as the certificate stays the same: aiohttp shares connections by context."""
+        if self._latest is None or self._latest[0] != pair:
+            try:
+                self._latest = pair, client_context(self._access, pair)
+            except CredentialsError as error:
+                if self._latest is None:
+                    raise
+                # Certificate and key are two files: only one of them may have been replaced so far.
+                log.warning("%s; the client continues with the previous certificate", error)
+        return self._latest[1]
+
+
+class ResumingContext(ssl.SSLContext):
+    """A client's context that resumes the session of an earlier connection to the same server.
+
+    Hot: a scheduler opens 64 connections for binds at once, when those of its watches are open. Without certificates to read,
+    verify and sign, a handshake takes two thirds of the instructions, and a third where clients show a certificate.
+    """
+
+    _full: "tuple[str, float, weakref.ref[ssl.SSLObject]] | None" = None
+    """The latest connection that had no session to resume: server name, when it was opened, and TLS itself, because tickets
+    come after the handshake."""
+    _resumable: tuple[str, float, ssl.SSLSession] | None = None
+    """The session of such a connection."""
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """A server that does not know the session does a full handshake, as without it."""
+        name, now_s = str(server_hostname), time.monotonic()
+        session = session or self._session_for(name, now_s)
+        made = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+        if session is None:
+            self._full = name, now_s, weakref.ref(made)
+        return made
+
+    def _session_for(self, name: str, now_s: float) -> ssl.SSLSession | None:
+        earlier = None if self._full is None else self._full[2]()
+        if self._full is not None and earlier is not None and earlier.version() is not None:  # its handshake is done
+            found = earlier.session
+            if found is not None and found.has_ticket:
+                self._resumable, self._full = (*self._full[:2], found), None
+        if self._resumable is None:
+            return None
+        known, since_s, session = self._resumable
+        return session if known == name and now_s - since_s < _RESUMED_FOR_S else None
+
+
+def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLContext:
+    """A context that trusts the given authority alone, or the authorities of this machine if none is given."""
+    # Not create_default_context: since Python 3.13 it rejects authorities of old clusters, which Go accepts.
+    context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if access.skips_verification:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif access.authority_pem:
+        _trust(context, access)
+    else:
+        context.load_default_certs()
+    if pair is not None:
+        _show(context, pair)
+    return context
+
+
+def _trust(context: ssl.SSLContext, access: ConnectionSettings) -> None:
+    # As in Go, a certificate in the list is trusted even if the authority that signed it is not in the list.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=access.authority_pem.decode("ascii", errors="replace"))
+    except (ssl.SSLError, ValueError):
+        raise CredentialsError(f"the certificate authority of {access.server} is not PEM") from None
+
+
+def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """Set the client certificate. Python reads certificates from files only, so they are written to a private directory
+    for a moment."""
+    with tempfile.TemporaryDirectory(prefix="mooring-") as scratch:
+        certificate, key = Path(scratch, "client.crt"), Path(scratch, "client.key")
+        certificate.write_bytes(pair.certificate_pem)
+        key.write_bytes(pair.key_pem)
+        try:
+            context.load_cert_chain(certificate, key, password=_no_password)
+        except (ssl.SSLError, ValueError):
+            raise CredentialsError(
+                "the client certificate and its key are not PEM, or do not belong together"
+            ) from None
+
+
+def _no_password() -> NoReturn:
+    """Without this, OpenSSL would ask for a password at the terminal."""
+    raise CredentialsError("the key of the client certificate is encrypted; use a key without a password")
