@@ -618,6 +618,14 @@ def test_a_long_line_is_noticed_wherever_it_stands(chunks: list[bytes]) -> None:
             splitter.feed(chunk)
 
 
+def test_lines_as_long_as_the_limit_are_not_too_long() -> None:
+    splitter = LineSplitter(4)
+    assert splitter.feed(b"1234\n12") == [b"1234"]
+    assert splitter.feed(b"") == []
+    assert splitter.feed(b"34\n1234") == [b"1234"]
+    assert splitter.feed(b"\n") == [b"1234"]
+
+
 # The rate limit
 
 

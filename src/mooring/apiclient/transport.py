@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -177,7 +178,8 @@ def _socket_that_notices_death(address: tuple[Any, ...]) -> socket.socket:
 class LineSplitter:
     """Splits a stream that comes in chunks into lines; a watch is one JSON document a line.
 
-    Hot: splitting whole chunks costs 0.5 µs an event of 1.3 KB; aiohttp's own iteration by lines costs 1 µs more.
+    Hot: `readlines` finds line ends with memchr. An event of 3 KB in a large chunk takes 3,600 instructions, and 16,800 with
+    bytes.split, which compares byte by byte. aiohttp's own iteration by lines costs 1 µs more.
     """
 
     def __init__(self, max_line_bytes: int) -> None:
@@ -187,16 +189,16 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes, without line ends and empty lines. Raises TooLarge."""
-        lines = chunk.split(b"\n")
-        last = lines.pop()
+        lines = BytesIO(chunk).readlines()
+        last = lines.pop() if lines and not chunk.endswith(b"\n") else b""
         if lines and self._begun:
             lines[0] = self.rest() + lines[0]
         if last:
             self._begun.append(last)
             self._begun_bytes += len(last)
-        if self._begun_bytes > self._max_line_bytes or (lines and max(map(len, lines)) > self._max_line_bytes):
+        if self._begun_bytes > self._max_line_bytes or (lines and max(map(len, lines)) > self._max_line_bytes + 1):
             raise TooLarge(f"one line of the stream is longer than {self._max_line_bytes} bytes")
-        return [line for line in lines if line]
+        return [line[:-1] for line in lines if len(line) > 1]
 
     def rest(self) -> bytes:
         """Remove and return the beginning of a line that has not ended."""
