@@ -14,7 +14,7 @@ from mooring.apiclient.credentials.credentials import CredentialsError
 
 log = logging.getLogger(__name__)
 
-_RESUMED_FOR_S = 600.0
+_RESUMED_FOR_S = 3600.0
 """How long a session is resumed. After that a server has to present its certificate again: it may have expired."""
 
 
@@ -46,11 +46,10 @@ class ResumingContext(ssl.SSLContext):
     verify and sign, a handshake takes two thirds of the instructions, and a third where clients show a certificate.
     """
 
-    _full: "tuple[str, float, weakref.ref[ssl.SSLObject]] | None" = None
-    """The latest connection that had no session to resume: server name, when it was opened, and TLS itself, because tickets
-    come after the handshake."""
+    _latest: "tuple[str, float, weakref.ref[ssl.SSLObject]] | None" = None
+    """The latest connection: server name, when it was opened, and TLS itself, because tickets come after the handshake."""
     _resumable: tuple[str, float, ssl.SSLSession] | None = None
-    """The session of such a connection."""
+    """The session of one that did a full handshake."""
 
     def wrap_bio(
         self,
@@ -62,18 +61,25 @@ class ResumingContext(ssl.SSLContext):
     ) -> ssl.SSLObject:
         """A server that does not know the session does a full handshake, as without it."""
         name, now_s = str(server_hostname), time.monotonic()
-        session = session or self._session_for(name, now_s)
-        made = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
-        if session is None:
-            self._full = name, now_s, weakref.ref(made)
+        self._learn()
+        made = super().wrap_bio(
+            incoming, outgoing, server_side, server_hostname, session or self._session_for(name, now_s)
+        )
+        self._latest = name, now_s, weakref.ref(made)
         return made
 
+    def _learn(self) -> None:
+        """Keep the session of the latest connection, if it is a new one: the server knows it, and may know no older one."""
+        if self._latest is None:
+            return
+        name, opened_s, reference = self._latest
+        tls = reference()
+        if tls is not None and tls.version() is not None and not tls.session_reused:  # no version: handshake not over
+            session = tls.session
+            if session is not None and session.has_ticket:
+                self._resumable, self._latest = (name, opened_s, session), None
+
     def _session_for(self, name: str, now_s: float) -> ssl.SSLSession | None:
-        earlier = None if self._full is None else self._full[2]()
-        if self._full is not None and earlier is not None and earlier.version() is not None:  # its handshake is done
-            found = earlier.session
-            if found is not None and found.has_ticket:
-                self._resumable, self._full = (*self._full[:2], found), None
         if self._resumable is None:
             return None
         known, since_s, session = self._resumable
