@@ -239,3 +239,18 @@ def test_a_look_at_what_is_kept_changes_nothing() -> None:
     assert kept.look(world.runner, a_pod("q", cpu="2").shape, nodes) is None
     assert kept.look(world.runner, pod.shape, a_small_cluster().nodes) is None
     assert kept.check() == []
+
+
+def test_a_copy_of_what_is_kept_has_the_scores_that_are_normalised() -> None:
+    world = World(None)
+    world.cluster.put(a_node("n03", labels={"disk": "ssd"}))
+    preferred = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+    pod = a_pod("p", cpu="1", affinity=affinity)
+    world.decide(pod)
+    copy = world.kept.look(world.runner, pod.shape, world.cluster.nodes)
+    assert copy is not None
+    attempt = Attempt(world.runner, SchedulingContext(pod, world.cluster, 0, copy), copy)
+    assert isinstance(attempt.pre_filter(), Narrowing)
+    card = attempt.score(slice(0, NODES), explain=True)
+    assert card.by_plugin["NodeAffinity"].nonzero()[0].tolist() == [world.cluster.nodes.row_book["n03"]]

@@ -4,7 +4,7 @@ A `ShapeMemo` puts together what is kept for the parts of the shape (part_memo.p
 `KeptAnswers` (kept_answers.py) owns all of them, and bounds them in bytes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import is_
 from typing import Any
@@ -17,7 +17,7 @@ from mooring.cluster.nodes.kernels import Integers
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.feasible import DEAD, PASSED, First
-from mooring.framework.part_memo import Bookmark, ByteCount, KeptColumn, PartMemo, PartOutcomes
+from mooring.framework.part_memo import Bookmark, ByteCount, PartMemo, PartOutcomes, PartQuestions
 from mooring.framework.points import Plugin, Rows
 from mooring.model.shape import PodPart
 
@@ -38,6 +38,10 @@ class PluginPlan(msgspec.Struct, frozen=True):
     asked_next: tuple[tuple[int, Any], ...]
     """The plugins of the next point (Filter or Score) that do not skip and whose answers are not kept, with their place in
     the order."""
+    kept: tuple[int, ...]
+    """The places of the parts whose kept filters or scores have a say."""
+    kept_by_row: tuple[int, ...]
+    """Those of them whose answers also pods change that come and go."""
 
 
 class PlanBook:
@@ -53,48 +57,48 @@ class PlanBook:
     def __init__(
         self,
         point: int,
+        parts: Sequence[PartQuestions],
         asked: tuple[tuple[int, Plugin, PodPart], ...],
         asked_next: Sequence[tuple[int, Plugin]],
     ) -> None:
-        """`asked` are the plugins whose answers depend on more than the shape, with their place in the order and the part
-        of the shape that a skip may follow from; `asked_next` those of Filter or Score whose answers are not kept."""
+        """`parts` are the questions whose answers are kept. `asked` are the plugins whose answers depend on more than the
+        shape, with their place in the order and the part of the shape that a skip may follow from; `asked_next` those of
+        Filter or Score whose answers are not kept."""
         self.point = point
         """PRE_FILTER or PRE_SCORE."""
+        self._parts = parts
         self._asked = asked
         self._asked_next = asked_next
-        self._plans: dict[tuple[PartOutcomes | None, ...], PluginPlan] = {}
+        self._plans: dict[tuple[PartOutcomes, ...], PluginPlan] = {}
 
-    def find(self, parts: Sequence[PartMemo]) -> PluginPlan | None:
-        """The plan for a shape, if it is kept."""
-        point = self.point
-        return self._plans.get(tuple([part.outcomes[point] for part in parts]))
-
-    def make(self, parts: Sequence[PartMemo]) -> PluginPlan:
-        """The plan for a shape, kept for others like it. All parts must know what their plugins say at this point."""
-        key = tuple([part.outcomes[self.point] for part in parts])
+    def plan(self, outcomes: Sequence[PartOutcomes]) -> PluginPlan:
+        """The plan for a shape, by what the plugins of each of its parts say at this point. It is kept for others like it."""
+        key = tuple(outcomes)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._make(parts)
-            if not any(outcomes is not None and outcomes.others for outcomes in key):
+            plan = self._make(outcomes)
+            if not any(said.others for said in outcomes):
                 if len(self._plans) >= self.LIMIT:
                     self._plans.clear()
                 self._plans[key] = plan
         return plan
 
-    def _make(self, parts: Iterable[PartMemo]) -> PluginPlan:
-        skipped: set[str] = set()
-        steps: list[tuple[int, Any, PodPart, Any]] = []
-        for part in parts:
-            outcomes = part.outcomes[self.point]
-            assert outcomes is not None, "all parts were asked"
-            skipped |= outcomes.skipped
-            steps += [(index, plugin, part.part, said) for index, plugin, said in outcomes.others]
+    def _make(self, outcomes: Sequence[PartOutcomes]) -> PluginPlan:
+        skipped = frozenset[str]().union(*(said.skipped for said in outcomes))
+        steps: list[tuple[int, Any, PodPart, Any]] = [
+            (index, plugin, questions.part, answer)
+            for questions, said in zip(self._parts, outcomes, strict=True)
+            for index, plugin, answer in said.others
+        ]
         steps += [(index, plugin, part, ASK) for index, plugin, part in self._asked if plugin.name not in skipped]
         steps.sort(key=lambda step: step[0])
+        kept = [place for place, questions in enumerate(self._parts) if questions.has_say(self.point, skipped)]
         return PluginPlan(
-            frozenset(skipped),
+            skipped,
             tuple(step[1:] for step in steps),
             tuple((index, plugin) for index, plugin in self._asked_next if plugin.name not in skipped),
+            tuple(kept),
+            tuple(place for place in kept if not self._parts[place].follows_nodes),
         )
 
 
@@ -178,8 +182,6 @@ class ShapeMemo:
         self._row_filtering: list[PartMemo] = []
         """Of the filtering ones those that also pods change which come and go. Hot: as a rule no node changed."""
         self._row_scoring: list[PartMemo] = []
-        self._normalized: dict[int, KeptColumn] = {}
-        """By index of a kept score that normalises: its column."""
         self._filters_at, self._scores_at = Bookmark(), Bookmark()
         """How far all parts, and not only these, have followed the changes of nodes."""
         self.rejects_nothing = False
@@ -193,16 +195,13 @@ class ShapeMemo:
 
     def settle_filters(self, plan: PluginPlan) -> None:
         """PreFilter is over for the first time: fix which filters have a say."""
-        filtering: list[PartMemo] = []
-        row_filtering: list[PartMemo] = []
-        for part in self.parts:
+        parts = self.parts
+        self._filtering = [parts[place] for place in plan.kept]
+        self._row_filtering = [parts[place] for place in plan.kept_by_row]
+        for part in self._filtering:
             if part.filters is None:  # Hot: of a new shape most parts are known from other shapes
                 part.settle_filters(plan.skipped)
-            if part.filters:
-                filtering.append(part)
-                if not part.follows_nodes:
-                    row_filtering.append(part)
-        self._filtering, self._row_filtering, self.pre_filter_plan = filtering, row_filtering, plan
+        self.pre_filter_plan = plan
 
     def first_rejections(self, context: SchedulingContext) -> First:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
@@ -242,18 +241,13 @@ class ShapeMemo:
 
     def settle_scores(self, plan: PluginPlan) -> None:
         """PreScore is over for the first time: fix which scores have a say."""
-        scoring: list[PartMemo] = []
-        row_scoring: list[PartMemo] = []
-        for part in self.parts:
+        parts = self.parts
+        self._scoring = [parts[place] for place in plan.kept]
+        self._row_scoring = [parts[place] for place in plan.kept_by_row]
+        for part in self._scoring:
             if part.normalized is None:
                 part.settle_scores(plan.skipped)
-            if part.has_scores:
-                scoring.append(part)
-                if not part.follows_nodes:
-                    row_scoring.append(part)
-                for column in part.normalized or ():
-                    self._normalized[column.question.index] = column
-        self._scoring, self._row_scoring, self.pre_score_plan = scoring, row_scoring, plan
+        self.pre_score_plan = plan
 
     def score_sum(self, context: SchedulingContext) -> Integers:
         """For each row the weighted sum of the kept scores that are not normalised. Do not write to it."""
@@ -283,8 +277,11 @@ class ShapeMemo:
 
     def raw_scores(self, index: int) -> Integers | None:
         """The raw scores of one kept plugin that normalises, for all rows, as of the last refresh; None: all 0."""
-        column = self._normalized.get(index)
-        return None if column is None else column.values
+        for part in self._scoring:
+            for column in part.normalized or ():
+                if column.question.index == index:
+                    return column.values
+        return None
 
     # ---- memory
 

@@ -77,6 +77,11 @@ class PartQuestions:
         """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
         return all(each.reads <= Reads.NODE for each in (*self.filters, *self.summed, *self.normalized))
 
+    def has_say(self, point: int, skipped: frozenset[str]) -> bool:
+        """Whether a filter (after PRE_FILTER) or a score (after PRE_SCORE) is left where these plugins skip."""
+        questions = self.filters if point == PRE_FILTER else (*self.summed, *self.normalized)
+        return any(each.plugin.name not in skipped for each in questions)
+
     @cached_property
     def _scores_left(self) -> "dict[frozenset[str], ScoresLeft]":
         return {}
@@ -236,10 +241,8 @@ class PartMemo:
 
     # Hot: what a new memo does not have yet stands in the class: one is made for each pod with requests of its own.
     filters: list[KeptColumn] | None = None
-    """Those that have a say about pods with this part; None: not asked yet."""
+    """Those that have a say about pods with this part; None: none of them was asked yet, or none has a say."""
     normalized: list[KeptColumn] | None = None
-    has_scores = False
-    """Whether any score has a say about pods with this part."""
     _summed: tuple[KeptQuestion, ...] = ()
     _sum_type: type[np.signedinteger[Any]] = np.int64
     first: First | None = None
@@ -286,7 +289,6 @@ class PartMemo:
         left = self.questions.scores_left(skipped)
         self.normalized = [KeptColumn(each, self.byte_count) for each in left.normalized]
         self._summed, self._sum_type = left.summed, left.sum_type
-        self.has_scores = bool(left.summed or left.normalized)
 
     # ---- filters
 
