@@ -103,17 +103,17 @@ class PlanBook:
 
 
 @lru_cache(maxsize=4)
-def _all_pass(capacity: int) -> First:
+def _all_pass(height: int) -> First:
     """Where no filter rejects a node. Do not write to it: all shapes share it."""
-    column = np.full(capacity, PASSED, np.int8)
+    column = np.full(height, PASSED, np.int8)
     column.flags.writeable = False
     return column
 
 
 @lru_cache(maxsize=4)
-def _all_zero(capacity: int) -> Integers:
+def _all_zero(height: int) -> Integers:
     """Where no score is given."""
-    column = np.zeros(capacity, np.int16)
+    column = np.zeros(height, np.int16)
     column.flags.writeable = False
     return column
 
@@ -137,9 +137,9 @@ class _CombinedColumn:
     ) -> None:
         """`combine` gives the values of some rows; it reads the sources, and what else is noted in the log of touches."""
         is_same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
-        if not is_same or len(self.values) != nodes.capacity or self.values.dtype != dtype:
+        if not is_same or len(self.values) != nodes.height or self.values.dtype != dtype:
             self._at.forget()
-            self.values = np.zeros(nodes.capacity, dtype)
+            self.values = np.zeros(nodes.height, dtype)
             self._sources = list(sources)
         rows = self._at.take_news(nodes, nodes.touches)
         if rows is not None:
@@ -216,7 +216,7 @@ class ShapeMemo:
         self.rejects_nothing = is_all_alive and not sources
         if not is_all_alive or len(sources) > 1:
             return self._combine_first(nodes, sources)
-        return sources[0] if sources else _all_pass(nodes.capacity)
+        return sources[0] if sources else _all_pass(nodes.height)
 
     def _combine_first(self, nodes: NodeTable, sources: list[First]) -> First:
         def combine(rows: Rows) -> First:
@@ -260,7 +260,7 @@ class ShapeMemo:
         sources = [part.sum for part in self._scoring if part.sum is not None]
         if len(sources) > 1:
             return self._combine_sum(nodes, sources)
-        return sources[0] if sources else _all_zero(nodes.capacity)
+        return sources[0] if sources else _all_zero(nodes.height)
 
     def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
         dtype = np.int64 if any(source.dtype == np.int64 for source in sources) else np.int32
