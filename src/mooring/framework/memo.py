@@ -165,6 +165,21 @@ class ShapeMemo:
     skipped some, and will skip the same ones every time.
     """
 
+    # Hot: what a new memo does not have yet stands in the class, as in PartMemo.
+    pre_filter_plan: PluginPlan | None = None
+    pre_score_plan: PluginPlan | None = None
+    _filtering: Sequence[PartMemo] = ()
+    _scoring: Sequence[PartMemo] = ()
+    _row_filtering: Sequence[PartMemo] = ()
+    """Of the filtering ones those that also pods change which come and go. Hot: as a rule no node changed."""
+    _row_scoring: Sequence[PartMemo] = ()
+    _own_values: dict[PodPart, KeptValues] | None = None
+    """Of parts that no plugin of the profile has questions about."""
+    rejects_nothing = False
+    """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
+    _combined_first: _CombinedColumn | None = None
+    _combined_sum: _CombinedColumn | None = None
+
     def __init__(
         self, parts: tuple[PartMemo, ...], places: Mapping[PodPart, int], byte_count: ByteCount | None = None
     ) -> None:
@@ -173,21 +188,8 @@ class ShapeMemo:
         self.parts = parts
         self._places = places
         self._byte_count = byte_count or ByteCount()
-        self._own_values: dict[PodPart, KeptValues] = {}
-        """Of parts that no plugin of the profile has questions about."""
-        self.pre_filter_plan: PluginPlan | None = None
-        self.pre_score_plan: PluginPlan | None = None
-        self._filtering: list[PartMemo] = []
-        self._scoring: list[PartMemo] = []
-        self._row_filtering: list[PartMemo] = []
-        """Of the filtering ones those that also pods change which come and go. Hot: as a rule no node changed."""
-        self._row_scoring: list[PartMemo] = []
         self._filters_at, self._scores_at = Bookmark(), Bookmark()
         """How far all parts, and not only these, have followed the changes of nodes."""
-        self.rejects_nothing = False
-        """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
-        self._combined_first: _CombinedColumn | None = None
-        self._combined_sum: _CombinedColumn | None = None
         self._noted_bytes = MEMO_OVERHEAD_BYTES
         self._byte_count.bytes += MEMO_OVERHEAD_BYTES
 
@@ -307,7 +309,8 @@ class ShapeMemo:
         """A copy that is not counted: an attempt that reads it leaves this one as it is."""
         other = ShapeMemo(tuple(part.copy() for part in self.parts), self._places)
         copy_of = dict(zip(self.parts, other.parts, strict=True))
-        other._own_values = {part: values.copy() for part, values in self._own_values.items()}
+        if self._own_values is not None:
+            other._own_values = {part: values.copy() for part, values in self._own_values.items()}
         other.pre_filter_plan, other.pre_score_plan = self.pre_filter_plan, self.pre_score_plan
         for name in ("_filtering", "_scoring", "_row_filtering", "_row_scoring"):
             setattr(other, name, [copy_of[part] for part in getattr(self, name)])
@@ -326,4 +329,8 @@ class ShapeMemo:
 
     def values(self, part: PodPart) -> KeptValues:
         place = self._places.get(part)
-        return self.parts[place].values if place is not None else self._own_values.setdefault(part, KeptValues())
+        if place is not None:
+            return self.parts[place].values
+        if self._own_values is None:
+            self._own_values = {}
+        return self._own_values.setdefault(part, KeptValues())

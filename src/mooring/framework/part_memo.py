@@ -19,7 +19,7 @@ from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.feasible import PASSED, First
 from mooring.framework.points import Plugin, Reads, Rows, ScorePlugin
-from mooring.model.shape import PodPart
+from mooring.model.shape import PodPart, ShapePart
 
 PRE_FILTER, PRE_SCORE = 0, 1
 """The places of these points in `PartMemo.outcomes`."""
@@ -51,9 +51,9 @@ class KeptQuestion(msgspec.Struct, frozen=True):
         return isinstance(self.plugin, ScorePlugin) and self.plugin.normalizes()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PartQuestions:
-    """The questions of a profile that go by one part of the shape."""
+    """The questions of a profile that go by one part of the shape. Identity is equality."""
 
     part: PodPart
     pre_filters: tuple[tuple[int, Plugin], ...] = ()
@@ -115,11 +115,15 @@ class ByteCount(msgspec.Struct):
     bytes: int = 0
 
 
-class Bookmark:
-    """How far a reader has followed a node table."""
+class Bookmark(msgspec.Struct, gc=False):
+    """How far a reader has followed a node table.
 
-    # Hot: as attributes of the class these take no time for the four bookmarks of a new shape.
-    _height, _node_set_version, _position = -1, -1, 0
+    Hot: there are four of them for a new shape, which the collector would look at.
+    """
+
+    _height: int = -1
+    _node_set_version: int = -1
+    _position: int = 0
 
     def is_at_end(self, nodes: NodeTable, log: RowLog) -> bool:
         """Whether nothing has changed since."""
@@ -156,10 +160,7 @@ class Bookmark:
         self._height = -1
 
     def copy(self) -> "Bookmark":
-        other = Bookmark()
-        other._height, other._node_set_version = self._height, self._node_set_version
-        other._position = self._position
-        return other
+        return Bookmark(self._height, self._node_set_version, self._position)
 
 
 class KeptColumn:
@@ -236,6 +237,10 @@ def outcomes_of_skips(skipped: frozenset[str]) -> PartOutcomes:
     return PartOutcomes(skipped)
 
 
+KeptOfPart = dict[ShapePart, "PartMemo"]
+"""What is kept about one part, by what stands for it in shapes."""
+
+
 class PartMemo:
     """All that a profile keeps about one part of a shape. The rows that it answers about are those of one table."""
 
@@ -250,11 +255,14 @@ class PartMemo:
     sum: Integers | None = None
     """The weighted sum of the scores that need nothing but adding up; None: 0 for every row."""
 
-    def __init__(self, questions: PartQuestions, byte_count: ByteCount, forget: Callable[[], object] = int) -> None:
+    def __init__(
+        self, questions: PartQuestions, byte_count: ByteCount, kept_in: "KeptOfPart | None" = None, key: Any = None
+    ) -> None:
+        """It is kept under the key until the last shape with the part is no longer kept; without either it belongs to one
+        attempt."""
         self.questions = questions
         self.part = questions.part
-        self.forget = forget
-        """Called when the last shape with the part is no longer kept."""
+        self._kept_in, self._key = kept_in, key
         self.follows_nodes = questions.follows_nodes
         self.byte_count = byte_count
         self.users = 0
@@ -294,8 +302,12 @@ class PartMemo:
 
     def refresh_filters(self, context: SchedulingContext) -> None:
         """Ask the filters again where something was touched that their answers depend on."""
-        if not self._filters_at.is_at_end(context.nodes, self._log(context.nodes)):
-            self._refresh(context, self._filters_at, self._filter_row, self._filter_rows)
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        rows = self._filters_at.take_news(nodes, log)
+        if rows is not None:
+            _ask_about(context, rows, self._filter_row, self._filter_rows)
+            self._filters_at.move(nodes, log)
 
     def _filter_row(self, context: SchedulingContext, row: int) -> None:
         """Hot: after a pod was placed one row is asked about, and for it NumPy's overhead would dominate."""
@@ -334,8 +346,12 @@ class PartMemo:
 
     def refresh_scores(self, context: SchedulingContext) -> None:
         """The same for the scores."""
-        if not self._scores_at.is_at_end(context.nodes, self._log(context.nodes)):
-            self._refresh(context, self._scores_at, self._score_row, self._score_rows)
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        rows = self._scores_at.take_news(nodes, log)
+        if rows is not None:
+            _ask_about(context, rows, self._score_row, self._score_rows)
+            self._scores_at.move(nodes, log)
 
     def _score_row(self, context: SchedulingContext, row: int) -> None:
         total, height = 0, context.nodes.height
@@ -380,30 +396,6 @@ class PartMemo:
         self.sum = np.zeros(height, self._sum_type)
         self.byte_count.bytes += self.sum.nbytes
 
-    def _log(self, nodes: NodeTable) -> RowLog:
-        """The changes that the answers depend on."""
-        return nodes.node_touches if self.follows_nodes else nodes.touches
-
-    def _refresh(
-        self,
-        context: SchedulingContext,
-        at: Bookmark,
-        ask_row: Callable[[SchedulingContext, int], None],
-        ask_rows: Callable[[SchedulingContext, Rows], None],
-    ) -> None:
-        """Ask about the rows that were touched since the bookmark, few of them one by one."""
-        nodes, log = context.nodes, self._log(context.nodes)
-        rows = at.take_news(nodes, log)
-        if rows is None:
-            return
-        few = few_rows(rows)
-        if few is None:
-            ask_rows(context, rows)
-        else:
-            for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
-                ask_row(context, row)
-        at.move(nodes, log)
-
     def copy(self) -> "PartMemo":
         """A copy that is not counted: refreshing it leaves this one as it is."""
         other: PartMemo = object.__new__(PartMemo)
@@ -430,7 +422,23 @@ class PartMemo:
         self.byte_count = ByteCount()
         for column in (*(self.filters or ()), *(self.normalized or ())):
             column.drop()
-        self.forget()
+        if self._kept_in is not None:
+            del self._kept_in[self._key]
+
+
+def _ask_about(
+    context: SchedulingContext,
+    rows: Rows,
+    ask_row: Callable[[SchedulingContext, int], None],
+    ask_rows: Callable[[SchedulingContext, Rows], None],
+) -> None:
+    """Ask about these rows, about few of them one by one."""
+    few = few_rows(rows)
+    if few is None:
+        ask_rows(context, rows)
+    else:
+        for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
+            ask_row(context, row)
 
 
 def integers_for(weights: Sequence[int]) -> type[np.signedinteger[Any]]:

@@ -31,12 +31,8 @@ class PrePoints:
     def plan(self, point: str) -> PluginPlan:
         """What is to be done at a point for pods of this shape. Plugins are asked whose answer a part of it decides."""
         plans = self._runner.pre_filter_plans if point == "PreFilter" else self._runner.pre_score_plans
-        parts, place = self._memo.parts, plans.point
-        outcomes: list[Any] = [part.outcomes[place] for part in parts]
-        while None in outcomes:
-            index = outcomes.index(None)
-            outcomes[index] = self._ask_about(point, place, parts[index])
-        return plans.plan(outcomes)
+        place = plans.point
+        return plans.plan([part.outcomes[place] or self._ask_about(point, place, part) for part in self._memo.parts])
 
     def _ask_about(self, point: str, place: int, part: PartMemo) -> PartOutcomes:
         """Ask the plugins whose answer this part decides."""
@@ -49,15 +45,15 @@ class PrePoints:
     def ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
         """Ask a plugin whose answer depends on more than the shape, unless it is known to skip. `part` is the one that a
         skip may follow from; `feasible` is for PreScore."""
-        kept, key = self._memo.part(part), (plugin.name, point, self._labels_and_controller or self._kind_of_pod())
-        version = plugin.version(self._context.cluster)
-        if kept.skips_for_now.get(key) == version:
+        kept = self._memo.part(part)
+        skip = plugin.name, point, self._labels_and_controller or self._kind_of_pod()
+        if skip in kept.skips_for_now and kept.skips_for_now[skip] == plugin.version(self._context.cluster):
             return SKIP
         outcome = self._call(point, plugin, None if feasible is None else self._rows_for(plugin, feasible))
         if outcome is SKIP_SHAPE:
             kept.keep_skip(PRE_FILTER if point == "PreFilter" else PRE_SCORE, plugin.name)
         elif outcome is SKIP_FOR_NOW:
-            kept.keep_skip_for_now(key, version)
+            kept.keep_skip_for_now(skip, plugin.version(self._context.cluster))
         return outcome
 
     def _rows_for(self, plugin: Any, feasible: FeasibleRows) -> Rows:
