@@ -352,6 +352,27 @@ def test_a_kept_filter_is_asked_again_only_about_nodes_that_were_touched() -> No
     assert kept.asked == [[f"n{i}" for i in range(8)], ["n3"]]
 
 
+class OwnArray(FakeScore):
+    """Answers about all nodes with an array that it keeps, and about single ones with something else."""
+
+    scores = np.arange(5, 13, dtype=np.int16)
+
+    @reads(Reads.ROW)
+    def score(self, context: SchedulingContext, rows: Rows) -> Any:
+        return self.scores if isinstance(rows, slice) else self.scores[rows] + 20
+
+
+def test_what_is_kept_of_scores_is_not_written_to_the_array_that_a_plugin_keeps() -> None:
+    cluster = a_cluster(*(a_node(f"n{i}") for i in range(8)))
+    runner, pod = Runner(a_profile(OwnArray("S"))), a_pod()
+    decide(runner, pod, cluster, DecideOptions())
+    cluster.nodes.place(a_pod("other"), "n1")
+    decision = decide(runner, pod, cluster, DecideOptions())
+    assert isinstance(decision, Placement)
+    assert (decision.node, decision.score) == ("n1", 26)
+    assert OwnArray.scores.tolist() == [5, 6, 7, 8, 9, 10, 11, 12]
+
+
 class Unconcerned(FakeFilter):
     @classmethod
     def concerns(cls, pod: Pod) -> bool:

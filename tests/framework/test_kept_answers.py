@@ -239,3 +239,51 @@ def test_a_look_at_what_is_kept_changes_nothing() -> None:
     assert kept.look(world.runner, a_pod("q", cpu="2").shape, nodes) is None
     assert kept.look(world.runner, pod.shape, a_small_cluster().nodes) is None
     assert kept.check() == []
+
+
+def test_a_copy_of_what_is_kept_has_the_scores_that_are_normalised() -> None:
+    world = World(None)
+    world.cluster.put(a_node("n03", labels={"disk": "ssd"}))
+    preferred = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+    pod = a_pod("p", cpu="1", affinity=affinity)
+    world.decide(pod)
+    copy = world.kept.look(world.runner, pod.shape, world.cluster.nodes)
+    assert copy is not None
+    attempt = Attempt(world.runner, SchedulingContext(pod, world.cluster, 0, copy), copy)
+    assert isinstance(attempt.pre_filter(), Narrowing)
+    card = attempt.score(slice(0, NODES), explain=True)
+    assert card.by_plugin["NodeAffinity"].nonzero()[0].tolist() == [world.cluster.nodes.row_book["n03"]]
+
+
+def test_a_row_that_comes_without_a_node_is_taken_in() -> None:
+    """A pod may be on a node that was not seen yet: the table is higher then, and has no other nodes than before."""
+    world, pod = World(None), a_pod("p", cpu="1")
+    world.decide(pod)
+    version = world.cluster.nodes.node_set_version
+    world.cluster.nodes.place(a_pod("early", cpu="1"), "not-seen")
+    assert (world.cluster.nodes.height, world.cluster.nodes.node_set_version) == (NODES + 1, version)
+    options = DecideOptions(explain=True)
+    kept, fresh = (decide(runner, pod, world.cluster, options) for runner in (world.runner, Runner(PROFILE)))
+    assert isinstance(kept, Placement)
+    assert isinstance(fresh, Placement)
+    assert kept.details == fresh.details
+    world.decide(pod)
+    world.cluster.nodes.place(a_pod("second", cpu="1"), "not-seen")
+    world.decide(pod)
+
+
+def test_a_value_of_requests_is_built_anew_when_a_resource_gets_a_place() -> None:
+    world, pod = World(None), a_pod("p", cpu="1")
+    context = world.runner.open(pod, world.cluster).context
+    built: list[int] = []
+
+    def build(context: SchedulingContext) -> int:
+        built.append(context.nodes.amounts.resources_version)
+        return len(built)
+
+    assert [context.of_requests("key", build) for _ in range(2)] == [1, 1]
+    assert world.runner.open(pod, world.cluster).context.of_requests("key", build) == 1
+    world.cluster.put(a_node("n99", allocatable={"example.com/gpu": "1"}))
+    assert [context.of_requests("key", build) for _ in range(2)] == [2, 2]
+    assert built[0] < built[1]

@@ -26,7 +26,7 @@ class AttemptError(Exception):
 
 def count_rows(context: SchedulingContext, rows: Rows) -> int:
     """How many rows are meant."""
-    return len(context.nodes.alive[rows]) if isinstance(rows, slice) else len(rows)
+    return len(range(context.nodes.height)[rows] if isinstance(rows, slice) else rows)
 
 
 def concerns(plugin: P, context: SchedulingContext, doing: Callable[[P], str]) -> bool:

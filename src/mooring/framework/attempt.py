@@ -189,7 +189,7 @@ class Attempt:
 
     def _filter(self, narrowing: Narrowing) -> Verdicts:
         context = self.context
-        kept = self._memo.first_rejections(context)[: context.nodes.height]
+        kept = self._memo.first_rejections(context)
         verdicts = Verdicts(kept, kept=kept)
         if narrowing.names is not None:
             verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
@@ -313,7 +313,7 @@ class Attempt:
     def _find_best(self, feasible: FeasibleRows) -> ScoreCard | MaskedTotals:
         """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart."""
         context = self.context
-        kept_sum, added, parts = self._memo.score_sum(context)[: context.nodes.height], 0, []
+        kept_sum, added, parts = self._memo.score_sum(context), 0, []
         by_value = self._scores_by_value(feasible)
         plan = self._memo.pre_score_plan
         for index, plugin in self.runner.asked_scores if plan is None else plan.asked_next:

@@ -157,6 +157,19 @@ class SchedulingContext:
             return value
         return values.put(key, 0, build())
 
+    def of_requests(self, key: Hashable, build: "Callable[[SchedulingContext], T]") -> T:
+        """A value that follows from what the pod requests and from the places of resources in the node table: built anew when
+        a resource got another place.
+
+        Versions are below 0, because those of `of_shape` and `of_nodes` are not.
+        """
+        values, version = self._kept.values(PodPart.REQUESTS), -1 - self.nodes.amounts.resources_version
+        kept = values.kept.get(key)
+        if kept is not None and kept[0] == version:
+            value: T = kept[1]
+            return value
+        return values.put(key, version, build(self))
+
     def of_nodes(self, key: Hashable, build: Callable[[], T], part: PodPart = PodPart.WHOLE) -> T:
         """A value that follows from the same and from facts of nodes, not from pods: built anew after a node changed.
 

@@ -4,7 +4,7 @@ A `ShapeMemo` puts together what is kept for the parts of the shape (part_memo.p
 `KeptAnswers` (kept_answers.py) owns all of them, and bounds them in bytes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import is_
 from typing import Any
@@ -17,7 +17,7 @@ from mooring.cluster.nodes.kernels import Integers
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.feasible import DEAD, PASSED, First
-from mooring.framework.part_memo import Bookmark, ByteCount, KeptColumn, PartMemo, PartOutcomes
+from mooring.framework.part_memo import Bookmark, ByteCount, PartMemo, PartOutcomes, PartQuestions
 from mooring.framework.points import Plugin, Rows
 from mooring.model.shape import PodPart
 
@@ -38,6 +38,10 @@ class PluginPlan(msgspec.Struct, frozen=True):
     asked_next: tuple[tuple[int, Any], ...]
     """The plugins of the next point (Filter or Score) that do not skip and whose answers are not kept, with their place in
     the order."""
+    kept: tuple[int, ...]
+    """The places of the parts whose kept filters or scores have a say."""
+    kept_by_row: tuple[int, ...]
+    """Those of them whose answers also pods change that come and go."""
 
 
 class PlanBook:
@@ -53,63 +57,63 @@ class PlanBook:
     def __init__(
         self,
         point: int,
+        parts: Sequence[PartQuestions],
         asked: tuple[tuple[int, Plugin, PodPart], ...],
         asked_next: Sequence[tuple[int, Plugin]],
     ) -> None:
-        """`asked` are the plugins whose answers depend on more than the shape, with their place in the order and the part
-        of the shape that a skip may follow from; `asked_next` those of Filter or Score whose answers are not kept."""
+        """`parts` are the questions whose answers are kept. `asked` are the plugins whose answers depend on more than the
+        shape, with their place in the order and the part of the shape that a skip may follow from; `asked_next` those of
+        Filter or Score whose answers are not kept."""
         self.point = point
         """PRE_FILTER or PRE_SCORE."""
+        self._parts = parts
         self._asked = asked
         self._asked_next = asked_next
-        self._plans: dict[tuple[PartOutcomes | None, ...], PluginPlan] = {}
+        self._plans: dict[tuple[PartOutcomes, ...], PluginPlan] = {}
 
-    def find(self, parts: Sequence[PartMemo]) -> PluginPlan | None:
-        """The plan for a shape, if it is kept."""
-        point = self.point
-        return self._plans.get(tuple([part.outcomes[point] for part in parts]))
-
-    def make(self, parts: Sequence[PartMemo]) -> PluginPlan:
-        """The plan for a shape, kept for others like it. All parts must know what their plugins say at this point."""
-        key = tuple([part.outcomes[self.point] for part in parts])
+    def plan(self, outcomes: Sequence[PartOutcomes]) -> PluginPlan:
+        """The plan for a shape, by what the plugins of each of its parts say at this point. It is kept for others like it."""
+        key = tuple(outcomes)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._make(parts)
-            if not any(outcomes is not None and outcomes.others for outcomes in key):
+            plan = self._make(outcomes)
+            if not any(said.others for said in outcomes):
                 if len(self._plans) >= self.LIMIT:
                     self._plans.clear()
                 self._plans[key] = plan
         return plan
 
-    def _make(self, parts: Iterable[PartMemo]) -> PluginPlan:
-        skipped: set[str] = set()
-        steps: list[tuple[int, Any, PodPart, Any]] = []
-        for part in parts:
-            outcomes = part.outcomes[self.point]
-            assert outcomes is not None, "all parts were asked"
-            skipped |= outcomes.skipped
-            steps += [(index, plugin, part.part, said) for index, plugin, said in outcomes.others]
+    def _make(self, outcomes: Sequence[PartOutcomes]) -> PluginPlan:
+        skipped = frozenset[str]().union(*(said.skipped for said in outcomes))
+        steps: list[tuple[int, Any, PodPart, Any]] = [
+            (index, plugin, questions.part, answer)
+            for questions, said in zip(self._parts, outcomes, strict=True)
+            for index, plugin, answer in said.others
+        ]
         steps += [(index, plugin, part, ASK) for index, plugin, part in self._asked if plugin.name not in skipped]
         steps.sort(key=lambda step: step[0])
+        kept = [place for place, questions in enumerate(self._parts) if questions.has_say(self.point, skipped)]
         return PluginPlan(
-            frozenset(skipped),
+            skipped,
             tuple(step[1:] for step in steps),
             tuple((index, plugin) for index, plugin in self._asked_next if plugin.name not in skipped),
+            tuple(kept),
+            tuple(place for place in kept if not self._parts[place].follows_nodes),
         )
 
 
 @lru_cache(maxsize=4)
-def _all_pass(capacity: int) -> First:
+def _all_pass(height: int) -> First:
     """Where no filter rejects a node. Do not write to it: all shapes share it."""
-    column = np.full(capacity, PASSED, np.int8)
+    column = np.full(height, PASSED, np.int8)
     column.flags.writeable = False
     return column
 
 
 @lru_cache(maxsize=4)
-def _all_zero(capacity: int) -> Integers:
+def _all_zero(height: int) -> Integers:
     """Where no score is given."""
-    column = np.zeros(capacity, np.int16)
+    column = np.zeros(height, np.int16)
     column.flags.writeable = False
     return column
 
@@ -133,9 +137,9 @@ class _CombinedColumn:
     ) -> None:
         """`combine` gives the values of some rows; it reads the sources, and what else is noted in the log of touches."""
         is_same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
-        if not is_same or len(self.values) != nodes.capacity or self.values.dtype != dtype:
+        if not is_same or len(self.values) != nodes.height or self.values.dtype != dtype:
             self._at.forget()
-            self.values = np.zeros(nodes.capacity, dtype)
+            self.values = np.zeros(nodes.height, dtype)
             self._sources = list(sources)
         rows = self._at.take_news(nodes, nodes.touches)
         if rows is not None:
@@ -161,6 +165,21 @@ class ShapeMemo:
     skipped some, and will skip the same ones every time.
     """
 
+    # Hot: what a new memo does not have yet stands in the class, as in PartMemo.
+    pre_filter_plan: PluginPlan | None = None
+    pre_score_plan: PluginPlan | None = None
+    _filtering: Sequence[PartMemo] = ()
+    _scoring: Sequence[PartMemo] = ()
+    _row_filtering: Sequence[PartMemo] = ()
+    """Of the filtering ones those that also pods change which come and go. Hot: as a rule no node changed."""
+    _row_scoring: Sequence[PartMemo] = ()
+    _own_values: dict[PodPart, KeptValues] | None = None
+    """Of parts that no plugin of the profile has questions about."""
+    rejects_nothing = False
+    """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
+    _combined_first: _CombinedColumn | None = None
+    _combined_sum: _CombinedColumn | None = None
+
     def __init__(
         self, parts: tuple[PartMemo, ...], places: Mapping[PodPart, int], byte_count: ByteCount | None = None
     ) -> None:
@@ -169,23 +188,8 @@ class ShapeMemo:
         self.parts = parts
         self._places = places
         self._byte_count = byte_count or ByteCount()
-        self._own_values: dict[PodPart, KeptValues] = {}
-        """Of parts that no plugin of the profile has questions about."""
-        self.pre_filter_plan: PluginPlan | None = None
-        self.pre_score_plan: PluginPlan | None = None
-        self._filtering: list[PartMemo] = []
-        self._scoring: list[PartMemo] = []
-        self._row_filtering: list[PartMemo] = []
-        """Of the filtering ones those that also pods change which come and go. Hot: as a rule no node changed."""
-        self._row_scoring: list[PartMemo] = []
-        self._normalized: dict[int, KeptColumn] = {}
-        """By index of a kept score that normalises: its column."""
         self._filters_at, self._scores_at = Bookmark(), Bookmark()
         """How far all parts, and not only these, have followed the changes of nodes."""
-        self.rejects_nothing = False
-        """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
-        self._combined_first: _CombinedColumn | None = None
-        self._combined_sum: _CombinedColumn | None = None
         self._noted_bytes = MEMO_OVERHEAD_BYTES
         self._byte_count.bytes += MEMO_OVERHEAD_BYTES
 
@@ -193,16 +197,13 @@ class ShapeMemo:
 
     def settle_filters(self, plan: PluginPlan) -> None:
         """PreFilter is over for the first time: fix which filters have a say."""
-        filtering: list[PartMemo] = []
-        row_filtering: list[PartMemo] = []
-        for part in self.parts:
+        parts = self.parts
+        self._filtering = [parts[place] for place in plan.kept]
+        self._row_filtering = [parts[place] for place in plan.kept_by_row]
+        for part in self._filtering:
             if part.filters is None:  # Hot: of a new shape most parts are known from other shapes
                 part.settle_filters(plan.skipped)
-            if part.filters:
-                filtering.append(part)
-                if not part.follows_nodes:
-                    row_filtering.append(part)
-        self._filtering, self._row_filtering, self.pre_filter_plan = filtering, row_filtering, plan
+        self.pre_filter_plan = plan
 
     def first_rejections(self, context: SchedulingContext) -> First:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
@@ -217,7 +218,7 @@ class ShapeMemo:
         self.rejects_nothing = is_all_alive and not sources
         if not is_all_alive or len(sources) > 1:
             return self._combine_first(nodes, sources)
-        return sources[0] if sources else _all_pass(nodes.capacity)
+        return sources[0] if sources else _all_pass(nodes.height)
 
     def _combine_first(self, nodes: NodeTable, sources: list[First]) -> First:
         def combine(rows: Rows) -> First:
@@ -242,18 +243,13 @@ class ShapeMemo:
 
     def settle_scores(self, plan: PluginPlan) -> None:
         """PreScore is over for the first time: fix which scores have a say."""
-        scoring: list[PartMemo] = []
-        row_scoring: list[PartMemo] = []
-        for part in self.parts:
+        parts = self.parts
+        self._scoring = [parts[place] for place in plan.kept]
+        self._row_scoring = [parts[place] for place in plan.kept_by_row]
+        for part in self._scoring:
             if part.normalized is None:
                 part.settle_scores(plan.skipped)
-            if part.has_scores:
-                scoring.append(part)
-                if not part.follows_nodes:
-                    row_scoring.append(part)
-                for column in part.normalized or ():
-                    self._normalized[column.question.index] = column
-        self._scoring, self._row_scoring, self.pre_score_plan = scoring, row_scoring, plan
+        self.pre_score_plan = plan
 
     def score_sum(self, context: SchedulingContext) -> Integers:
         """For each row the weighted sum of the kept scores that are not normalised. Do not write to it."""
@@ -266,7 +262,7 @@ class ShapeMemo:
         sources = [part.sum for part in self._scoring if part.sum is not None]
         if len(sources) > 1:
             return self._combine_sum(nodes, sources)
-        return sources[0] if sources else _all_zero(nodes.capacity)
+        return sources[0] if sources else _all_zero(nodes.height)
 
     def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
         dtype = np.int64 if any(source.dtype == np.int64 for source in sources) else np.int32
@@ -283,8 +279,11 @@ class ShapeMemo:
 
     def raw_scores(self, index: int) -> Integers | None:
         """The raw scores of one kept plugin that normalises, for all rows, as of the last refresh; None: all 0."""
-        column = self._normalized.get(index)
-        return None if column is None else column.values
+        for part in self._scoring:
+            for column in part.normalized or ():
+                if column.question.index == index:
+                    return column.values
+        return None
 
     # ---- memory
 
@@ -310,7 +309,8 @@ class ShapeMemo:
         """A copy that is not counted: an attempt that reads it leaves this one as it is."""
         other = ShapeMemo(tuple(part.copy() for part in self.parts), self._places)
         copy_of = dict(zip(self.parts, other.parts, strict=True))
-        other._own_values = {part: values.copy() for part, values in self._own_values.items()}
+        if self._own_values is not None:
+            other._own_values = {part: values.copy() for part, values in self._own_values.items()}
         other.pre_filter_plan, other.pre_score_plan = self.pre_filter_plan, self.pre_score_plan
         for name in ("_filtering", "_scoring", "_row_filtering", "_row_scoring"):
             setattr(other, name, [copy_of[part] for part in getattr(self, name)])
@@ -329,4 +329,8 @@ class ShapeMemo:
 
     def values(self, part: PodPart) -> KeptValues:
         place = self._places.get(part)
-        return self.parts[place].values if place is not None else self._own_values.setdefault(part, KeptValues())
+        if place is not None:
+            return self.parts[place].values
+        if self._own_values is None:
+            self._own_values = {}
+        return self._own_values.setdefault(part, KeptValues())

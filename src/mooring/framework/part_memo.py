@@ -19,7 +19,7 @@ from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.feasible import PASSED, First
 from mooring.framework.points import Plugin, Reads, Rows, ScorePlugin
-from mooring.model.shape import PodPart
+from mooring.model.shape import PodPart, ShapePart
 
 PRE_FILTER, PRE_SCORE = 0, 1
 """The places of these points in `PartMemo.outcomes`."""
@@ -51,9 +51,9 @@ class KeptQuestion(msgspec.Struct, frozen=True):
         return isinstance(self.plugin, ScorePlugin) and self.plugin.normalizes()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PartQuestions:
-    """The questions of a profile that go by one part of the shape."""
+    """The questions of a profile that go by one part of the shape. Identity is equality."""
 
     part: PodPart
     pre_filters: tuple[tuple[int, Plugin], ...] = ()
@@ -76,6 +76,11 @@ class PartQuestions:
     def follows_nodes(self) -> bool:
         """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
         return all(each.reads <= Reads.NODE for each in (*self.filters, *self.summed, *self.normalized))
+
+    def has_say(self, point: int, skipped: frozenset[str]) -> bool:
+        """Whether a filter (after PRE_FILTER) or a score (after PRE_SCORE) is left where these plugins skip."""
+        questions = self.filters if point == PRE_FILTER else (*self.summed, *self.normalized)
+        return any(each.plugin.name not in skipped for each in questions)
 
     @cached_property
     def _scores_left(self) -> "dict[frozenset[str], ScoresLeft]":
@@ -110,18 +115,22 @@ class ByteCount(msgspec.Struct):
     bytes: int = 0
 
 
-class Bookmark:
-    """How far a reader has followed a node table."""
+class Bookmark(msgspec.Struct, gc=False):
+    """How far a reader has followed a node table.
 
-    # Hot: as attributes of the class these take no time for the four bookmarks of a new shape.
-    _capacity, _node_set_version, _position = 0, -1, 0
+    Hot: there are four of them for a new shape, which the collector would look at.
+    """
+
+    _height: int = -1
+    _node_set_version: int = -1
+    _position: int = 0
 
     def is_at_end(self, nodes: NodeTable, log: RowLog) -> bool:
         """Whether nothing has changed since."""
         return (
             self._position == log.end
             and self._node_set_version == nodes.node_set_version
-            and self._capacity == nodes.capacity
+            and self._height == nodes.height
         )
 
     def take_news(self, nodes: NodeTable, log: RowLog) -> Rows | None:
@@ -131,12 +140,12 @@ class Bookmark:
         All of them if that is no longer known, or if they are many. A row may be named twice: sorting them out would take
         longer than asking about some of them twice.
         """
-        if self._node_set_version != nodes.node_set_version or self._capacity != nodes.capacity:
-            self._capacity = 0
+        if self._node_set_version != nodes.node_set_version or self._height != nodes.height:
+            self._height = -1
             return slice(0, nodes.height)
         if self._position == log.end:
             return None
-        self._capacity = 0
+        self._height = -1
         touched = log.rows_since(self._position)
         if touched is None or len(touched) * 4 > nodes.height:
             return slice(0, nodes.height)
@@ -144,17 +153,14 @@ class Bookmark:
 
     def move(self, nodes: NodeTable, log: RowLog) -> None:
         """Everything up to now is taken in."""
-        self._capacity, self._node_set_version, self._position = nodes.capacity, nodes.node_set_version, log.end
+        self._height, self._node_set_version, self._position = nodes.height, nodes.node_set_version, log.end
 
     def forget(self) -> None:
         """Nothing passes for taken in."""
-        self._capacity = 0
+        self._height = -1
 
     def copy(self) -> "Bookmark":
-        other = Bookmark()
-        other._capacity, other._node_set_version = self._capacity, self._node_set_version
-        other._position = self._position
-        return other
+        return Bookmark(self._height, self._node_set_version, self._position)
 
 
 class KeptColumn:
@@ -171,35 +177,35 @@ class KeptColumn:
         Bytes where all answers fit: most scores and codes do, and then a shape takes a quarter of the memory.
         """
 
-    def put(self, rows: Rows, answer: Integers | None, capacity: int) -> None:
+    def put(self, rows: Rows, answer: Integers | None, height: int) -> None:
         if answer is None or not len(answer):
             if self.values is not None:
                 self.values[rows] = 0
             return
-        self._make_room(int(answer.min()), int(answer.max()), capacity)
+        self._make_room(int(answer.min()), int(answer.max()), height)
         if self.values is not None:
             self.values[rows] = answer
 
-    def put_row(self, row: int, answer: int, capacity: int) -> None:
+    def put_row(self, row: int, answer: int, height: int) -> None:
         if answer or self.values is not None:
-            self._make_room(answer, answer, capacity)
+            self._make_room(answer, answer, height)
             assert self.values is not None
             self.values[row] = answer
 
-    def _make_room(self, lowest: int, highest: int, capacity: int) -> None:
+    def _make_room(self, lowest: int, highest: int, height: int) -> None:
         """Have an array that can hold these answers."""
         is_small = lowest >= -128 and highest <= 127
         if self.values is None:
             if lowest or highest:
-                self.values = np.zeros(capacity, np.int8 if is_small else np.int64)
+                self.values = np.zeros(height, np.int8 if is_small else np.int64)
                 self._byte_count.bytes += self.values.nbytes
         elif not is_small and self.values.dtype == np.int8:
             self._byte_count.bytes += 7 * self.values.nbytes
             self.values = self.values.astype(np.int64)
 
-    def fit(self, capacity: int) -> None:
+    def fit(self, height: int) -> None:
         """Forget answers about a table of another size."""
-        if self.values is not None and len(self.values) != capacity:
+        if self.values is not None and len(self.values) != height:
             self._byte_count.bytes -= self.values.nbytes
             self.values = None
 
@@ -231,15 +237,17 @@ def outcomes_of_skips(skipped: frozenset[str]) -> PartOutcomes:
     return PartOutcomes(skipped)
 
 
+KeptOfPart = dict[ShapePart, "PartMemo"]
+"""What is kept about one part, by what stands for it in shapes."""
+
+
 class PartMemo:
     """All that a profile keeps about one part of a shape. The rows that it answers about are those of one table."""
 
     # Hot: what a new memo does not have yet stands in the class: one is made for each pod with requests of its own.
     filters: list[KeptColumn] | None = None
-    """Those that have a say about pods with this part; None: not asked yet."""
+    """Those that have a say about pods with this part; None: none of them was asked yet, or none has a say."""
     normalized: list[KeptColumn] | None = None
-    has_scores = False
-    """Whether any score has a say about pods with this part."""
     _summed: tuple[KeptQuestion, ...] = ()
     _sum_type: type[np.signedinteger[Any]] = np.int64
     first: First | None = None
@@ -247,11 +255,14 @@ class PartMemo:
     sum: Integers | None = None
     """The weighted sum of the scores that need nothing but adding up; None: 0 for every row."""
 
-    def __init__(self, questions: PartQuestions, byte_count: ByteCount, forget: Callable[[], object] = int) -> None:
+    def __init__(
+        self, questions: PartQuestions, byte_count: ByteCount, kept_in: "KeptOfPart | None" = None, key: Any = None
+    ) -> None:
+        """It is kept under the key until the last shape with the part is no longer kept; without either it belongs to one
+        attempt."""
         self.questions = questions
         self.part = questions.part
-        self.forget = forget
-        """Called when the last shape with the part is no longer kept."""
+        self._kept_in, self._key = kept_in, key
         self.follows_nodes = questions.follows_nodes
         self.byte_count = byte_count
         self.users = 0
@@ -286,106 +297,104 @@ class PartMemo:
         left = self.questions.scores_left(skipped)
         self.normalized = [KeptColumn(each, self.byte_count) for each in left.normalized]
         self._summed, self._sum_type = left.summed, left.sum_type
-        self.has_scores = bool(left.summed or left.normalized)
 
     # ---- filters
 
     def refresh_filters(self, context: SchedulingContext) -> None:
         """Ask the filters again where something was touched that their answers depend on."""
-        self._refresh(context, self._filters_at, self._filter_row, self._filter_rows)
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        rows = self._filters_at.take_news(nodes, log)
+        if rows is not None:
+            _ask_about(context, rows, self._filter_row, self._filter_rows)
+            self._filters_at.move(nodes, log)
 
     def _filter_row(self, context: SchedulingContext, row: int) -> None:
         """Hot: after a pod was placed one row is asked about, and for it NumPy's overhead would dominate."""
-        first, capacity = PASSED, context.nodes.capacity
+        first, height = PASSED, context.nodes.height
         for column in self.filters or ():
             code = column.question.ask_row(context, row)
-            column.put_row(row, code, capacity)
+            column.put_row(row, code, height)
             if code and first == PASSED:
                 first = column.question.index
         if first != PASSED and self.first is None:
-            self._make_first(capacity)
+            self._make_first(height)
         if self.first is not None:
             self.first[row] = first
 
     def _filter_rows(self, context: SchedulingContext, rows: Rows) -> None:
-        capacity, first = context.nodes.capacity, None
-        if self.first is not None and len(self.first) != capacity:
+        height, first = context.nodes.height, None
+        if self.first is not None and len(self.first) != height:
             self.byte_count.bytes -= len(self.first)
             self.first = None
         for column in self.filters or ():
-            column.fit(capacity)
-            column.put(rows, column.question.ask(context, rows), capacity)
+            column.fit(height)
+            column.put(rows, column.question.ask(context, rows), height)
             if column.values is not None:
                 found = np.where(column.values[rows] != 0, np.int8(column.question.index), np.int8(PASSED))
                 first = found if first is None else np.minimum(first, found)
         if first is not None and self.first is None:
-            self._make_first(capacity)
+            self._make_first(height)
         if self.first is not None:
             self.first[rows] = PASSED if first is None else first
 
-    def _make_first(self, capacity: int) -> None:
-        self.first = np.full(capacity, PASSED, np.int8)
-        self.byte_count.bytes += capacity
+    def _make_first(self, height: int) -> None:
+        self.first = np.full(height, PASSED, np.int8)
+        self.byte_count.bytes += height
 
     # ---- scores
 
     def refresh_scores(self, context: SchedulingContext) -> None:
         """The same for the scores."""
-        self._refresh(context, self._scores_at, self._score_row, self._score_rows)
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        rows = self._scores_at.take_news(nodes, log)
+        if rows is not None:
+            _ask_about(context, rows, self._score_row, self._score_rows)
+            self._scores_at.move(nodes, log)
 
     def _score_row(self, context: SchedulingContext, row: int) -> None:
-        total, capacity = 0, context.nodes.capacity
+        total, height = 0, context.nodes.height
         for question in self._summed:
             total += question.ask_row(context, row) * question.weight
         if total and self.sum is None:
-            self._make_sum(capacity)
+            self._make_sum(height)
         if self.sum is not None:
             self.sum[row] = total
         for column in self.normalized or ():
-            column.put_row(row, column.question.ask_row(context, row), capacity)
+            column.put_row(row, column.question.ask_row(context, row), height)
 
     def _score_rows(self, context: SchedulingContext, rows: Rows) -> None:
-        capacity, total = context.nodes.capacity, None
-        if self.sum is not None and len(self.sum) != capacity:
-            self.byte_count.bytes -= self.sum.nbytes
-            self.sum = None
+        height, total = context.nodes.height, self._add_up(context, rows)
+        if isinstance(rows, slice):  # all rows. Hot: the sum itself is kept, and nothing is copied to new memory
+            self.byte_count.bytes += (0 if total is None else total.nbytes) - (
+                0 if self.sum is None else self.sum.nbytes
+            )
+            self.sum = total
+        else:
+            if total is not None and self.sum is None:
+                self._make_sum(height)
+            if self.sum is not None:
+                self.sum[rows] = 0 if total is None else total
+        for column in self.normalized or ():
+            column.fit(height)
+            column.put(rows, column.question.ask(context, rows), height)
+
+    def _add_up(self, context: SchedulingContext, rows: Rows) -> Integers | None:
+        """The weighted sum of the scores of some rows, in memory of its own; None: 0 for all of them."""
+        total: Integers | None = None
+        is_own = False
         for question in self._summed:
             scores = question.ask(context, rows)
-            if scores is not None:
-                weighted = weigh(scores, question.weight, self._sum_type)
-                total = weighted if total is None else total + weighted
-        if total is not None and self.sum is None:
-            self._make_sum(capacity)
-        if self.sum is not None:
-            self.sum[rows] = 0 if total is None else total
-        for column in self.normalized or ():
-            column.fit(capacity)
-            column.put(rows, column.question.ask(context, rows), capacity)
+            if scores is None:
+                continue
+            weighted = weigh(scores, question.weight, self._sum_type)
+            total, is_own = (weighted, weighted is not scores) if total is None else (total + weighted, True)
+        return total if total is None or is_own else total.copy()
 
-    def _make_sum(self, capacity: int) -> None:
-        self.sum = np.zeros(capacity, self._sum_type)
+    def _make_sum(self, height: int) -> None:
+        self.sum = np.zeros(height, self._sum_type)
         self.byte_count.bytes += self.sum.nbytes
-
-    def _refresh(
-        self,
-        context: SchedulingContext,
-        at: Bookmark,
-        ask_row: Callable[[SchedulingContext, int], None],
-        ask_rows: Callable[[SchedulingContext, Rows], None],
-    ) -> None:
-        """Ask about the rows that were touched since the bookmark, few of them one by one."""
-        nodes = context.nodes
-        log = nodes.node_touches if self.follows_nodes else nodes.touches
-        rows = at.take_news(nodes, log)
-        if rows is None:
-            return
-        few = few_rows(rows)
-        if few is None:
-            ask_rows(context, rows)
-        else:
-            for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
-                ask_row(context, row)
-        at.move(nodes, log)
 
     def copy(self) -> "PartMemo":
         """A copy that is not counted: refreshing it leaves this one as it is."""
@@ -413,7 +422,23 @@ class PartMemo:
         self.byte_count = ByteCount()
         for column in (*(self.filters or ()), *(self.normalized or ())):
             column.drop()
-        self.forget()
+        if self._kept_in is not None:
+            del self._kept_in[self._key]
+
+
+def _ask_about(
+    context: SchedulingContext,
+    rows: Rows,
+    ask_row: Callable[[SchedulingContext, int], None],
+    ask_rows: Callable[[SchedulingContext, Rows], None],
+) -> None:
+    """Ask about these rows, about few of them one by one."""
+    few = few_rows(rows)
+    if few is None:
+        ask_rows(context, rows)
+    else:
+        for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
+            ask_row(context, row)
 
 
 def integers_for(weights: Sequence[int]) -> type[np.signedinteger[Any]]:

@@ -9,8 +9,8 @@ from typing import Any
 from mooring.framework.asking import AttemptError
 from mooring.framework.context import SchedulingContext
 from mooring.framework.feasible import FeasibleRows
-from mooring.framework.memo import PlanBook, PluginPlan, ShapeMemo
-from mooring.framework.part_memo import PRE_FILTER, PRE_SCORE, PartOutcomes, outcomes_of_skips
+from mooring.framework.memo import PluginPlan, ShapeMemo
+from mooring.framework.part_memo import PRE_FILTER, PRE_SCORE, PartMemo, PartOutcomes, outcomes_of_skips
 from mooring.framework.points import Rows
 from mooring.framework.prepared import PreparedProfile
 from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, describe
@@ -31,34 +31,29 @@ class PrePoints:
     def plan(self, point: str) -> PluginPlan:
         """What is to be done at a point for pods of this shape. Plugins are asked whose answer a part of it decides."""
         plans = self._runner.pre_filter_plans if point == "PreFilter" else self._runner.pre_score_plans
-        return plans.find(self._memo.parts) or self._make_plan(point, plans)
+        place = plans.point
+        return plans.plan([part.outcomes[place] or self._ask_about(point, place, part) for part in self._memo.parts])
 
-    def _make_plan(self, point: str, plans: PlanBook) -> PluginPlan:
-        parts, place, faulty = self._memo.parts, plans.point, []
-        for part in parts:
-            if part.outcomes[place] is None:
-                questions = part.questions
-                plugins = questions.pre_filters if place == PRE_FILTER else questions.pre_scores
-                outcomes = part.outcomes[place] = self._fixed_outcomes(point, plugins)
-                if outcomes.others and any(isinstance(said, AttemptError) for _, _, said in outcomes.others):
-                    faulty.append(part)
-        plan = plans.make(parts)
-        for part in faulty:
-            part.outcomes[place] = None  # the next attempt asks again
-        return plan
+    def _ask_about(self, point: str, place: int, part: PartMemo) -> PartOutcomes:
+        """Ask the plugins whose answer this part decides."""
+        questions = part.questions
+        said = self._fixed_outcomes(point, questions.pre_filters if place == PRE_FILTER else questions.pre_scores)
+        if not said.others or not any(isinstance(answer, AttemptError) for _, _, answer in said.others):
+            part.outcomes[place] = said  # otherwise the next attempt asks again
+        return said
 
     def ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
         """Ask a plugin whose answer depends on more than the shape, unless it is known to skip. `part` is the one that a
         skip may follow from; `feasible` is for PreScore."""
-        kept, key = self._memo.part(part), (plugin.name, point, self._labels_and_controller or self._kind_of_pod())
-        version = plugin.version(self._context.cluster)
-        if kept.skips_for_now.get(key) == version:
+        kept = self._memo.part(part)
+        skip = plugin.name, point, self._labels_and_controller or self._kind_of_pod()
+        if skip in kept.skips_for_now and kept.skips_for_now[skip] == plugin.version(self._context.cluster):
             return SKIP
         outcome = self._call(point, plugin, None if feasible is None else self._rows_for(plugin, feasible))
         if outcome is SKIP_SHAPE:
             kept.keep_skip(PRE_FILTER if point == "PreFilter" else PRE_SCORE, plugin.name)
         elif outcome is SKIP_FOR_NOW:
-            kept.keep_skip_for_now(key, version)
+            kept.keep_skip_for_now(skip, plugin.version(self._context.cluster))
         return outcome
 
     def _rows_for(self, plugin: Any, feasible: FeasibleRows) -> Rows:

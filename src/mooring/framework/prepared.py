@@ -69,12 +69,12 @@ class PreparedProfile:
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
         """The filters whose answers are not kept, with their place in the order."""
-        self.pre_filter_plans = PlanBook(PRE_FILTER, asked[0], self.asked_filters)
+        self.pre_filter_plans = PlanBook(PRE_FILTER, self.parts, asked[0], self.asked_filters)
         self.summed = frozenset(question.index for part in self.parts for question in part.summed)
         """The score plugins whose kept answers need nothing but adding up."""
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
-        self.pre_score_plans = PlanBook(PRE_SCORE, asked[1], self.asked_scores)
+        self.pre_score_plans = PlanBook(PRE_SCORE, self.parts, asked[1], self.asked_scores)
         self.scores_by_value = [
             (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
         ]

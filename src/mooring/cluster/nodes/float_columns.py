@@ -220,29 +220,23 @@ class FloatColumns:
         there, taken = amounts.allocatable[:, row].tolist(), amounts.requested[:, row].tolist()
         scored, before = amounts.scored[:, row].tolist(), self.held[:, row].tolist()
         percent = self.free_percent[:, row].tolist()
-        for place, (all_, some, counted) in enumerate(zip(there, taken, scored, strict=True)):
-            if some != before[place] or (all_ - counted) * 100 != percent[place]:
-                self._put_sum(place, row, all_, some, counted)
+        for place, all_ in enumerate(there):
+            some, room = taken[place], all_ - scored[place]
+            if some == before[place] and room * 100 == percent[place]:
+                continue
+            self.held[place, row], self.free[FIRST_RESOURCE + place, row] = some, all_ - some
+            self.free_percent[place, row] = room * 100
+            if all_ - some < self._least_free[FIRST_RESOURCE + place]:
+                self._least_free[FIRST_RESOURCE + place] = all_ - some
+            if room < self._least_scored_room[place]:
+                self._least_scored_room[place] = room
+            if some >= EXACT or scored[place] >= EXACT:
+                self.is_exact = False
         self._put_room(row, nodes.allowed_pods.item(row) - nodes.pod_count.item(row))
         for (start, stop), column in self._imbalances.items():
-            if taken[start:stop] != before[start:stop]:
-                divisor = [max(amount, 1) for amount in there[start:stop]]
-                column[row] = 150 - balance_of_two(taken[start:stop], divisor)
-
-    def _put_sum(self, place: int, row: int, there: int, taken: int, scored: int) -> None:
-        """One resource of a row: what there is, what is requested, and what scoring takes for requested."""
-        left, percent = there - taken, (there - scored) * 100
-        self.held[place, row], self.free[FIRST_RESOURCE + place, row], self.free_percent[place, row] = (
-            taken,
-            left,
-            percent,
-        )
-        if left < self._least_free[FIRST_RESOURCE + place]:
-            self._least_free[FIRST_RESOURCE + place] = left
-        if there - scored < self._least_scored_room[place]:
-            self._least_scored_room[place] = there - scored
-        if taken >= EXACT or scored >= EXACT:
-            self.is_exact = False
+            held = taken[start:stop]
+            if held != before[start:stop]:
+                column[row] = 150 - balance_of_two(held, [max(amount, 1) for amount in there[start:stop]])
 
     def _put_room(self, row: int, room: int) -> None:
         """How many more pods a node takes."""

@@ -25,6 +25,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
         args = args if isinstance(args, NodeResourcesBalancedAllocationArgs) else NodeResourcesBalancedAllocationArgs()
         self._resources = [resource.name for resource in args.resources or ()]
+        self._has_scalars = any(map(is_scalar_resource, self._resources))
 
     @reads(Reads.SHAPE, PodPart.REQUESTS)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
@@ -72,15 +73,13 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return 50 + (50 + with_it - balance_of_two((one, other), allocatable)) // 2
 
     def _amounts(self, context: SchedulingContext) -> PodAmounts:
-        """The resources that count for the pod's shape, and how much of each it requests.
+        """The resources that count for the pod's shape, and how much of each it requests."""
+        return context.of_requests(self.name, self._find_amounts)
 
-        Extended resources (scalars) count only if the pod requests them. Kept under `resources_version`, because a
-        resource may get another place in the matrices.
-        """
-
-        def find() -> PodAmounts:
-            asked = {name: context.shape.held.get(name, (0, 0))[0] for name in self._resources}
-            counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
-            return PodAmounts(context.nodes.amounts, counted)
-
-        return context.of_shape((self.name, "amounts", context.nodes.amounts.resources_version), find, PodPart.REQUESTS)
+    def _find_amounts(self, context: SchedulingContext) -> PodAmounts:
+        """Extended resources (scalars) count only if the pod requests them."""
+        held = context.shape.held
+        asked = {name: held[name][0] if name in held else 0 for name in self._resources}
+        if self._has_scalars:
+            asked = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
+        return PodAmounts(context.nodes.amounts, asked)

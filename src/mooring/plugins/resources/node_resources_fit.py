@@ -73,6 +73,9 @@ _BITS = 60
 has its codes in a ShortageBook."""
 
 
+_CHECKED, _SCORED = "NodeResourcesFit/checked", "NodeResourcesFit/scored"
+"""What is kept for the requests of pods."""
+
 _books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionary()
 """For pods with more than _BITS resources, by the part of their shape that says so, and by what the plugin ignores. Profiles
 share kept codes, so they have to share their meaning. Entries go with the part."""
@@ -94,6 +97,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         strategy = args.scoring_strategy
         assert strategy is not None  # checked above
         self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
+        self._has_scalars = any(map(is_scalar_resource, self._weights))
         self._score = _strategy(strategy)
         self._is_least_allocated = strategy.type == LEAST_ALLOCATED
 
@@ -224,26 +228,27 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _checked(self, context: SchedulingContext) -> PodAmounts:
         """The requests that are compared with what is free, in upstream's order."""
+        return context.of_requests(_CHECKED, self._find_checked)
 
-        def find() -> PodAmounts:
-            request = context.shape.request
-            asked = {name: request[name] for name in FIRST_CLASS if request.get(name)}
-            if len(asked) < len(request):
-                scalars = sorted(name for name in request if name not in FIRST_CLASS and not self._ignores(name))
-                asked |= {name: request[name] for name in scalars if request[name]}
-            return PodAmounts(context.nodes.amounts, asked)
-
-        return context.of_shape((self.name, "checked", context.nodes.amounts.resources_version), find, PodPart.REQUESTS)
+    def _find_checked(self, context: SchedulingContext) -> PodAmounts:
+        request = context.shape.request
+        asked = {name: request[name] for name in FIRST_CLASS if request.get(name)}
+        if len(asked) < len(request):
+            scalars = sorted(name for name in request if name not in FIRST_CLASS and not self._ignores(name))
+            asked |= {name: request[name] for name in scalars if request[name]}
+        return PodAmounts(context.nodes.amounts, asked)
 
     def _scored(self, context: SchedulingContext) -> PodAmounts:
         """The resources that the strategy looks at; scalars only if the pod asks for them."""
+        return context.of_requests(_SCORED, self._find_scored)
 
-        def find() -> PodAmounts:
-            asked = {name: context.shape.score_request.get(name, 0) for name in self._weights}
-            counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
-            return PodAmounts(context.nodes.amounts, counted, [self._weights[name] for name in counted])
-
-        return context.of_shape((self.name, "scored", context.nodes.amounts.resources_version), find, PodPart.REQUESTS)
+    def _find_scored(self, context: SchedulingContext) -> PodAmounts:
+        request, weights = context.shape.score_request, self._weights
+        asked = {name: request.get(name, 0) for name in weights}
+        if self._has_scalars:
+            asked = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
+            weights = {name: weights[name] for name in asked}
+        return PodAmounts(context.nodes.amounts, asked, tuple(weights.values()))
 
     def _by_devices(self, context: SchedulingContext) -> Mask | None:
         """For each request that is compared whether devices can serve it; None: for none of them."""

@@ -19,30 +19,20 @@ class PodAmounts:
     they are asked for.
     """
 
-    __slots__ = (
-        "_column",
-        "_floats",
-        "_minus_percent",
-        "_room",
-        "has_scalars",
-        "names",
-        "plain",
-        "resources",
-        "weights",
-    )
+    # Hot: what was not asked for yet stands in the class.
+    _column: Ints | None = None
+    _floats: Floats | None = None
+    _minus_percent: Floats | None = None
+    _room: Floats | None = None
 
     def __init__(self, places: ResourceAmounts, by_name: Mapping[str, int], weights: Sequence[int] = ()) -> None:
-        """`by_name` are the amounts in units of the node table; without weights all count the same."""
+        """`by_name` are the amounts in units of the node table; `weights` are for scores."""
         self.names = tuple(by_name)
         self.resources: Resources = places.resources(self.names) if by_name else slice(0, 0)
         self.has_scalars = not by_name.keys() <= _FIRST_CLASS
         """Whether devices may serve one of the resources. Hot: nearly always not, and then a score needs no more look."""
-        self.plain = list(by_name.values())
-        self.weights = weights or [1] * len(self.plain)
-        self._column: Ints | None = None
-        self._floats: Floats | None = None
-        self._minus_percent: Floats | None = None
-        self._room: Floats | None = None
+        self.plain = tuple(by_name.values())
+        self.weights = weights
 
     @property
     def column(self) -> Ints:
@@ -60,7 +50,7 @@ class PodAmounts:
     def minus_percent(self) -> Floats:
         """The amounts times -100: what the pod changes in `FloatColumns.free_percent`."""
         if self._minus_percent is None:
-            self._minus_percent = self.floats * -MAX_SCORE
+            self._minus_percent = np.array([amount * -MAX_SCORE for amount in self.plain], np.float64)[:, None]
         return self._minus_percent
 
     @property
