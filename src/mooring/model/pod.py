@@ -19,7 +19,7 @@ _WORDS = {word: word for word in ("default-scheduler", "Pending", "Running", *FI
 """Words that nearly every pod has. Pods refer to these, because a text of its own takes 56 to 72 bytes."""
 
 
-class Pod(KubeObject, dict=True):
+class Pod(KubeObject, dict=True, gc=True):
     """A pod. `shape` depends on its template alone and `label_set` on its namespace and labels; pods share both."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
