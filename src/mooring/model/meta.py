@@ -29,10 +29,11 @@ def int64(value: int) -> int:
 class Wire(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """The base of all structs: camelCase names in JSON, and default values are left out when encoding, as in Go.
 
-    Hot: what is decoded from JSON is in no reference cycle, so the garbage collector need not know of it: 8,500
-    instructions less for a pod and its confirmation, and 16 bytes less an object. msgspec demands `gc=True` of structs
-    with a `__dict__`, but leaves them untracked all the same if their fields are. So the values that a struct keeps in
-    its `__dict__` must not refer back to it, or neither would ever be freed.
+    Hot: what is decoded from JSON is in no reference cycle, so the garbage collector need not know of it. Of 5,000 nodes
+    and 5,000 pods it tracks 20,000 objects instead of 55,000; each is 16 bytes smaller, and a pod from the list to the
+    confirmation of its bind takes some 5,000 instructions less. msgspec demands `gc=True` of structs with a `__dict__`,
+    but leaves them untracked all the same if their fields are. So the values that a struct keeps in its `__dict__` must
+    not refer back to it, or neither would ever be freed.
     """
 
 
