@@ -25,6 +25,13 @@ def test_the_same_number_in_other_digits_is_not_later() -> None:
     assert not is_later("07", "7") and not is_later("7", "07")
 
 
+@pytest.mark.parametrize(
+    ("version", "other"), [("7", None), ("7", ""), (None, "7"), ("", "7"), ("", None), (None, None)]
+)
+def test_without_a_version_to_compare_what_comes_later_is_later(version: str | None, other: str | None) -> None:
+    assert is_later(version, other)
+
+
 def test_no_more_than_thirty_failures_are_counted() -> None:
     pace = RetryBackoff(Timing(lambda: 0.0), lambda: 0.0)
     for _ in range(40):

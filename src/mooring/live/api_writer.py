@@ -160,7 +160,8 @@ def _is_worth_another_try(fault: ApiError | Unanswered) -> bool:
 
 
 def _path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    meta = pod.metadata
+    return f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}"
 
 
 def _events(namespace: str) -> str:

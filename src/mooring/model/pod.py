@@ -9,8 +9,14 @@ from msgspec import field
 
 from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, label_set_of
-from mooring.model.meta import KubeObject, ObjectMeta, int32
-from mooring.model.pod_spec import FINISHED_PHASES, NodeAllocatableClaimStatus, PodSpec, PodStatus
+from mooring.model.meta import Condition, KubeObject, ObjectMeta, int32
+from mooring.model.pod_spec import (
+    FINISHED_PHASES,
+    ContainerStatus,
+    NodeAllocatableClaimStatus,
+    PodSpec,
+    PodStatus,
+)
 from mooring.model.shape import PodShape, shape_of, share
 
 _replace = msgspec.structs.replace
@@ -19,7 +25,7 @@ _WORDS = {word: word for word in ("default-scheduler", "Pending", "Running", *FI
 """Words that nearly every pod has. Pods refer to these, because a text of its own takes 56 to 72 bytes."""
 
 
-class Pod(KubeObject, dict=True):
+class Pod(KubeObject, dict=True, gc=True):
     """A pod. `shape` depends on its template alone and `label_set` on its namespace and labels; pods share both."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
@@ -121,7 +127,7 @@ class Pod(KubeObject, dict=True):
             self.spec = old.spec
         else:
             share(self.spec, old.spec)
-        if _held(self.status) == _held(old.status):
+        if _hold_the_same(self.status, old.status):
             old._next(self)
             if self.metadata.labels != old.metadata.labels:
                 # Binding can add labels (topology labels of the node); no other computed value depends on them.
@@ -133,13 +139,24 @@ class Pod(KubeObject, dict=True):
         return pod
 
 
-def _held(status: PodStatus) -> tuple[object, ...]:
-    """The part of a status that the shape depends on: resources in force, a resize that is pending, what devices take."""
-    containers = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+def _hold_the_same(one: PodStatus, other: PodStatus) -> bool:
+    """Whether two statuses agree in what the shape depends on: resources in force, a resize that is pending, what devices
+    take."""
     return (
-        [c for c in containers if c.resources is not None or c.allocated_resources is not None],
-        status.resources,
-        status.allocated_resources,
-        status.node_allocatable_resource_claim_statuses,
-        [condition for condition in status.conditions or () if condition.type == "PodResizePending"],
+        one.resources == other.resources
+        and one.allocated_resources == other.allocated_resources
+        and one.node_allocatable_resource_claim_statuses == other.node_allocatable_resource_claim_statuses
+        and _resources_in_force(one) == _resources_in_force(other)
+        and _pending_resizes(one) == _pending_resizes(other)
     )
+
+
+def _resources_in_force(status: PodStatus) -> list[ContainerStatus]:
+    if status.container_statuses is None and status.init_container_statuses is None:
+        return []
+    containers = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    return [c for c in containers if c.resources is not None or c.allocated_resources is not None]
+
+
+def _pending_resizes(status: PodStatus) -> list[Condition]:
+    return [condition for condition in status.conditions or () if condition.type == "PodResizePending"]

@@ -67,7 +67,7 @@ class PhaseStatus(Wire):
     phase: str = ""
 
 
-class PersistentVolume(KubeObject, dict=True):
+class PersistentVolume(KubeObject, dict=True, gc=True):
     """A volume. Capacity and reach are computed once, because every attempt with delayed binding reads them."""
 
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)

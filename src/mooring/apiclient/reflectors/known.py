@@ -154,7 +154,9 @@ def is_later(version: str | None, other: str | None) -> bool:
     """
     if version == other:
         return not version
+    if not version or not other:  # Hot: so is each object of a first list; without this, int() would raise for it
+        return True
     try:
-        return int(version or "") > int(other or "")
+        return int(version) > int(other)
     except ValueError:
         return True

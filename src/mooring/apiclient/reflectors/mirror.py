@@ -118,20 +118,21 @@ class Mirror:
         except MalformedObject as fault:
             self._skip(fault)
             return ""
-        version = event.object.metadata.resource_version or ""
-        if event.type == BOOKMARK:
-            return self._pass_bookmark(version, event.ends_initial_list)
+        item, event_type = event.object, event.type
+        if event_type == BOOKMARK:
+            return self._pass_bookmark(item.metadata.resource_version or "", event.ends_initial_list)
         if self._arriving is not None:
-            self._arriving.take(event.type, event.object)
+            self._arriving.take(event_type, item)
             return ""
-        change = self.known.take(event.type, event.object)
-        if not self._advance(version) and change is not None:
-            self.is_in_doubt = True  # events come out of order: some before this one may be missing
+        change = self.known.take(event_type, item)
+        is_advance = self._advance(item.metadata.resource_version or "")
         if change is None:
             self.statistics.ignored += 1
-        else:
-            self.statistics.delivered += 1
-            self._tell(change)
+            return ""
+        if not is_advance:
+            self.is_in_doubt = True  # events come out of order: some before this one may be missing
+        self.statistics.delivered += 1
+        self._tell(change)
         return ""
 
     def correct(self, line: bytes) -> None:
@@ -153,10 +154,10 @@ class Mirror:
         return version
 
     def _advance(self, version: str) -> bool:
-        is_advance = bool(version) and is_later(version, self.version)
-        if is_advance:
-            self.version = version
-        return is_advance
+        if not version or not is_later(version, self.version):
+            return False
+        self.version = version
+        return True
 
     # ---- faults
 

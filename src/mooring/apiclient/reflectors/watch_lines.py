@@ -34,7 +34,7 @@ class MalformedObject(Exception):
         return KubeObject(metadata=self.metadata).key if self.metadata is not None else ""
 
 
-class WatchEvent(msgspec.Struct, Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], gc=False):
     """One line of a watch. For BOOKMARK and DELETED only the metadata counts."""
 
     type: str

@@ -193,14 +193,15 @@ class NodeTable:
         pods = self.pods_on[row]
         index = _index_of(pods, new.id)
         old = pods[index]
+        before, after = old.spec, new.spec
         if (
-            old.spec.node_name != new.spec.node_name
+            before.node_name != after.node_name
             or old.is_terminating != new.is_terminating
-            or old.priority != new.priority
+            or (before.priority != after.priority and old.priority != new.priority)
             or old.shape is not new.shape
         ):
             return False
-        new.spec.node_name = old.spec.node_name  # the same text, which all pods of the node share
+        after.node_name = before.node_name  # the same text, which all pods of the node share
         if old.label_set is not new.label_set:
             self._relabel(old, new, row)
         pods[index], pods[-1] = pods[-1], new
