@@ -2,7 +2,7 @@
 
 from queue_rig import NODE_ADD, PROFILE, a_pending
 
-from mooring.queue.entry import Counts, QueuedPod, new_entry
+from mooring.queue.entry import LabelCounts, QueuedPod, new_entry
 
 
 def test_a_new_entry_has_no_past() -> None:
@@ -48,7 +48,7 @@ def test_an_entry_shows_who_it_is() -> None:
 
 
 def test_what_was_never_counted_is_zero_and_stays_unlisted() -> None:
-    counts: Counts[str] = Counts()
+    counts: LabelCounts[str] = LabelCounts()
     assert counts["a"] == 0 and counts == {}
     counts["a"] += 1
     counts["a"] += 1

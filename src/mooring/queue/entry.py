@@ -103,9 +103,11 @@ POD_POPPED = "PodPopped"
 """The label under which the starts of attempts are counted among the in-flight events."""
 
 
-class Counts(dict[K, int]):
-    """A number for each key; 0 for a key that was never counted. Hot: `+= 1` takes a third of what it takes in
-    collections.Counter, which has a method of its own for changes of items."""
+class LabelCounts(dict[K, int]):
+    """How often something happened, by the labels of a metric; 0 for labels that were never counted.
+
+    Hot: `+= 1` takes a third fewer instructions than in collections.Counter, whose changes go through a method in Python.
+    """
 
     def __missing__(self, key: K) -> int:
         return 0
@@ -129,7 +131,7 @@ class QueueCounters:
     )
 
     def __init__(self) -> None:
-        self.incoming: Counts[tuple[str, str]] = Counts()
+        self.incoming: LabelCounts[tuple[str, str]] = LabelCounts()
         """Counter: (queue, event label) -> pods that came in."""
         self.kept_events: Counter[str] = Counter()
         """Gauge: event label -> events kept for pods in flight."""
