@@ -1,5 +1,7 @@
 """Whether a scheduler is observed: only the observer that ignores everything is left out."""
 
+from contextlib import ExitStack
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -24,9 +26,10 @@ def calls_of_a_bound_pod(observer: Observer) -> list[str]:
     scheduler = build_scheduler(config.default(), VirtualClock(), observer=observer)
     scheduler.handle(ObjectAdded(a_node("n1")))
     heard: list[str] = []
-    with mock.patch.multiple(
-        Observer, **{name: lambda self, *args, name=name: heard.append(name) for name in _OF_A_BOUND_POD}
-    ):
+    with ExitStack() as patches:
+        for name in _OF_A_BOUND_POD:
+            hear = partial(heard.append, name)
+            patches.enter_context(mock.patch.object(Observer, name, side_effect=lambda *args, hear=hear: hear()))
         scheduler.handle(ObjectAdded(a_pod("pod", schedulerName="default-scheduler")))
         scheduler.attempt()
         (bind,) = scheduler.take_intents()

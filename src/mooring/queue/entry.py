@@ -106,7 +106,7 @@ POD_POPPED = "PodPopped"
 class LabelCounts(dict[K, int]):
     """How often something happened, by the labels of a metric; 0 for labels that were never counted.
 
-    Hot: `+= 1` takes a third fewer instructions than in collections.Counter, whose changes go through a method in Python.
+    Hot: `+= 1` takes a third fewer instructions than in collections.Counter, which replaces `__delitem__`.
     """
 
     def __missing__(self, key: K) -> int:
