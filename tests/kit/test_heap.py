@@ -11,12 +11,12 @@ from mooring.kit.heap import KeyedHeap
 
 @dataclass(frozen=True)
 class Item:
-    name: str
+    key: str
     rank: int
 
 
 def a_heap(*items: Item) -> KeyedHeap[Item]:
-    heap: KeyedHeap[Item] = KeyedHeap(lambda item: item.name, lambda item: item.rank)
+    heap: KeyedHeap[Item] = KeyedHeap(lambda item: item.rank)
     for item in items:
         heap.push(item)
     return heap
@@ -25,7 +25,7 @@ def a_heap(*items: Item) -> KeyedHeap[Item]:
 def drained(heap: KeyedHeap[Item]) -> list[str]:
     names = []
     while (item := heap.pop()) is not None:
-        names.append(item.name)
+        names.append(item.key)
     return names
 
 
@@ -67,18 +67,18 @@ def test_an_empty_heap_gives_nothing() -> None:
 def test_iterating_goes_by_arrival_and_sorted_by_turn() -> None:
     heap = a_heap(Item("a", 3), Item("b", 1), Item("c", 2))
     heap.push(Item("a", 0))
-    assert [item.name for item in heap] == ["a", "b", "c"]
-    assert [item.name for item in heap.sorted()] == ["a", "b", "c"]
+    assert [item.key for item in heap] == ["a", "b", "c"]
+    assert [item.key for item in heap.sorted()] == ["a", "b", "c"]
     heap.push(Item("a", 9))
-    assert [item.name for item in heap.sorted()] == ["b", "c", "a"]
+    assert [item.key for item in heap.sorted()] == ["b", "c", "a"]
 
 
 def test_items_that_cannot_be_compared_need_not_be() -> None:
-    heap: KeyedHeap[dict[str, str]] = KeyedHeap(lambda item: item["name"], lambda item: 0)
-    heap.push({"name": "a"})
-    heap.push({"name": "b"})
-    heap.push({"name": "a", "new": "yes"})
-    assert heap.pop() == {"name": "a", "new": "yes"}
+    heap: KeyedHeap[Item] = KeyedHeap(lambda item: 0)
+    heap.push(Item("a", 1))
+    heap.push(Item("b", 2))
+    heap.push(Item("a", 3))
+    assert heap.pop() == Item("a", 3)
 
 
 def test_leftovers_do_not_pile_up() -> None:
@@ -127,7 +127,7 @@ class HeapMachine(RuleBasedStateMachine):
         item = Item(name, rank)
         self.heap.push(item)
         for index, (sequence, old) in enumerate(self.model):
-            if old.name == name:
+            if old.key == name:
                 self.model[index] = (sequence, item)
                 return
         self.sequence += 1
@@ -142,11 +142,11 @@ class HeapMachine(RuleBasedStateMachine):
 
     @rule(name=names)
     def remove(self, name: str) -> None:
-        there = next((item for _, item in self.model if item.name == name), None)
+        there = next((item for _, item in self.model if item.key == name), None)
         assert (name in self.heap) == (there is not None)
         assert self.heap.get(name) == there
         assert self.heap.remove(name) == there
-        self.model = [pair for pair in self.model if pair[1].name != name]
+        self.model = [pair for pair in self.model if pair[1].key != name]
 
     @invariant()
     def agrees(self) -> None:

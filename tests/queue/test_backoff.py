@@ -9,7 +9,7 @@ from queue_rig import a_pending
 
 from mooring.kit.clock import NS_PER_S
 from mooring.queue.backoff import BackoffQueue, BackoffRule, duration_ns, floor_ns, next_tick_ns
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedPod, new_entry
 
 S = NS_PER_S
 RULE = BackoffRule(1 * S, 10 * S)
@@ -19,7 +19,7 @@ EXACT = BackoffRule(1 * S, 10 * S, window_ns=1)
 def an_entry(
     name: str = "pod", *, at_s: float = 0, rejections: int = 0, errors: int = 0, priority: int = 0
 ) -> QueuedPod:
-    entry = QueuedPod.of(a_pending(name, priority), round(at_s * S))
+    entry = new_entry(a_pending(name, priority), round(at_s * S))
     entry.unschedulable_count, entry.consecutive_errors = rejections, errors
     if not errors:
         entry.reject_by(["Fit"])

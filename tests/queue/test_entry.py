@@ -2,11 +2,11 @@
 
 from queue_rig import NODE_ADD, PROFILE, a_pending
 
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import LabelCounts, QueuedPod, new_entry
 
 
 def test_a_new_entry_has_no_past() -> None:
-    entry = QueuedPod.of(pod := a_pending(), 7)
+    entry = new_entry(pod := a_pending(), 7)
     assert {name: getattr(entry, name) for name in QueuedPod.__struct_fields__} == {
         "pod": pod,
         "key": "default/pod",
@@ -32,7 +32,7 @@ def test_a_new_entry_has_no_past() -> None:
 
 
 def test_a_failed_attempt_replaces_who_rejected_and_who_gated() -> None:
-    entry = QueuedPod.of(a_pending(), 0)
+    entry = new_entry(a_pending(), 0)
     entry.gating_plugin, entry.gating_message, entry.gating_events = "Gate", "no", (NODE_ADD,)
     entry.reject_by(["B", "A", "B"], pending=["C", "B"])
     assert (entry.unschedulable_plugins, entry.pending_plugins) == (("A", "B"), ("B", "C"))
@@ -42,6 +42,14 @@ def test_a_failed_attempt_replaces_who_rejected_and_who_gated() -> None:
 
 
 def test_an_entry_shows_who_it_is() -> None:
-    entry = QueuedPod.of(a_pending(), 0)
+    entry = new_entry(a_pending(), 0)
     entry.reject_by(["A"])
     assert repr(entry) == "QueuedPod(default/pod, attempts=0, rejectors=['A'])"
+
+
+def test_what_was_never_counted_is_zero_and_stays_unlisted() -> None:
+    counts: LabelCounts[str] = LabelCounts()
+    assert counts["a"] == 0 and counts == {}
+    counts["a"] += 1
+    counts["a"] += 1
+    assert counts == {"a": 2}

@@ -2,7 +2,7 @@
 
 from queue_rig import PROFILE, a_gate, a_pending, a_profile
 
-from mooring.queue.entry import QueueCounters, QueuedPod
+from mooring.queue.entry import QueueCounters, new_entry
 from mooring.queue.places import Gates
 from recording_caller import RecordingCaller
 
@@ -12,8 +12,8 @@ def test_admissions_are_points_and_some_are_noted_call_by_call() -> None:
     profiles = {PROFILE: a_profile(gate), "other": a_profile(gate, name="other")}
     gates = Gates(profiles, lambda plugin: (), QueueCounters(), lambda text, error: None, {PROFILE: caller})
     whole = ("PreEnqueue", "Success", 5)
-    assert gates.admit(QueuedPod.of(a_pending(), 0))
+    assert gates.admit(new_entry(a_pending(), 0))
     assert caller.seen == ["PreEnqueue Gate", whole]
-    assert not gates.admit(QueuedPod.of(a_pending(schedulingGates=[{"name": "wait"}]), 0))
+    assert not gates.admit(new_entry(a_pending(schedulingGates=[{"name": "wait"}]), 0))
     assert caller.seen[2:] == [whole]
-    assert gates.admit(QueuedPod.of(a_pending(schedulerName="unknown"), 0)) and gate.seen == ["pod"] * 2
+    assert gates.admit(new_entry(a_pending(schedulerName="unknown"), 0)) and gate.seen == ["pod"] * 2

@@ -8,7 +8,7 @@ from queue_rig import NODE_ADD, NODE_LABEL, a_pending
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.events import Change, ClusterEvent
-from mooring.queue.entry import QueueCounters, QueuedPod
+from mooring.queue.entry import QueueCounters, QueuedPod, new_entry
 from mooring.queue.hints import ObservedEvent
 from mooring.queue.in_flight import InFlight
 
@@ -20,7 +20,7 @@ def a_happening(event: ClusterEvent = NODE_ADD) -> ObservedEvent:
 
 
 def an_entry(name: str) -> QueuedPod:
-    return QueuedPod.of(a_pending(name), 0)
+    return new_entry(a_pending(name), 0)
 
 
 def test_a_pod_gets_the_events_since_its_own_start() -> None:
@@ -88,7 +88,7 @@ class FlightMachine(RuleBasedStateMachine):
 
     @rule(uid=uids)
     def start(self, uid: str) -> None:
-        assert self.flights.start(QueuedPod.of(a_pending(uid, uid=uid), 0)) == (uid not in self.log)
+        assert self.flights.start(new_entry(a_pending(uid, uid=uid), 0)) == (uid not in self.log)
         if uid not in self.log:
             self.log.append(uid)
 
@@ -126,7 +126,7 @@ TestFlightMachine.settings = settings(stateful_step_count=60, deadline=None)
 
 
 def disorder(flights: InFlight) -> None:
-    flights.started.move_to_end("uid-a")
+    flights.started["uid-a"] = flights.started.pop("uid-a")
 
 
 def forget_too_little(flights: InFlight) -> None:

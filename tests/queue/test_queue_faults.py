@@ -1,7 +1,7 @@
 """What should not happen to a queue: it is found by its check, and no fault of a plugin loses a pod."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pytest
@@ -162,14 +162,19 @@ def test_a_fault_while_a_pod_is_added_or_changed_or_deleted_leaves_the_queue_in_
     assert (rig.where("new"), rig.where("active")) == ("active", None)
 
 
+class Ranked(NamedTuple):
+    key: str
+    rank: Any
+
+
 def test_keys_that_cannot_be_compared_leave_the_heap_in_order() -> None:
-    heap: KeyedHeap[Any] = KeyedHeap(lambda item: item[0], lambda item: item[1])
-    for item in (("a", 3), ("b", 1), ("c", 2)):
+    heap: KeyedHeap[Ranked] = KeyedHeap(lambda item: item.rank)
+    for item in (Ranked("a", 3), Ranked("b", 1), Ranked("c", 2)):
         heap.push(item)
     with pytest.raises(TypeError):
-        heap.push(("d", "text"))
+        heap.push(Ranked("d", "text"))
     with pytest.raises(TypeError):
-        heap.push(("a", "text"))
+        heap.push(Ranked("a", "text"))
     assert heap.check() == [] and [heap.pop() for _ in range(4)] == [("b", 1), ("c", 2), ("a", 3), None]
 
 

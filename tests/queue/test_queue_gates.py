@@ -4,7 +4,7 @@ from queue_rig import GATES_ELIMINATED, NODE_LABEL, PROFILE, FakeGate, a_gate, a
 
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueueCounters, QueuedPod
+from mooring.queue.entry import QueueCounters, new_entry
 from mooring.queue.places import Gates
 from recording_caller import RecordingCaller
 
@@ -24,7 +24,7 @@ class Gated:
             lambda text, error: self.reports.append((text, error)),
             {PROFILE: self.caller},
         )
-        self.entry = QueuedPod.of(a_pending(), 0)
+        self.entry = new_entry(a_pending(), 0)
 
     def close(self, *names: str) -> None:
         for plugin in self.plugins:
@@ -111,5 +111,5 @@ def test_a_plugin_that_fails_holds_the_pod_back_and_is_reported() -> None:
 def test_a_pod_of_an_unknown_profile_meets_no_gates() -> None:
     gated = Gated()
     gated.close("A")
-    gated.entry = QueuedPod.of(a_pending(schedulerName="unknown"), 0)
+    gated.entry = new_entry(a_pending(schedulerName="unknown"), 0)
     assert gated.admit() == (True, [])

@@ -35,7 +35,7 @@ from mooring.framework.events import (
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin
 from mooring.model.meta import KubeObject
-from mooring.queue.entry import QueueCounters, QueuedPod
+from mooring.queue.entry import QueueCounters, new_entry
 from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, registrations_of
 from recording_caller import NOW_NS, RecordingCaller
 
@@ -148,7 +148,7 @@ class Asking:
         report = self.reports
         callers = {"default-scheduler": self.caller}
         self.hints = Hints(maps, self.counters, lambda text, error: report.append((text, error)), callers)
-        self.entry = QueuedPod.of(a_pending(), 0)
+        self.entry = new_entry(a_pending(), 0)
 
     def worth(self, event: ClusterEvent, new: KubeObject | None = None) -> QueueingStrategy:
         return self.hints.strategy_for(self.entry, ObservedEvent(event, Change(None, new, CLUSTER), event.label))
@@ -186,7 +186,7 @@ def test_all_hints_of_a_plugin_are_asked_until_one_says_yes() -> None:
     counters = QueueCounters()
     maps = {"default-scheduler": HintMap.of(a_profile(plugin), {})}
     hints = Hints(maps, counters, _no_report, {"default-scheduler": PluginCaller()})
-    entry = QueuedPod.of(a_pending(), 0)
+    entry = new_entry(a_pending(), 0)
     entry.reject_by(["Fit"])
     plugin.answer = False
     observed = ObservedEvent(NODE_ADD, Change(None, None, CLUSTER), "NodeAdd")
@@ -246,7 +246,7 @@ def test_a_wildcard_is_worth_an_attempt_unless_it_names_another_pod() -> None:
 
 def test_a_pod_of_an_unknown_profile_is_woken_by_anything() -> None:
     asking = Asking()
-    asking.entry = QueuedPod.of(a_pending(schedulerName="unknown"), 0)
+    asking.entry = new_entry(a_pending(schedulerName="unknown"), 0)
     asking.entry.reject_by(["One"])
     assert asking.worth(NODE_CONDITION) is QueueingStrategy.AFTER_BACKOFF
     text = "no profile is named unknown, so pod default/pod is woken by any event"

@@ -3,12 +3,12 @@
 import pytest
 from queue_rig import PROFILE, a_pending
 
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedPod, new_entry
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
 
 def an_entry(name: str, *rejectors: str, gate: str = "", profile: str = PROFILE) -> QueuedPod:
-    entry = QueuedPod.of(a_pending(name, schedulerName=profile), 0)
+    entry = new_entry(a_pending(name, schedulerName=profile), 0)
     entry.reject_by(rejectors)
     entry.gating_plugin = gate
     return entry

@@ -12,7 +12,7 @@ from mooring.framework.intents import Call, Record
 from mooring.framework.points import Wait
 from mooring.framework.status import SKIP, Code, curable
 from mooring.framework.waiting import Release
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import new_entry
 from mooring.scheduler import bind
 from mooring.scheduler.failure import AttemptFailure
 from mooring.scheduler.inputs import BindAnswered, CallAnswered, ObjectAdded, ObjectRemoved, TimePassed
@@ -83,7 +83,7 @@ def test_a_pod_that_holds_room_already_gets_no_more() -> None:
     world, pod = World({}), a_big_pod()
     world.core.cache.assume(pod, "n1")
     runner, context = world.core.runners["default-scheduler"], a_context(world.core.cluster, pod)
-    failure = bind.hold(world.core, QueuedPod.of(pod, 0), runner, context, "n1")
+    failure = bind.hold(world.core, new_entry(pod, 0), runner, context, "n1")
     assert isinstance(failure, AttemptFailure) and failure.code is Code.Error
     assert failure.message == "pod uid-pod(default/pod) is in the cache, so can't be assumed"
     assert world.on_node() == ["pod"] and world.log == []

@@ -1,6 +1,6 @@
-"""A priority queue of named items: callers can find, replace and remove an item by its name.
+"""A priority queue of items with a key: callers can find, replace and remove an item by its key.
 
-Items are ordered by a sort key, then by the order in which their names were first pushed, so that the order never depends
+Items are ordered by a sort key, then by the order in which their keys were first pushed, so that the order never depends
 on hashing.
 """
 
@@ -8,16 +8,24 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-T = TypeVar("T")
+
+class Keyed(Protocol):
+    """An item of the heap."""
+
+    @property
+    def key(self) -> str: ...
+
+
+T = TypeVar("T", bound=Keyed)
 
 _Record = tuple[Any, int, int, str, T]
-"""Sort key, sequence of the name, version, name, item. The version is unique, so items are never compared."""
+"""Sort key, sequence of the key, version, key, item. The version is unique, so items are never compared."""
 
 
 class KeyedHeap(Generic[T]):
-    """A binary heap with an index from name to item. `push`, `pop` and `remove` take O(log n), amortised.
+    """A binary heap with an index from key to item. `push`, `pop` and `remove` take O(log n), amortised.
 
     `order` gives the sort key of an item. The heap calls it once for each `push`, so code that changes an item must push
     the item again.
@@ -29,50 +37,49 @@ class KeyedHeap(Generic[T]):
     the next one is popped in 0.2 µs instead of 1.0.
     """
 
-    __slots__ = ("_heap", "_name", "_order", "_run", "_versions", "live")
+    __slots__ = ("_heap", "_order", "_run", "_versions", "live")
 
     SLACK = 32
     """How many dead records the heap always tolerates: below this, cleaning up costs more than it saves."""
 
-    def __init__(self, name: Callable[[T], str], order: Callable[[T], Any]) -> None:
-        self._name = name
+    def __init__(self, order: Callable[[T], Any]) -> None:
         self._order = order
         self._heap: list[_Record[T]] = []
         self._run: deque[_Record[T]] = deque()
         """Ascending. Records that are to come before its last one are in the heap."""
         self.live: dict[str, _Record[T]] = {}
-        """Records by name. Hot: owners look whether there are any; `len` of the heap is two calls more."""
+        """Records by key. Hot: owners look whether there are any; `len` of the heap is two calls more."""
         self._versions = 0
 
     def __len__(self) -> int:
         return len(self.live)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.live
+    def __contains__(self, key: str) -> bool:
+        return key in self.live
 
     def __iter__(self) -> Iterator[T]:
-        """All items, in the order in which their names were first pushed."""
+        """All items, in the order in which their keys were first pushed."""
         return (record[4] for record in self.live.values())
 
     def sorted(self) -> list[T]:
         """All items in the order in which they would be popped."""
         return [record[4] for record in sorted(self.live.values())]
 
-    def get(self, name: str) -> T | None:
-        record = self.live.get(name)
+    def get(self, key: str) -> T | None:
+        record = self.live.get(key)
         return record[4] if record is not None else None
 
     def push(self, item: T) -> None:
-        """Add an item, or replace the item of the same name, which keeps its place among items with an equal sort key."""
-        name, live, run = self._name(item), self.live, self._run
+        """Add an item, or replace the item of the same key, which keeps its place among items with an equal sort key."""
+        key, live, run, order = item.key, self.live, self._run, self._order
         self._versions = version = self._versions + 1
-        old = live.get(name)
-        record = (self._order(item), version if old is None else old[1], version, name, item)
+        old = live.get(key)
+        record = (order(item), version if old is None else old[1], version, key, item)
         if record > run[-1] if run else not self._heap:
             run.append(record)
         else:
             self._push_out_of_order(record)
-        live[name] = record
+        live[key] = record
         if old is not None:
             self._tidy()
 
@@ -102,15 +109,15 @@ class KeyedHeap(Generic[T]):
         heap, run, live = self._heap, self._run, self.live
         while heap or run:
             record = run.popleft() if not heap or (run and run[0] < heap[0]) else heappop(heap)
-            name = record[3]
-            if live.get(name) is record:
-                del live[name]
+            key = record[3]
+            if live.get(key) is record:
+                del live[key]
                 return record[4]
         return None
 
-    def remove(self, name: str) -> T | None:
-        """Take the item of this name, or None if there is none."""
-        record = self.live.pop(name, None)
+    def remove(self, key: str) -> T | None:
+        """Take the item of this key, or None if there is none."""
+        record = self.live.pop(key, None)
         if record is None:
             return None
         self._tidy()
@@ -127,11 +134,9 @@ class KeyedHeap(Generic[T]):
     def check(self) -> list[str]:
         """The invariants that do not hold, as text; empty if all is well. Tests and simulations call it after each step."""
         heap, run = self._heap, list(self._run)
-        problems = [
-            f"heap: {name} is filed under {record[3]}" for name, record in self.live.items() if record[3] != name
-        ]
+        problems = [f"heap: {key} is filed under {record[3]}" for key, record in self.live.items() if record[3] != key]
         there = {id(record) for record in (*heap, *run)}
-        problems += [f"heap: {name} is not in it" for name, record in self.live.items() if id(record) not in there]
+        problems += [f"heap: {key} is not in it" for key, record in self.live.items() if id(record) not in there]
         if any(heap[index] < heap[(index - 1) // 2] for index in range(1, len(heap))):
             problems.append("heap: an item stands before one that it should follow")
         if any(second < first for first, second in pairwise(run)):

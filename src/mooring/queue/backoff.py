@@ -5,7 +5,6 @@ their time, never the latter. Members of pod groups wait with the latter: each a
 """
 
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -82,9 +81,9 @@ class BackoffQueue:
         until = rule.until_ns
         self.rule = rule
         self.rejected: KeyedHeap[QueuedPod] = KeyedHeap(
-            attrgetter("key"), until if order is None else lambda entry: (until(entry), order(entry))
+            until if order is None else lambda entry: (until(entry), order(entry))
         )
-        self.errors: KeyedHeap[QueuedPod] = KeyedHeap(attrgetter("key"), until)
+        self.errors: KeyedHeap[QueuedPod] = KeyedHeap(until)
 
     def __len__(self) -> int:
         return len(self.rejected) + len(self.errors)

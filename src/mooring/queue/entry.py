@@ -2,19 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from mooring.framework.events import ClusterEvent
 from mooring.model.pod import Pod
 
+K = TypeVar("K")
+
 Place = Literal["active", "backoff", "unschedulable", "gated"]
 """Where a queued pod is; the words are labels of metrics."""
 
 
 class QueuedPod(msgspec.Struct, eq=False, gc=False):
-    """A pod on its way to a node: upstream's QueuedPodInfo. `of` makes one.
+    """A pod on its way to a node: upstream's QueuedPodInfo. `new_entry` makes one.
 
     It is made once, handed out by `pop`, and comes back by `add_unschedulable` if its attempt fails. Times are
     nanoseconds of the scheduler's clock.
@@ -57,11 +59,6 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     flushed_ns: int = 0
     """When that flush was: the time for the next one counts from there."""
 
-    @classmethod
-    def of(cls, pod: Pod, now_ns: int) -> "QueuedPod":
-        """A pod that comes to the queue."""
-        return cls(pod, now_ns, pod.key, pod.id)
-
     @property
     def profile(self) -> str:
         """The name of the profile that is to schedule it."""
@@ -94,6 +91,11 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
         return f"QueuedPod({self.key}, attempts={self.attempts}, rejectors={list(self.rejectors)})"
 
 
+def new_entry(pod: Pod, now_ns: int) -> QueuedPod:
+    """A pod that comes to the queue."""
+    return QueuedPod(pod, now_ns, pod.key, pod.id)
+
+
 # ---- What the queue counts: plain numbers, which metrics read when they are collected.
 
 
@@ -101,24 +103,49 @@ POD_POPPED = "PodPopped"
 """The label under which the starts of attempts are counted among the in-flight events."""
 
 
-class QueueCounters(msgspec.Struct):
-    """Counters only grow; gauges say what is there now. How many pods wait in each place, the queue itself knows."""
+class LabelCounts(dict[K, int]):
+    """How often something happened, by the labels of a metric; 0 for labels that were never counted.
 
-    incoming: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-    """Counter: (queue, event label) -> pods that came in."""
-    kept_events: Counter[str] = msgspec.field(default_factory=Counter)
-    """Gauge: event label -> events kept for pods in flight."""
-    flights_begun: int = 0
-    flights_ended: int = 0
-    """Counters: attempts that began, and those that are over. Hot: numbers, because each pod counts in both."""
-    unschedulable: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-    """Gauge: (plugin, profile) -> pods that the plugin rejected."""
-    hints: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
-    """Counter: (plugin, event label, outcome) -> hints that were asked."""
-    flushed: int = 0
-    """Counter: pods that got another chance only because they had been unschedulable for too long."""
-    rescued: int = 0
-    """Counter: those of them that were then placed. Each is a wake-up that was lost."""
+    Hot: `+= 1` takes a third fewer instructions than in collections.Counter, which replaces `__delitem__`.
+    """
+
+    def __missing__(self, key: K) -> int:
+        return 0
+
+
+class QueueCounters:
+    """Counters only grow; gauges say what is there now. How many pods wait in each place, the queue itself knows.
+
+    Hot: a class with slots, because the numbers change with each pod, and structs take three times as long to set a field.
+    """
+
+    __slots__ = (
+        "flights_begun",
+        "flights_ended",
+        "flushed",
+        "hints",
+        "incoming",
+        "kept_events",
+        "rescued",
+        "unschedulable",
+    )
+
+    def __init__(self) -> None:
+        self.incoming: LabelCounts[tuple[str, str]] = LabelCounts()
+        """Counter: (queue, event label) -> pods that came in."""
+        self.kept_events: Counter[str] = Counter()
+        """Gauge: event label -> events kept for pods in flight."""
+        self.flights_begun = 0
+        self.flights_ended = 0
+        """Counters: attempts that began, and those that are over. Hot: numbers, because each pod counts in both."""
+        self.unschedulable: Counter[tuple[str, str]] = Counter()
+        """Gauge: (plugin, profile) -> pods that the plugin rejected."""
+        self.hints: Counter[tuple[str, str, str]] = Counter()
+        """Counter: (plugin, event label, outcome) -> hints that were asked."""
+        self.flushed = 0
+        """Counter: pods that got another chance only because they had been unschedulable for too long."""
+        self.rescued = 0
+        """Counter: those of them that were then placed. Each is a wake-up that was lost."""
 
     @property
     def in_flight_events(self) -> Counter[str]:

@@ -4,8 +4,6 @@ An attempt sees the cluster as it was when it began. If it fails, the events tha
 is unschedulable or tried again; without them an event that comes during an attempt would be lost.
 """
 
-from collections import OrderedDict
-
 from mooring.queue.entry import QueueCounters, QueuedPod
 from mooring.queue.hints import ObservedEvent
 
@@ -23,8 +21,7 @@ class InFlight:
     def __init__(self, counters: QueueCounters) -> None:
         self._counters = counters
         self._counts = counters.kept_events
-        # Hot: the oldest start is asked for at each end. In a plain dict that search walks over all that were deleted.
-        self.started: OrderedDict[str, QueuedPod] = OrderedDict()
+        self.started: dict[str, QueuedPod] = {}
         """The entries by uid, oldest start first. Each bears the position at which its attempt started (`start`)."""
         self._events: list[ObservedEvent] = []
         self._base = 0
@@ -77,7 +74,9 @@ class InFlight:
         if entry is None:
             return None
         self._counters.flights_ended += 1
-        if self._events:  # Hot: as a rule nothing happened meanwhile, and there is nothing to forget
+        # Hot: as a rule nothing happened meanwhile, and there is nothing to forget. Otherwise the search for the oldest
+        # start walks over all pods that began before it and are gone: 4 µs where 5,000 were in flight together.
+        if self._events and entry.start == self._forgotten:
             oldest = next(iter(self.started.values()), None)
             self._forget(self._base + len(self._events) if oldest is None else oldest.start)
         return entry

@@ -12,7 +12,6 @@ A pod is in one place at most, and in none while an attempt of it is under way (
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.nominated import NominatedLoad
@@ -32,7 +31,7 @@ from mooring.kit.heap import KeyedHeap
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue, BackoffRule
-from mooring.queue.entry import Place, QueueCounters, QueuedPod
+from mooring.queue.entry import Place, QueueCounters, QueuedPod, new_entry
 from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, Report, pod_events
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
@@ -101,7 +100,7 @@ class SchedulingQueue:
         window_ns = NS_PER_S if pop_from_backoff else 1
         rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
         self._places = Places(
-            active=KeyedHeap(attrgetter("key"), order),
+            active=KeyedHeap(order),
             backoff=BackoffQueue(rule, order if pop_from_backoff else None),
             unschedulable=UnschedulablePods(profiles),
             gates=Gates(profiles, self._hints.events_of, counters, self._report, callers),
@@ -117,7 +116,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> Place:
         """A new pod without a node."""
-        return self._places.to_active(QueuedPod.of(pod, self._clock.now_ns()), _ADDED)
+        return self._places.to_active(new_entry(pod, self._clock.now_ns()), _ADDED)
 
     def update(self, old: Pod | None, new: Pod) -> Place | None:
         """A pod without a node was changed. Returns where it is now; None: in flight."""
@@ -127,7 +126,7 @@ class SchedulingQueue:
             return None
         entry = self._places.get(new.key)
         if entry is None:
-            return self._places.to_active(QueuedPod.of(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
+            return self._places.to_active(new_entry(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
         old = old or entry.pod
         self.nominations.update(old, new)
         self._places.replace_pod(entry, new)
@@ -403,7 +402,9 @@ class SchedulingQueue:
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
         places = self._places
-        return bool(places.active.live or (places.pops_early and places.backoff.rejected.live))
+        if places.active.live:
+            return True
+        return places.pops_early and bool(places.backoff.rejected.live)
 
     def next_release_ns(self) -> int | None:
         """When `flush_backoff` will next have something to do; None: nothing backs off."""

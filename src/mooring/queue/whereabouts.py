@@ -2,7 +2,7 @@
 
 from mooring.framework.events import FORCE_ACTIVATE
 from mooring.model.pod import Pod
-from mooring.queue.entry import Place, QueuedPod
+from mooring.queue.entry import Place, QueuedPod, new_entry
 from mooring.queue.queue import SchedulingQueue
 
 
@@ -40,7 +40,7 @@ def put_right(queue: SchedulingQueue, key: str, pod: Pod | None) -> None:
     if pod is None:
         return
     queue._in_flight.finish(pod.id)
-    entry = found if found is not None and found.uid == pod.id else QueuedPod.of(pod, queue._clock.now_ns())
+    entry = found if found is not None and found.uid == pod.id else new_entry(pod, queue._clock.now_ns())
     entry.pod = pod
     queue._places.to_active(entry, FORCE_ACTIVATE.label)
 

@@ -60,6 +60,11 @@ class Core:
     evictions: Evictions = field(default_factory=Evictions)
     deciding: Deciding = deciding
     """Makes the decisions. A driver that wants to see each of them puts a generator around it."""
+    is_observed: bool = field(init=False)
+    """Whether the observer does anything. Hot: a pod that is bound has five calls of it, which are left out otherwise."""
+
+    def __post_init__(self) -> None:
+        self.is_observed = type(self.observer) is not Observer
 
     def story(self, pod: Pod, text: str) -> None:
         """Add a line to the story of a pod: the log of `mooring run` shows it at high verbosity, simulations keep

@@ -48,10 +48,12 @@ _WAITING_POD_DELETE = ClusterEvent(UNSCHEDULABLE_POD, Action.DELETE)
 
 def added(core: Core, input: ObjectAdded) -> None:
     """An object was created, or is seen for the first time."""
-    core.observer.change_arrived()
+    if core.is_observed:
+        core.observer.change_arrived()
     item = input.item
     if isinstance(item, Pod):
-        _pod_added(core, core.cluster.as_counted(item))
+        as_counted = core.cluster.as_counted
+        _pod_added(core, as_counted(item))
         if core.services.pod_listeners:
             _notify_listeners(core, None, item)
     elif isinstance(item, Node):
@@ -162,7 +164,8 @@ def _pod_added(core: Core, pod: Pod) -> None:
         core.queue.add(pod)
         if groups is not None and pod.group_key is not None:
             core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # members of its group may have waited for one more
-        core.observer.change_handled(UNSCHEDULABLE_POD_ADD)
+        if core.is_observed:
+            core.observer.change_handled(UNSCHEDULABLE_POD_ADD)
 
 
 def _pod_updated(core: Core, old: Pod, new: Pod) -> None:

@@ -4,7 +4,7 @@ from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import begin_binding
-from mooring.scheduler.core import Core, Tell
+from mooring.scheduler.core import Core
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.attempt import extenders_for, take
 from mooring.scheduler.extenders.steps import Steps, at_once
@@ -16,26 +16,28 @@ from mooring.scheduler.verdict import evict_victims, failure_of, is_pointless, p
 
 def attempt(core: Core) -> Pod | None:
     """Try the next pod. Returns the pod that was popped; None if the active queue is empty."""
-    queue = core.queue
+    queue, cluster, options = core.queue, core.cluster, core.options
     entry = queue.pop()
     if entry is None:
         return None
     pod = entry.pod
-    if core.cluster.groups is not None and pod.group_key is not None:
+    if cluster.groups is not None and pod.group_key is not None:
         attempt_group(core, entry)
         return pod
     runner = core.runners.get(pod.spec.scheduler_name)
-    if runner is None or is_pointless(core, pod):
+    if runner is None or is_pointless(core, entry):
         queue.done(entry.uid, placed=False)
         return pod
-    core.observer.attempt_began(entry)
-    if core.options.extenders:
+    if core.is_observed:
+        core.observer.attempt_began(entry)
+    if options.extenders:
         take(core, _steps(core, entry, runner))
         return pod
     # As `_steps`. Hot: a generator around another one takes 0.5 µs more.
-    decision = at_once(core.deciding(runner, pod, core.cluster, core.options, queue.attempts, None))
+    deciding = core.deciding
+    decision = at_once(deciding(runner, pod, cluster, options, queue.attempts, None))
     if isinstance(decision, Placement):
-        _send(core, entry, runner, decision)
+        begin_binding(core, entry, runner, decision)
     else:
         room = at_once(post_filter(runner, decision, None)) if isinstance(decision, NoFit) else None
         _send_back(core, entry, decision, room)
@@ -47,20 +49,10 @@ def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
     interested = extenders_for(core, entry.pod)
     decision = yield from core.deciding(runner, entry.pod, core.cluster, core.options, core.queue.attempts, interested)
     if isinstance(decision, Placement):
-        _send(core, entry, runner, decision)
+        begin_binding(core, entry, runner, decision)
     else:
         room = (yield from post_filter(runner, decision, interested)) if isinstance(decision, NoFit) else None
         _send_back(core, entry, decision, room)
-
-
-def _send(core: Core, entry: QueuedPod, runner: Runner, placement: Placement) -> None:
-    """Send the pod to its node."""
-    context, node_name = placement.context, placement.node
-    core.observer.decided(entry, node_name)
-    if core.tell is not None:
-        _tell_of(core.tell, entry.pod, placement)
-    assert context is not None, "a placement comes with its context"
-    begin_binding(core, entry, runner, context, node_name)
 
 
 def _send_back(core: Core, entry: QueuedPod, decision: NoFit | DecisionError, room: PostFilterResult | None) -> None:
@@ -69,8 +61,3 @@ def _send_back(core: Core, entry: QueuedPod, decision: NoFit | DecisionError, ro
     evict_victims(core, entry.pod, failure, room)
     core.observer.decided(entry, "")
     fail(core, entry, failure)
-
-
-def _tell_of(tell: Tell, pod: Pod, placement: Placement) -> None:
-    best = f"the best of {placement.feasible_count} feasible nodes (score {placement.score})"
-    tell(pod, f"goes to {placement.node}, {best if placement.feasible_count > 1 else 'the only choice'}")

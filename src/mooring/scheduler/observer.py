@@ -1,7 +1,8 @@
 """What can be observed of a scheduler: each method says that something happened. Metrics are one observer (metrics.py),
 traces another one around it (traces.py), and what the dashboard counts a third one around both.
 
-The observer is chosen when the scheduler is built, so that no other code asks whether anything is measured.
+The observer is chosen when the scheduler is built. Other code does not ask whether anything is measured, except for speed
+(`Core.is_observed`).
 """
 
 from collections.abc import Mapping

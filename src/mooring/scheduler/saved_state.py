@@ -17,7 +17,7 @@ from mooring.model.kinds import BY_STRUCT, KINDS
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedPod, new_entry
 from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
@@ -221,7 +221,7 @@ def _restore_pods(core: Core, state: SavedState) -> Iterator[None]:
 
 
 def _entry(saved: SavedEntry, state: SavedState) -> QueuedPod:
-    entry = QueuedPod.of(state.pods[saved.pod], 0)
+    entry = new_entry(state.pods[saved.pod], 0)
     for name in _KEPT:
         value = saved.fields[name]
         setattr(entry, name, tuple(value) if isinstance(value, list) else value)

@@ -317,7 +317,7 @@ class Scheduler:
 
 def _bind_answered(core: Core, input: BindAnswered) -> None:
     """Without a binding the pod was deleted or preempted meanwhile: the answer concerns no room of ours."""
-    binding = core.bindings.get(input.pod.id)
+    binding = core.bindings.pop(input.pod.id, None)
     if binding is None:
         return
     if input.fault is None:

@@ -4,6 +4,7 @@ fails."""
 from mooring.framework.intents import Record
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import DecisionError, NoFit
 from mooring.scheduler.evict import evict
@@ -14,14 +15,15 @@ from mooring.scheduler.failure import AttemptFailure, error
 from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
 
 
-def is_pointless(core: Core, pod: Pod) -> bool:
+def is_pointless(core: Core, entry: QueuedPod) -> bool:
     """Whether the pod needs no attempt: it is being deleted, or already assumed. The event is upstream's
     skipPodSchedule."""
+    pod = entry.pod
     if pod.metadata.deletion_timestamp is not None:
         note = f"skip schedule deleting pod: {pod.key}"
         core.outbox.append(Record(pod, "Warning", "FailedScheduling", "Scheduling", note))
         return True
-    return core.cache.is_assumed(pod.id)
+    return core.cache.is_assumed(entry.uid)
 
 
 def post_filter(

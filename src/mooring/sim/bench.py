@@ -82,16 +82,14 @@ def measure_with_queue(text: bytes) -> Figures:
     clock = _Stopwatch()
     for key in keys:
         driver.create(waiting[key])
-    while _attempt_next(driver):
+    while driver.attempt_once() is not None or _attempt_after_backoff(driver):
         clock.lap()
     return clock.figures(name, len(keys), driver.bound)
 
 
-def _attempt_next(driver: "_AssumingDriver") -> bool:
-    """Attempt a pod. Where none is active, the time passes until the next backoff ends, as long as that leads to pods that
+def _attempt_after_backoff(driver: "_AssumingDriver") -> bool:
+    """No pod is active: let the time pass until the next backoff ends, and attempt a pod, as long as that leads to pods that
     are bound or evicted. False: the run is over."""
-    if driver.attempt_once() is not None:
-        return True
     if not driver.has_moved or not driver.scheduler.core.queue.pending_counts()["backoff"]:
         return False
     driver.has_moved = False

@@ -179,11 +179,12 @@ class Driver:
 
     def attempt_once(self) -> Pod | None:
         """Attempt one pod and carry out the intents. None if the active queue is empty."""
-        if not self.scheduler.has_work():
+        scheduler = self.scheduler
+        if not scheduler.has_work():
             return None
         self.clock.advance_ns(ATTEMPT_NS)
-        pod = self.scheduler.attempt()
-        self.scheduler.carry_out(self._do)
+        pod = scheduler.attempt()
+        scheduler.carry_out(self._do)
         return pod
 
     # ---- intents

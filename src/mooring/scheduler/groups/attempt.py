@@ -66,7 +66,7 @@ def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
     popped = [core.queue.pop_member(pod) for pod in list(group.unscheduled.values()) if pod.id != first.uid]
     entries = []
     for entry in (first, *(entry for entry in popped if entry is not None)):
-        if entry.profile not in core.runners or is_pointless(core, entry.pod):
+        if entry.profile not in core.runners or is_pointless(core, entry):
             core.queue.done(entry.uid, placed=False)
         else:
             core.observer.attempt_began(entry)
