@@ -11,7 +11,6 @@ gone, whatever other teams do. What can be borrowed goes to the team with the sm
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 from mooring.cluster.cluster import Cluster
 from mooring.kit.heap import KeyedHeap
@@ -178,7 +177,7 @@ class TeamLedger:
             self._stop_waiting(before)
             heap = self._waiting.get(unit.team)
         if heap is None:
-            heap = self._waiting[unit.team] = KeyedHeap(attrgetter("key"), lambda one: (-one.priority, one.since_ns))
+            heap = self._waiting[unit.team] = KeyedHeap(lambda one: (-one.priority, one.since_ns))
         heap.push(unit)
         self._settled_at = None
         for pod_id in unit.pods:
