@@ -86,9 +86,7 @@ class Pod(KubeObject, dict=True, gc=True):
     def with_node(self, node_name: str) -> "Pod":
         """The pod as it looks on a node. Neither shape nor label set depends on the node."""
         pod = Pod(self.metadata, _replace(self.spec, node_name=node_name), self.status)
-        pod.__dict__ = (
-            self.__dict__.copy()
-        )  # Hot: as `_next`; a copy takes 40 % less than an update of an empty dictionary
+        pod.__dict__ = self.__dict__.copy()  # Hot: it takes 40 % less than to update an empty dictionary
         return pod
 
     def with_device_resources(self, taken: list[NodeAllocatableClaimStatus] | None) -> "Pod":
