@@ -4,6 +4,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from build import a_cluster, a_node, a_pod
@@ -317,3 +318,17 @@ def test_a_search_for_a_pod_that_fits_nowhere_reaches_every_node() -> None:
     decision = decide(a_runner(50), a_pod(cpu="9"), a_large_cluster(300), DecideOptions())
     assert isinstance(decision, NoFit)
     assert decision.message == "0/300 nodes are available: 300 Insufficient cpu."
+
+
+def test_decisions_are_equal_if_they_say_the_same_whatever_the_attempts_behind_them() -> None:
+    cluster = a_cluster(a_node("n1"), a_node("n2"))
+    fits, again = placed(run(a_pod(cpu="1"), cluster)), placed(run(a_pod(cpu="1"), cluster))
+    assert fits.context is not again.context
+    assert fits == again
+    assert not fits != again  # noqa: SIM202  # both operators have a method
+    too_large, once_more = run(a_pod(cpu="800"), cluster), run(a_pod(cpu="800"), cluster)
+    assert too_large == once_more
+    assert not too_large != once_more  # noqa: SIM202
+    assert fits != too_large
+    assert not fits == too_large  # noqa: SIM201
+    assert fits != msgspec.structs.replace(fits, score=fits.score + 1)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 
 from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
@@ -72,7 +73,20 @@ class DecisionDetails(msgspec.Struct):
     totals: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class Placement(msgspec.Struct):
+class _Decided(msgspec.Struct, eq=False):
+    """Decisions are equal if they say the same. Their last field is the attempt behind them, which does not count."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return astuple(self)[:-1] == astuple(other)[:-1]
+
+    def __ne__(self, other: object) -> bool:
+        """Structs have one of their own, which would not ask `__eq__`."""
+        return not self == other
+
+
+class Placement(_Decided, eq=False):
     """The pod goes to `node`."""
 
     node: str
@@ -88,7 +102,7 @@ class Placement(msgspec.Struct):
     """What the plugins of the binding cycle are handed."""
 
 
-class NoFit(msgspec.Struct):
+class NoFit(_Decided, eq=False):
     """The pod fits nowhere."""
 
     diagnosis: Diagnosis
