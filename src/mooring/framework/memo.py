@@ -41,7 +41,7 @@ class PluginPlan(msgspec.Struct, frozen=True):
     kept: tuple[int, ...]
     """The places of the parts whose kept filters or scores have a say."""
     kept_by_row: tuple[int, ...]
-    """Those of them whose answers also pods change that come and go."""
+    """Those of them whose answers change when pods come and go too, not only when nodes change."""
 
 
 class PlanBook:
@@ -171,7 +171,7 @@ class ShapeMemo:
     _filtering: Sequence[PartMemo] = ()
     _scoring: Sequence[PartMemo] = ()
     _row_filtering: Sequence[PartMemo] = ()
-    """Of the filtering ones those that also pods change which come and go. Hot: as a rule no node changed."""
+    """Those of them whose answers change when pods come and go too. Hot: as a rule no node has changed."""
     _row_scoring: Sequence[PartMemo] = ()
     _own_values: dict[PodPart, KeptValues] | None = None
     """Of parts that no plugin of the profile has questions about."""

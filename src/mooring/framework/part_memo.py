@@ -302,12 +302,7 @@ class PartMemo:
 
     def refresh_filters(self, context: SchedulingContext) -> None:
         """Ask the filters again where something was touched that their answers depend on."""
-        nodes = context.nodes
-        log = nodes.node_touches if self.follows_nodes else nodes.touches
-        rows = self._filters_at.take_news(nodes, log)
-        if rows is not None:
-            _ask_about(context, rows, self._filter_row, self._filter_rows)
-            self._filters_at.move(nodes, log)
+        self._refresh(context, self._filters_at, self._filter_row, self._filter_rows)
 
     def _filter_row(self, context: SchedulingContext, row: int) -> None:
         """Hot: after a pod was placed one row is asked about, and for it NumPy's overhead would dominate."""
@@ -346,12 +341,7 @@ class PartMemo:
 
     def refresh_scores(self, context: SchedulingContext) -> None:
         """The same for the scores."""
-        nodes = context.nodes
-        log = nodes.node_touches if self.follows_nodes else nodes.touches
-        rows = self._scores_at.take_news(nodes, log)
-        if rows is not None:
-            _ask_about(context, rows, self._score_row, self._score_rows)
-            self._scores_at.move(nodes, log)
+        self._refresh(context, self._scores_at, self._score_row, self._score_rows)
 
     def _score_row(self, context: SchedulingContext, row: int) -> None:
         total, height = 0, context.nodes.height
@@ -396,6 +386,27 @@ class PartMemo:
         self.sum = np.zeros(height, self._sum_type)
         self.byte_count.bytes += self.sum.nbytes
 
+    def _refresh(
+        self,
+        context: SchedulingContext,
+        at: Bookmark,
+        ask_row: Callable[[SchedulingContext, int], None],
+        ask_rows: Callable[[SchedulingContext, Rows], None],
+    ) -> None:
+        """Ask about the rows that were touched since the bookmark, few of them one by one."""
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        rows = at.take_news(nodes, log)
+        if rows is None:
+            return
+        few = few_rows(rows)
+        if few is None:
+            ask_rows(context, rows)
+        else:
+            for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
+                ask_row(context, row)
+        at.move(nodes, log)
+
     def copy(self) -> "PartMemo":
         """A copy that is not counted: refreshing it leaves this one as it is."""
         other: PartMemo = object.__new__(PartMemo)
@@ -424,21 +435,6 @@ class PartMemo:
             column.drop()
         if self._kept_in is not None:
             del self._kept_in[self._key]
-
-
-def _ask_about(
-    context: SchedulingContext,
-    rows: Rows,
-    ask_row: Callable[[SchedulingContext, int], None],
-    ask_rows: Callable[[SchedulingContext, Rows], None],
-) -> None:
-    """Ask about these rows, about few of them one by one."""
-    few = few_rows(rows)
-    if few is None:
-        ask_rows(context, rows)
-    else:
-        for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
-            ask_row(context, row)
 
 
 def integers_for(weights: Sequence[int]) -> type[np.signedinteger[Any]]:
