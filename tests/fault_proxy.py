@@ -25,6 +25,8 @@ import msgspec
 _END_OF_HEAD = b"\r\n\r\n"
 _LONGEST_HEAD = 1 << 20
 _MOST_PIECES = 8
+_BACKLOG = 1024
+"""More than clients have connections: beyond it the system would drop bytes, and send them again only after a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,9 @@ class FaultProxy:
         self.injected["outage"] += 1
 
     async def _listen(self, port: int) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", port, limit=_LONGEST_HEAD)
+        self._server = await asyncio.start_server(
+            self._accept, "127.0.0.1", port, limit=_LONGEST_HEAD, backlog=_BACKLOG
+        )
 
     async def _stop(self) -> None:
         assert self._server is not None

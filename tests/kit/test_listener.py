@@ -164,6 +164,22 @@ def test_an_address_that_is_taken_is_an_error_and_leaves_no_socket_behind(make_l
 
 
 @both_loops
+def test_a_burst_is_accepted_at_once(make_loop: Any) -> None:
+    """Not one for each turn of the event loop, in which a busy server answers a request on every other connection."""
+
+    async def main() -> None:
+        async with listening(100) as (listener, port):
+            burst = [socket.create_connection((HOST, port)) for _ in range(60)]
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert listener.count == len(burst)
+            for client in burst:
+                client.close()
+
+    run(make_loop, main())
+
+
+@both_loops
 def test_a_failed_accept_is_tried_again(make_loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for want of descriptors: the connection waits in the backlog."""
     monkeypatch.setattr("mooring.kit.listener._PAUSE_S", 0.01)

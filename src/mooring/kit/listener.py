@@ -84,7 +84,8 @@ class Listener:
     limits: ConnectionLimits
     tls: ssl.SSLContext | None = None
     _sockets: list[socket.socket] = field(default_factory=list)
-    _accepting: list["asyncio.Task[None]"] = field(default_factory=list)
+    _pauses: set[asyncio.TimerHandle] = field(default_factory=set)
+    """Of sockets whose last accept failed."""
     _connections: OrderedDict[_Connection, None] = field(default_factory=OrderedDict)
     """In the order in which they became idle, the longest idle first."""
     _of_protocol: dict[Any, _Connection] = field(default_factory=dict)
@@ -101,16 +102,13 @@ class Listener:
         except BaseException:
             self._close_sockets()
             raise
-        self._accepting = [asyncio.create_task(self._accept(listening)) for listening in self._sockets]
+        for listening in self._sockets:
+            loop.add_reader(listening, self._accept_all, listening)
         bound: int = self._sockets[0].getsockname()[1]
         return bound
 
     async def close(self) -> None:
         """Accept no more, and cancel TLS handshakes that are under way."""
-        for task in self._accepting:
-            task.cancel()
-        if self._accepting:
-            await asyncio.wait(self._accepting)
         self._close_sockets()
         for connection in [*self._connections]:
             if connection.transport is None:
@@ -136,15 +134,30 @@ class Listener:
 
     # ---- accepting
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, address = await loop.sock_accept(listening)
+    def _accept_all(self, listening: socket.socket) -> None:
+        """Accept whatever waits. One connection for each turn of the event loop would be too few: on a busy server a turn
+        takes long, and clients that connect in a burst would wait for seconds while requests of others are answered."""
+        try:
+            for _ in range(BACKLOG):
+                accepted, address = listening.accept()
                 accepted.setblocking(False)
                 self._receive(accepted, str(address[0]))
-            except OSError:
-                await asyncio.sleep(_PAUSE_S)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._pause(listening)
+
+    def _pause(self, listening: socket.socket) -> None:
+        """Accept nothing for a moment."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+
+        def resume() -> None:
+            self._pauses.discard(pause)
+            loop.add_reader(listening, self._accept_all, listening)
+
+        pause = loop.call_later(_PAUSE_S, resume)
+        self._pauses.add(pause)
 
     def _receive(self, accepted: socket.socket, remote: str) -> None:
         if not self._make_room(remote):
@@ -197,7 +210,10 @@ class Listener:
             del self._of_protocol[protocol]
 
     def _close_sockets(self) -> None:
+        for pause in self._pauses:
+            pause.cancel()
         for listening in self._sockets:
+            asyncio.get_running_loop().remove_reader(listening)
             listening.close()
         self._sockets.clear()
 
