@@ -1,6 +1,7 @@
 """The files of runs: segments follow each other, old ones go, a disk that fails or is slow loses steps and says so."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.recording import recorder, run_files
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.recorder import RunRecorder, record_run, scheduler_header
-from mooring.recording.run_files import RecordingLimits, segments_in
-from mooring.recording.segment_file import RecordingError, SegmentWriter
+from mooring.recording.run_files import RecordingFigures, RecordingLimits, RunFiles, segments_in
+from mooring.recording.segment_file import RecordingError, SegmentHeader, SegmentWriter
 from mooring.scheduler.assembly import build_scheduler
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.replay.replayer import Replayer
@@ -143,6 +144,30 @@ def test_a_disk_that_is_too_slow_loses_steps_and_memory_stays_bounded(
     count, problems = replayed(run)
     assert count == recorded.recorder.figures.steps > 0
     assert all("steps before it were not recorded; the replay goes on at" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_at_the_end_a_simulation_waits_for_a_slow_disk_and_a_live_scheduler_says_what_is_missing(
+    tmp_path: Path, drops: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    goes_on = threading.Event()
+
+    def slow_block() -> bytes:
+        goes_on.wait(20)
+        return b"{}"
+
+    files = RunFiles(tmp_path, RecordingLimits(drops=drops), START_NS, RecordingFigures())
+    files.begin(SegmentHeader(run=files.run, number=1))
+    files.write(slow_block)
+    if not drops:
+        threading.Timer(0.1, goes_on.set).start()
+    files.close(patience_s=0.01)
+    assert files._thread.is_alive() == drops
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the recording in {files.path} lacks its end: the disk took longer than 0.01 s"
+    ] * drops
+    goes_on.set()
+    files._thread.join(20)
 
 
 def test_a_segment_without_state_after_a_gap_is_said_and_left_out(tmp_path: Path) -> None:

@@ -104,9 +104,11 @@ class RunFiles:
         return self.waiting < MAX_WAITING
 
     def close(self, patience_s: float = 10.0) -> None:
-        """Write what waits, and end."""
+        """Write what waits, and end. A simulation waits for as long as that takes, a live scheduler for `patience_s`."""
         self._work.put(None)
-        self._thread.join(patience_s)
+        self._thread.join(patience_s if self._limits.drops else None)
+        if self._thread.is_alive():
+            log.error("the recording in %s lacks its end: the disk took longer than %g s", self.path, patience_s)
 
     # ---- in the thread
 
