@@ -109,7 +109,7 @@ class Listener:
             self._close_sockets()
             raise
         for listening in self._sockets:
-            loop.add_reader(listening, self._accept_all, listening)
+            loop.add_reader(listening, self._accept_some, listening)
         bound: int = self._sockets[0].getsockname()[1]
         return bound
 
@@ -140,7 +140,7 @@ class Listener:
 
     # ---- accepting
 
-    def _accept_all(self, listening: socket.socket) -> None:
+    def _accept_some(self, listening: socket.socket) -> None:
         """Accept connections that wait. The event loop calls again while there are more."""
         self._forget_closed()
         try:
@@ -160,7 +160,7 @@ class Listener:
 
         def resume() -> None:
             self._pauses.discard(pause)
-            loop.add_reader(listening, self._accept_all, listening)
+            loop.add_reader(listening, self._accept_some, listening)
 
         pause = loop.call_later(_PAUSE_S, resume)
         self._pauses.add(pause)
