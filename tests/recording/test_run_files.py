@@ -147,7 +147,7 @@ def test_a_disk_that_is_too_slow_loses_steps_and_memory_stays_bounded(
 
 
 @pytest.mark.parametrize("drops", [True, False])
-def test_at_the_end_a_simulation_waits_for_a_slow_disk_and_a_live_scheduler_says_what_is_missing(
+def test_at_the_end_a_simulation_waits_for_a_slow_disk_and_a_live_scheduler_logs_that_it_is_missing(
     tmp_path: Path, drops: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     goes_on = threading.Event()

@@ -12,7 +12,7 @@ import logging
 import socket
 import ssl
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ BACKLOG = 512
 _AT_ONCE = 64
 """Connections to accept in one turn of the event loop. One would be too few: on a busy server a turn takes long, and clients
 that connect in a burst would wait for seconds while requests of others are answered. Without a bound they would delay the
-others: at a limit of 4,000 connections an accept takes up to 0.2 ms."""
+others: at a limit of 4,000 connections an accept takes some 0.2 ms."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
@@ -88,12 +88,8 @@ class Listener:
     limits: ConnectionLimits
     tls: ssl.SSLContext | None = None
     _sockets: list[socket.socket] = field(default_factory=list)
-    _pauses: set[asyncio.TimerHandle] = field(default_factory=set)
-    """Of sockets whose last accept failed."""
     _connections: OrderedDict[_Connection, None] = field(default_factory=OrderedDict)
     """In the order in which they became idle, the longest idle first."""
-    _of_remote: Counter[str] = field(default_factory=Counter)
-    """How many of them each address has."""
     _of_protocol: dict[Any, _Connection] = field(default_factory=dict)
     rejected: int = 0
     """New connections that the listener closed because all others were busy."""
@@ -109,7 +105,7 @@ class Listener:
             self._close_sockets()
             raise
         for listening in self._sockets:
-            loop.add_reader(listening, self._accept_some, listening)
+            self._watch(listening)
         bound: int = self._sockets[0].getsockname()[1]
         return bound
 
@@ -140,6 +136,11 @@ class Listener:
 
     # ---- accepting
 
+    def _watch(self, listening: socket.socket) -> None:
+        """Have the event loop call when connections wait, unless the socket was closed meanwhile."""
+        if listening in self._sockets:
+            asyncio.get_running_loop().add_reader(listening, self._accept_some, listening)
+
     def _accept_some(self, listening: socket.socket) -> None:
         """Accept connections that wait. The event loop calls again while there are more."""
         self._forget_closed()
@@ -151,19 +152,9 @@ class Listener:
         except BlockingIOError:
             return
         except OSError:
-            self._pause(listening)
-
-    def _pause(self, listening: socket.socket) -> None:
-        """Accept nothing for a moment."""
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(listening)
-
-        def resume() -> None:
-            self._pauses.discard(pause)
-            loop.add_reader(listening, self._accept_some, listening)
-
-        pause = loop.call_later(_PAUSE_S, resume)
-        self._pauses.add(pause)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listening)
+            loop.call_later(_PAUSE_S, self._watch, listening)
 
     def _receive(self, accepted: socket.socket, remote: str) -> None:
         if not self._make_room(remote):
@@ -172,7 +163,6 @@ class Listener:
             return
         connection = _Connection(remote)
         self._connections[connection] = None
-        self._of_remote[remote] += 1
         connection.opening = asyncio.create_task(self._open(connection, accepted))
 
     async def _open(self, connection: _Connection, accepted: socket.socket) -> None:
@@ -194,36 +184,31 @@ class Listener:
 
     def _make_room(self, remote: str) -> bool:
         """Whether the new connection may stay. Closes an idle connection where that is necessary."""
-        if self._of_remote[remote] >= self.limits.of_one_remote:
-            return self._close_one_idle(remote)
-        return len(self._connections) < self.limits.connections or self._close_one_idle()
+        count = len(self._connections)
+        if count < min(self.limits.of_one_remote, self.limits.connections):
+            return True
+        of_remote = [connection for connection in self._connections if connection.remote == remote]
+        if len(of_remote) >= self.limits.of_one_remote:
+            return self._close_one_idle(of_remote)
+        return count < self.limits.connections or self._close_one_idle([*self._connections])
 
-    def _close_one_idle(self, remote: str | None = None) -> bool:
-        """Close the connection that has been idle for longest, of this address if there is one."""
-        for connection in self._connections:
-            if not connection.is_busy and remote in (None, connection.remote):
+    def _close_one_idle(self, connections: list[_Connection]) -> bool:
+        for connection in connections:
+            if not connection.is_busy:
                 connection.close()
-                self._remove(connection)
+                del self._connections[connection]
                 return True
         return False
 
-    def _remove(self, connection: _Connection) -> None:
-        del self._connections[connection]
-        self._of_remote[connection.remote] -= 1
-        if not self._of_remote[connection.remote]:
-            del self._of_remote[connection.remote]
-
     def _forget_closed(self) -> None:
         for connection in [connection for connection in self._connections if connection.is_closed]:
-            self._remove(connection)
+            del self._connections[connection]
         for protocol in [
             protocol for protocol, connection in self._of_protocol.items() if connection not in self._connections
         ]:
             del self._of_protocol[protocol]
 
     def _close_sockets(self) -> None:
-        for pause in self._pauses:
-            pause.cancel()
         for listening in self._sockets:
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
