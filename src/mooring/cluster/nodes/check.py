@@ -118,6 +118,10 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
             )
         if not np.array_equal(counts, tally.counts):
             faults.append(f"tally of {predicates} differs from a recount")
+    kept_tallies = set(map(id, tallies._predicates.values()))
+    links = (tally for where in tallies._label_sets.values() for tally, _ in where.tallies or ())
+    if any(id(tally) not in kept_tallies for tally in links):
+        faults.append("pods are counted in a tally that is not kept")
     carried: Counter[tuple[object, int]] = Counter()
     for row, pods in enumerate(nodes.pods_on):
         for pod in pods:

@@ -82,10 +82,7 @@ class PodTallies:
         tally = self._predicates.pop(key, None)
         if tally is None:
             if len(self._predicates) >= self.LIMIT:
-                oldest = next(iter(self._predicates))
-                del self._predicates[oldest]
-                self._predicate_index.remove(oldest)
-                self._reset_links()
+                self._drop(next(iter(self._predicates)))
             tally = self._count_anew(predicates, with_terminating)
             self._predicate_index.add(key, (predicates[0].selector,))
         self._predicates[key] = tally  # last in the order of use
@@ -266,9 +263,13 @@ class PodTallies:
             if not members:
                 del self._label_set_index[label]
 
-    def _reset_links(self) -> None:
-        for where in self._label_sets.values():
-            where.tallies = None
+    def _drop(self, key: TallyKey) -> None:
+        """Count no longer what a key says. Hot: only label sets that may be linked with it are looked at, because with
+        thousands of selectors each new tally takes the place of another."""
+        del self._predicates[key]
+        self._predicate_index.remove(key)
+        for label_set in self._label_sets_for(key[0]):
+            self._label_sets[label_set].tallies = None
 
 
 def _hold(predicates: tuple[PodPredicate, ...], label_set: LabelSet) -> bool:

@@ -1,0 +1,80 @@
+"""Tallies of pods that come and go are those of a loop over the pods, whichever tallies had to make room for others."""
+
+from typing import Any
+from unittest import mock
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from build import a_node, a_pod
+from mooring.cluster.nodes.check import check_table
+from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.tallies import PodTallies
+from mooring.model.affinity import PodPredicate
+from mooring.model.meta import LabelSelector, Requirement
+from mooring.model.pod import Pod
+from mooring.model.selectors import compile_selector
+
+NODES = ("n0", "n1", "n2")
+LABELS = st.dictionaries(st.sampled_from(("app", "tier")), st.sampled_from(("a", "b")))
+RULES = st.builds(
+    lambda key, operator, values: Requirement(key, operator, values if "In" in operator else None),
+    st.sampled_from(("app", "tier")),
+    st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist")),
+    st.lists(st.sampled_from(("a", "b")), min_size=1),
+)
+PREDICATES = st.lists(RULES, max_size=2).map(
+    lambda rules: PodPredicate(compile_selector(LabelSelector(match_expressions=rules)), frozenset(("default",)))
+)
+PODS = st.integers(0, 5)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("place"), PODS, st.tuples(st.sampled_from(NODES), LABELS, st.booleans())),
+        st.tuples(st.just("remove"), PODS, st.none()),
+        st.tuples(st.just("ask"), PREDICATES, st.booleans()),
+    ),
+    max_size=30,
+)
+
+
+class World:
+    """A table, and the pods that it should count."""
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        for name in NODES:
+            self.table.put_node(a_node(name, labels={"host": name}))
+        self.pods: dict[int, tuple[Pod, str]] = {}
+
+    def place(self, number: int, how: tuple[str, dict[str, str], bool]) -> None:
+        self.remove(number, None)
+        node, labels, is_leaving = how
+        metadata = {"deletionTimestamp": "2026-02-01T00:00:00Z"} if is_leaving else None
+        pod = a_pod(f"p{number}", labels=labels, metadata=metadata)
+        self.table.place(pod, node)
+        self.pods[number] = pod, node
+
+    def remove(self, number: int, _: None) -> None:
+        if number in self.pods:
+            self.table.displace(self.pods.pop(number)[0].id)
+
+    def ask(self, predicate: PodPredicate, with_terminating: bool) -> None:
+        tally = self.table.tallies.matching((predicate,), with_terminating)
+        expected = dict.fromkeys(NODES, 0)
+        for pod, node in self.pods.values():
+            is_counted = predicate.holds(pod.namespace, pod.labels) and (with_terminating or not pod.is_terminating)
+            expected[node] += is_counted
+        assert {name: int(tally.counts[self.table.row_book[name]]) for name in NODES} == expected
+        column = self.table.labels.column("host")
+        by_value = tally.by_value(column)
+        assert {name: int(by_value[column.value_book[name]]) for name in NODES} == expected
+        assert tally.total == sum(expected.values())
+
+
+@given(STEPS)
+def test_tallies_are_those_of_a_loop(steps: list[tuple[str, Any, Any]]) -> None:
+    world = World()
+    with mock.patch.object(PodTallies, "LIMIT", 2):
+        for name, *what in steps:
+            getattr(world, name)(*what)
+    assert check_table(world.table) == []
