@@ -28,7 +28,7 @@ def row_of(cluster: CheckedCluster, name: str = "n2") -> int:
 
 
 def _tally_off_by_one(cluster: CheckedCluster) -> None:
-    next(iter(cluster.nodes.tallies._predicates.values())).add(row_of(cluster), 1)
+    next(iter(cluster.nodes.tallies._predicates.values())).add((row_of(cluster), 1))
 
 
 def _sum_of_a_tally_off(cluster: CheckedCluster) -> None:
@@ -37,7 +37,7 @@ def _sum_of_a_tally_off(cluster: CheckedCluster) -> None:
 
 
 def _carried_terms_off(cluster: CheckedCluster) -> None:
-    next(iter(cluster.nodes.tallies._carried.values())).tally.add(row_of(cluster), 1)
+    next(iter(cluster.nodes.tallies.terms.carried.values())).tally.add((row_of(cluster), 1))
 
 
 def _label_set_off(cluster: CheckedCluster) -> None:

@@ -13,6 +13,7 @@ from mooring.cluster.nodes.labels import LabelColumns
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.resource_amounts import ResourceAmounts
 from mooring.cluster.pods.cache import Cache
+from mooring.cluster.pods.carried_terms import CarriedTerms
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.cluster.pods.tallies import PodTallies
@@ -107,7 +108,7 @@ COUNTING = [
     (Tally, "add", -1),
     (PodTallies, "add", 0),
     (PodTallies, "add", -1),
-    (PodTallies, "_count_terms", 0),
+    (CarriedTerms, "add", 0),
     (ResourceAmounts, "add", 0),
     (ResourceAmounts, "add", -1),
 ]

@@ -22,6 +22,8 @@ from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.resource_amounts import NOWHERE, cells
 from mooring.cluster.nodes.table import ClusterError, NodeTable
+from mooring.cluster.pods.carried_terms import Concern
+from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import PodPredicate
 from mooring.model.label_set import label_set_of
 from mooring.model.meta import LabelSelector
@@ -331,10 +333,16 @@ def assert_tally(table: NodeTable, model: Model, app: str, namespace: str, with_
     assert sums[ABSENT] == 0
 
 
+def said_about(table: NodeTable, namespace: str, app: str) -> list[tuple[Concern, Tally]]:
+    """What each list of terms says about a pod with this label."""
+    terms = table.tallies.terms
+    return list(terms.lists(terms.about(label_set_of(namespace, {"app": app}), {}, 0)))
+
+
 def assert_terms(table: NodeTable, model: Model, app: str, namespace: str) -> None:
     """The terms that speak of a pod are those of the pods of its namespace, if it is labelled app=web."""
     found = Counter[tuple[str, str]]()
-    for concern, tally in table.tallies.terms_about(label_set_of(namespace, {"app": app}), {}, 0):
+    for concern, tally in said_about(table, namespace, app):
         for row in np.flatnonzero(tally.counts):
             node, count = table.names[row], int(tally.counts[row])
             found.update({("anti", node): count * sum(concern.anti.values())})
@@ -577,7 +585,7 @@ def observe(table: NodeTable) -> dict[str, Any]:
         "resources": dict(table.amounts.resource_book),
         "ports": [sorted(table.ports.conflicts(probe)) for probe in PROBES],
         "tallies": [tally.counts.tolist() for tally in table.tallies._predicates.values()],
-        "terms": {terms: carriers.tally.counts.tolist() for terms, carriers in table.tallies._carried.items()},
+        "terms": {terms: carriers.tally.counts.tolist() for terms, carriers in table.tallies.terms.carried.items()},
         "touches": (table.touches.end, table.node_touches.end),
         "rows": dict(table.row_book),
         "images": {row: dict(counts) for row, counts in table.images._seen.items()},
@@ -669,7 +677,7 @@ def pods_that_prefer(*weights: int) -> list[Pod]:
 
 def weights_about(table: NodeTable) -> dict[int, int]:
     """The weights of the terms that speak of a pod labelled app=web, with the number of pods that have them."""
-    found = table.tallies.terms_about(label_set_of("default", {"app": "web"}), {}, 0)
+    found = said_about(table, "default", "web")
     return {weight: tally.total for concern, tally in found if tally.total for weight in concern.preferred.values()}
 
 
@@ -682,14 +690,14 @@ def test_terms_that_come_later_are_found_too() -> None:
 
 def test_terms_that_no_pod_has_any_more_are_forgotten_and_can_return() -> None:
     table = NodeTable()
-    table.tallies.LIMIT = 2
+    table.tallies.terms.MOST_REMEMBERED = 2
     pods = pods_that_prefer(*range(1, 9))
     table.place(pods[0], "n")
     for weight, pod in enumerate(pods[1:], 2):
         table.place(pod, "n")
         assert weights_about(table) == {1: 1, weight: 1}
         table.displace(pod.id)
-    assert len(table.tallies._carried) == 1
+    assert len(table.tallies.terms.carried) == 1
     again = a_pod("again", affinity=a_term("preferred", weight=1))
     table.place(again, "n")
     table.place(pods[1], "n")
@@ -726,7 +734,7 @@ def test_check_finds_what_is_wrong() -> None:
     table.pod_count[row] += 1
     tally.counts[row] += 1
     column.codes[row] = ABSENT
-    next(iter(table.tallies._carried.values())).tally.counts[row] = 0
+    next(iter(table.tallies.terms.carried.values())).tally.counts[row] = 0
     table.alive[row] = False
     assert check_table(table) == [
         "alive rows are not those that have a node",

@@ -39,6 +39,6 @@ def test_a_large_pod_leaves_nothing_behind(name: str) -> None:
     assert [shape() for shape in shapes] == [None] * 2
     nodes = driver.scheduler.core.cluster.nodes
     assert len(nodes.tallies._predicates) < 10
-    assert len(nodes.tallies._carried) + len(nodes.tallies._arrivals) < 10
+    assert len(nodes.tallies.terms.carried) + len(nodes.tallies.terms._arrivals) < 10
     assert len(nodes.amounts.requested) == 4
     assert check_table(nodes) == []

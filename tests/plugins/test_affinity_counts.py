@@ -17,7 +17,7 @@ def pulls(*weights: int) -> tuple[int, dict[str, int]]:
     context = SchedulingContext(a_pod(), cluster, 0, FreshValues())
     tally = Tally(cluster.nodes.capacity)
     for row in (0, 0, 1):
-        tally.add(row, 1)
+        tally.add((row, 1))
     found: ByKey = {}
     for weight in weights:
         add_tally(found, context, ZONE, tally, weight)

@@ -24,7 +24,7 @@ COLUMNS: dict[str, Column] = {
     "allowed pods": lambda c: c.nodes.allowed_pods,
     "pod count": lambda c: c.nodes.pod_count,
     "the first tally": lambda c: next(iter(c.nodes.tallies._predicates.values())).counts,
-    "carried terms": lambda c: next(iter(c.nodes.tallies._carried.values())).tally.counts,
+    "carried terms": lambda c: next(iter(c.nodes.tallies.terms.carried.values())).tally.counts,
     "volumes": lambda c: next(iter(c.scheduler.cluster.volumes_on_nodes().by_driver.values())),
     "floats of what is free": lambda c: c.scheduler.cluster.float_columns().free[1],
     "floats of what is held": lambda c: c.scheduler.cluster.float_columns().held[0],

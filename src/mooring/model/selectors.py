@@ -68,9 +68,10 @@ class Selector(msgspec.Struct, frozen=True):
         return not self.rules and not self.is_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        if self.is_nothing:
-            return False
-        return all(rule.admits(labels.get(rule.key)) for rule in self.rules)
+        for rule in self.rules:  # Hot: with thousands of selectors this is tried most of all; `all` takes twice as long
+            if not rule.admits(labels.get(rule.key)):
+                return False
+        return not self.is_nothing
 
     def with_equal(self, pairs: Mapping[str, str]) -> "Selector":
         """This selector and, in addition, equality with each pair."""

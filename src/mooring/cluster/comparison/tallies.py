@@ -23,7 +23,7 @@ def compare_tallies(running: NodeTable, fresh: NodeTable) -> Findings:
             yield from _unequal(pairing, tally, fresh.tallies.matching(*key), _said(key))
             yield from _unequal_sums(tally, _said(key))
         yield None
-    for terms in running.tallies._carried.keys() | fresh.tallies._carried.keys():
+    for terms in running.tallies.terms.carried.keys() | fresh.tallies.terms.carried.keys():
         yield from _unequal_carriers(pairing, running, fresh, terms)
         yield None
     for label_set in running.tallies._label_sets.keys() | fresh.tallies._label_sets.keys():
@@ -46,7 +46,7 @@ def _unequal(pairing: RowPairing, tally: Tally, recount: Tally, what: str) -> It
 
 def _unequal_sums(tally: Tally, what: str) -> Iterator[StateDifference]:
     """Sums over values of labels follow from the counts and the columns of the same table."""
-    for column, sums in tally._sums.items():
+    for column, sums in tally.sums.items():
         if sums.version != column.version:
             continue  # it is made anew when a pod asks
         real = sum_by_code(column.codes, tally.counts, column.width)[: len(sums.counts)]
@@ -58,7 +58,7 @@ def _unequal_sums(tally: Tally, what: str) -> Iterator[StateDifference]:
 def _unequal_carriers(
     pairing: RowPairing, running: NodeTable, fresh: NodeTable, terms: tuple[CarriedTerm, ...]
 ) -> Iterator[StateDifference]:
-    ours, theirs = running.tallies._carried.get(terms), fresh.tallies._carried.get(terms)
+    ours, theirs = running.tallies.terms.carried.get(terms), fresh.tallies.terms.carried.get(terms)
     what = cut(f"pods that carry {terms}")
     if ours is not None and theirs is not None:
         yield from _unequal(pairing, ours.tally, theirs.tally, what)

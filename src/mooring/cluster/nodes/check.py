@@ -129,13 +129,13 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
             carried.update([(terms, row)] if terms else [])
     kept = {
         (terms, int(row)): int(carriers.tally.counts[row])
-        for terms, carriers in tallies._carried.items()
+        for terms, carriers in tallies.terms.carried.items()
         for row in np.flatnonzero(carriers.tally.counts)
     }
     if kept != dict(carried):
         faults.append("carried terms differ from a recount")
-    for tally in (*tallies._predicates.values(), *(carriers.tally for carriers in tallies._carried.values())):
-        for column, sums in tally._sums.items():
+    for tally in (*tallies._predicates.values(), *(carriers.tally for carriers in tallies.terms.carried.values())):
+        for column, sums in tally.sums.items():
             if sums.version != column.version:
                 continue
             fresh = np.bincount(column.codes, tally.counts, column.width)[1 : len(sums.counts)]

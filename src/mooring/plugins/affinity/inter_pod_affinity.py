@@ -45,7 +45,7 @@ from mooring.model.workloads import Namespace
 from mooring.plugins.affinity.affinity_counts import (
     Neighbours,
     OwnTerms,
-    add_tally,
+    add_said,
     count_by_key,
     count_change,
     count_existing,
@@ -90,7 +90,7 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
 
     def version(self, cluster: Cluster) -> tuple[int, int]:
         """A pod that no term concerns may be concerned by one that comes, or when the labels of its namespace change."""
-        return cluster.nodes.tallies.terms_version, cluster.versions[Namespace]
+        return cluster.nodes.tallies.terms.version, cluster.versions[Namespace]
 
     # ---- Filter
 
@@ -151,13 +151,9 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
             return SKIP
         pull = count_by_key(context, own.preferred)
         about = terms_about(context)
-        for concern, tally in about:
-            # A list of terms whose last pod left has an empty tally until it is dropped: it says nothing.
-            said = concern.among(context.nodes.labels) if tally.total else None
-            for key, number in said.affinity.items() if said and self._hard_weight else ():
-                add_tally(pull, context, key, tally, number * self._hard_weight)
-            for key, weight in said.preferred.items() if said else ():
-                add_tally(pull, context, key, tally, weight)
+        if self._hard_weight:
+            add_said(pull, context, about, "affinity", self._hard_weight)
+        add_said(pull, context, about, "preferred", 1)
         if not pull:
             return SKIP if about or own.preferred else SKIP_FOR_NOW
         context.state.write((self.name, "pull"), list(pull.values()))

@@ -1,0 +1,166 @@
+"""What the terms of pods on nodes say about a pod is the sum over those pods, also where it is worked out as a difference."""
+
+from collections import Counter
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from build import a_node, a_pod
+from mooring.cluster.nodes.check import check_table
+from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods import carried_terms
+from mooring.cluster.pods.carried_terms import KINDS, CarriedTerms
+from mooring.model.label_set import label_set_of
+from mooring.model.pod import Pod
+
+NODES = {"n0": "east", "n1": "east", "n2": "west", "n3": None}
+NAMESPACES = {"blue": {"team": "a"}, "red": {"team": "b"}}
+VALUES = ("a", "b", "c")
+
+TERMS = st.fixed_dictionaries(
+    {
+        "topologyKey": st.sampled_from(("zone", "nowhere")),
+        "labelSelector": st.builds(
+            lambda operator, value: {"matchExpressions": [{"key": "app", "operator": operator, "values": [value]}]},
+            st.sampled_from(("In", "NotIn")),
+            st.sampled_from(VALUES),
+        ),
+    },
+    optional={
+        "namespaces": st.just(["blue"]),
+        "namespaceSelector": st.sampled_from(({}, {"matchLabels": {"team": "b"}})),
+    },
+)
+WEIGHTED = st.fixed_dictionaries({"weight": st.integers(1, 3), "podAffinityTerm": TERMS})
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+AFFINITIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "podAffinity": st.fixed_dictionaries(
+            {}, optional={REQUIRED: st.lists(TERMS, max_size=2), PREFERRED: st.lists(WEIGHTED, max_size=2)}
+        ),
+        "podAntiAffinity": st.fixed_dictionaries(
+            {}, optional={REQUIRED: st.lists(TERMS, max_size=2), PREFERRED: st.lists(WEIGHTED, max_size=2)}
+        ),
+    },
+)
+NUMBERS = st.integers(0, 5)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("place"),
+            NUMBERS,
+            st.tuples(st.sampled_from(tuple(NODES)), st.sampled_from(tuple(NAMESPACES)), AFFINITIES),
+        ),
+        st.tuples(st.just("remove"), NUMBERS, st.none()),
+        st.tuples(st.just("relabel"), st.sampled_from(tuple(NODES)), st.sampled_from(("east", "west", "north"))),
+        st.tuples(st.just("ask"), st.sampled_from(tuple(NAMESPACES)), st.sampled_from(VALUES)),
+    ),
+    max_size=25,
+)
+
+
+class World:
+    """A table, and what it should count."""
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.zones: dict[str, str | None] = {}
+        self.pods: dict[int, tuple[Pod, str]] = {}
+        self.differences = 0
+        for name, zone in NODES.items():
+            self.relabel(name, zone)
+
+    def relabel(self, name: str, zone: str | None) -> None:
+        self.zones[name] = zone
+        self.table.put_node(a_node(name, labels={"zone": zone} if zone else {}))
+
+    def place(self, number: int, how: tuple[str, str, dict[str, Any]]) -> None:
+        self.remove(number, None)
+        node, namespace, affinity = how
+        pod = a_pod(f"p{number}", namespace=namespace, affinity=affinity)
+        self.table.place(pod, node)
+        self.pods[number] = pod, node
+
+    def remove(self, number: int, _: None) -> None:
+        if number in self.pods:
+            self.table.displace(self.pods.pop(number)[0].id)
+
+    def ask(self, namespace: str, app: str) -> None:
+        terms, labels = self.table.tallies.terms, self.table.labels
+        about = terms.about(label_set_of(namespace, {"app": app}), NAMESPACES[namespace], 0)
+        for kind in KINDS:
+            sums = terms.sums(about, kind, labels)
+            if sums is None:
+                continue
+            self.differences += 1
+            expected = self.expected(namespace, app, kind)
+            found = {
+                column.values[code]: int(count)
+                for column, counts in sums.values()
+                for code, count in enumerate(counts)
+                if count
+            }
+            assert found == {zone: count for zone, count in expected.items() if count}
+
+    def expected(self, namespace: str, app: str, kind: str) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for pod, node in self.pods.values():
+            for carried in pod.shape.terms(pod.namespace).carried:
+                is_meant = carried.term.speaks_of(namespace, {"app": app}, NAMESPACES[namespace])
+                zone = self.zones[node]
+                if carried.kind == kind and carried.term.topology_key == "zone" and is_meant and zone is not None:
+                    found[zone] += carried.weight if kind == "preferred" else 1
+        return found
+
+
+@given(STEPS, st.sampled_from((1, 32)), st.sampled_from((2, 1000)))
+def test_sums_are_those_of_a_loop_over_pods(steps: list[tuple[str, Any, Any]], sums: int, remembered: int) -> None:
+    with (
+        mock.patch.object(carried_terms, "_MANY_LISTS", 0),
+        mock.patch.object(CarriedTerms, "MOST_SUMS", sums),
+        mock.patch.object(CarriedTerms, "MOST_REMEMBERED", remembered),
+    ):
+        world = World()
+        for name, *what in steps:
+            getattr(world, name)(*what)
+        for app in VALUES:
+            world.ask("blue", app)
+    assert check_table(world.table) == []
+    terms = world.table.tallies.terms
+    assert terms._remembered == sum(1 + len(about.said) for about in terms._about.values())
+
+
+def test_tenants_that_keep_all_others_away_are_added_up_as_a_difference() -> None:
+    """Also when pods and lists come and go between questions."""
+    world = World()
+    for number in range(60):
+        term = {
+            "topologyKey": "zone",
+            "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [f"t{number % 30}"]}]},
+        }
+        world.place(number, ("n0" if number % 3 else "n2", "blue", {"podAntiAffinity": {REQUIRED: [term]}}))
+        world.ask("blue", f"t{number % 7}")
+        if number % 5 == 4:
+            world.remove(number - 2, None)
+    assert world.differences > 40
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_what_is_remembered_of_label_sets_is_bounded(most: int) -> None:
+    world = World()
+    away = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
+    for number in range(3):
+        weighted = {"weight": number + 1, "podAffinityTerm": away}
+        world.place(number, ("n0", "blue", {"podAntiAffinity": {PREFERRED: [weighted]}}))
+    terms = world.table.tallies.terms
+    terms.MOST_REMEMBERED = most
+    for number in range(50):
+        assert len(terms.about(label_set_of("blue", {"app": f"a{number}"}), {}, 0).said) == 3
+    assert len(terms._about) == max(most // 4, 1)
