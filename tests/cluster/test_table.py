@@ -732,9 +732,9 @@ def test_check_finds_what_is_wrong() -> None:
     assert check_table(table) == []
     table.amounts.requested[0, row] += 1
     table.pod_count[row] += 1
-    tally.counts[row] += 1
+    tally.add((row, 1))
     column.codes[row] = ABSENT
-    next(iter(table.tallies.terms.carried.values())).tally.counts[row] = 0
+    next(iter(table.tallies.terms.carried.values())).tally.add((row, -1))
     table.alive[row] = False
     assert check_table(table) == [
         "alive rows are not those that have a node",

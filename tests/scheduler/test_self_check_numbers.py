@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.cluster.pods import tally
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.self_check.compare import compare
 from self_checking import CheckedCluster, a_busy_cluster
@@ -33,7 +35,12 @@ COLUMNS: dict[str, Column] = {
 
 @cache
 def _both() -> tuple[CheckedCluster, Scheduler]:
-    cluster = a_busy_cluster()
+    with mock.patch.object(tally, "FEW_ROWS", 0):  # numbers for all rows, which a test can spoil
+        cluster = a_busy_cluster()
+        for each in cluster.nodes.tallies._predicates.values():
+            assert len(each.counts)
+        for carriers in cluster.nodes.tallies.terms.carried.values():
+            assert len(carriers.tally.counts)
     check = cluster.begin()
     while check.work(lambda: False) is not None:
         pass

@@ -426,9 +426,8 @@ class CarriedTerms:
         for carriers in self.carried.values():
             number = carriers.by_reach.get(reach, _NOTHING).of(kind).get(key)
             if number:
-                rows = carriers.tally.counts.nonzero()[0]
-                pods = carriers.tally.counts.take(rows).astype(np.int64)
-                np.add.at(counts, column.codes.take(rows), number * pods)
+                rows, pods = carriers.tally.rows
+                np.add.at(counts, column.codes.take(rows), number * pods.astype(np.int64))
         return counts
 
 
