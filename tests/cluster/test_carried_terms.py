@@ -134,6 +134,7 @@ def test_sums_are_those_of_a_loop_over_pods(steps: list[tuple[str, Any, Any]], s
             world.ask("blue", app)
     assert check_table(world.table) == []
     terms = world.table.tallies.terms
+    assert terms.lists_of_kind == {kind: sum(kind in each.kinds for each in terms.carried.values()) for kind in KINDS}
     assert terms._remembered == sum(1 + len(about.said) for about in terms._about.values())
 
 

@@ -44,7 +44,7 @@ def test_sums_by_value_are_those_of_a_plain_loop(
         found = tally.by_value(column)
         expected = Counter(values[row] for row in pods if values[row] is not None)
         assert {value: found[code] for code, value in enumerate(column.values) if found[code]} == expected
-        assert tally.is_any_on(column) == bool(expected)
+        assert (tally.by_value_if_any(column) is not None) == bool(expected)
         rows, counts = tally.rows
         assert dict(zip(rows.tolist(), counts.tolist(), strict=True)) == Counter(pods)
         tally.add((0, 1))

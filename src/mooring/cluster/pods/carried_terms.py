@@ -113,6 +113,7 @@ class Carriers:
         self.is_gone = False
         """Whether the last of them has left."""
         self.selectors = [carried.term.selector for carried in terms]
+        self.kinds = frozenset(carried.kind for carried in terms)
 
     @lazy
     def by_reach(self) -> dict[Reach, Concern]:
@@ -212,6 +213,8 @@ class CarriedTerms:
         self._capacity = 0
         self.carried: dict[tuple[CarriedTerm, ...], Carriers] = {}
         """By their terms: the pods that carry them. Lists that no pod carries any more are forgotten."""
+        self.lists_of_kind: dict[str, int] = dict.fromkeys(KINDS, 0)
+        """How many of them have terms of a kind."""
         self._carriers: WeakKeyDictionary[PodTerms, Carriers] = WeakKeyDictionary()
         """The same by shape and namespace, so that terms are compared once for these and not for each pod."""
         self._arrivals: list[Carriers] = []
@@ -272,6 +275,7 @@ class CarriedTerms:
         other = CarriedTerms()
         other._capacity = self._capacity
         other.carried = {terms: carriers.fork() for terms, carriers in self.carried.items()}
+        other.lists_of_kind = dict(self.lists_of_kind)
         other._number_arrivals()
         return other
 
@@ -281,6 +285,8 @@ class CarriedTerms:
         if carriers is None:
             carriers = self.carried[terms.carried] = Carriers(terms.carried, Tally(self._capacity))
             self._arrive(carriers)
+            for kind in carriers.kinds:
+                self.lists_of_kind[kind] += 1
         self._carriers[terms] = carriers
         return carriers
 
@@ -288,6 +294,8 @@ class CarriedTerms:
         """The last pod left that carried these terms."""
         del self.carried[carriers.terms]
         carriers.is_gone = True
+        for kind in carriers.kinds:
+            self.lists_of_kind[kind] -= 1
         self._gone += 1
         if self._gone > max(len(self.carried), _GONE):
             self._gone = self._remembered = 0

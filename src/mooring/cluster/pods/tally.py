@@ -74,7 +74,8 @@ class Tally:
     @property
     def counts(self) -> RowCounts:
         """By row. Do not write to it."""
-        self._take_in()
+        if self._news:
+            self._take_in()
         return self._all if self._few is None else _spread_out(self._few, self._capacity)
 
     @property
@@ -103,42 +104,42 @@ class Tally:
         """Bring counts and sums up to date. Sums of an older version of a column are left alone: `by_value` makes them anew.
         In the present version rows have the value that they had when the pods came."""
         news = self._news
-        if not news:
-            return
-        if len(news) <= _FEW_CHANGES:
-            for row, change in news:
-                self._take_in_one(row, change)
-        else:
+        if len(news) > _FEW_CHANGES:
             self._take_in_many(news)
+        else:
+            for row, change in news:
+                self._put(row, change)
+                for column, sums in self._sums.items():
+                    code = column.codes[row]
+                    if code != ABSENT and sums.version == column.version:
+                        sums.counts[code] += change
+                        sums.total += change
         self._news = []
         if self._few is not None and len(self._few) > FEW_ROWS:
             self._all, self._few = _spread_out(self._few, self._capacity), None
             self._most = int(np.iinfo(self._all.dtype).max)
 
-    def _take_in_one(self, row: int, change: int) -> None:
+    def _put(self, row: int, change: int) -> None:
         if self._few is None:
             count = self._all.item(row) + change
             if count > self._most:
                 self._widen(count)
             self._all[row] = count
+        elif count := self._few.get(row, 0) + change:
+            self._few[row] = count
         else:
-            _put(self._few, row, change)
-        for column, sums in self._sums.items():
-            code = column.codes[row]
-            if code != ABSENT and sums.version == column.version:
-                sums.counts[code] += change
-                sums.total += change
+            self._few.pop(row, None)
 
     def _take_in_many(self, news: list[RowChange]) -> None:
         changed, changes = np.array(news, np.int64).T
         rows, places = np.unique(changed, return_inverse=True)
         together = np.zeros(len(rows), np.int64)
         np.add.at(together, places, changes)
-        if self._few is not None:
-            for row, change in zip(rows.tolist(), together.tolist(), strict=True):
-                _put(self._few, row, change)
-        else:
+        if self._few is None:
             self._put_many(rows, together)
+        else:
+            for row, change in zip(rows.tolist(), together.tolist(), strict=True):
+                self._put(row, change)
         for column, sums in self._sums.items():
             if sums.version == column.version:
                 codes = column.codes.take(changed)
@@ -160,21 +161,19 @@ class Tally:
 
     def by_value(self, column: LabelColumn) -> Counts:
         """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
-        if column.is_nowhere:
-            return np.zeros(column.width, np.int32)
-        self._take_in()
+        found = self.by_value_if_any(column)
+        return np.zeros(column.width, np.int32) if found is None else found
+
+    def by_value_if_any(self, column: LabelColumn) -> Counts | None:
+        """The same; None: no pod is on a row with the label."""
+        if column.is_nowhere or not self.total:
+            return None
+        if self._news:
+            self._take_in()
         if self._few is not None and column.width > _FEW_VALUES:
             return _by_value_of_few(self._few, column)
-        return self._sums_over(column).counts
-
-    def is_any_on(self, column: LabelColumn) -> bool:
-        """Whether any pod is on a row with the label."""
-        if column.is_nowhere:
-            return False
-        self._take_in()
-        if self._few is not None:
-            return any(column.codes.item(row) != ABSENT for row in self._few)
-        return self._sums_over(column).total > 0
+        sums = self._sums_over(column)
+        return sums.counts if sums.total else None
 
     def _sums_over(self, column: LabelColumn) -> "_Sums":
         sums = self._sums.get(column)
@@ -190,7 +189,8 @@ class Tally:
 
     def _sum_up(self, column: LabelColumn) -> Counts:
         if self._few is not None:
-            return _by_value_of_few(self._few, column)
+            found = _by_value_of_few(self._few, column)
+            return np.zeros(column.width, np.int32) if found is None else found
         if self.total * _SPARSE > len(self._all):
             return sum_by_code(column.codes, self._all, column.width).astype(np.int32)
         sums = np.zeros(column.width, np.int32)
@@ -226,18 +226,13 @@ class Tally:
         return other
 
 
-def _put(few: dict[int, int], row: int, change: int) -> None:
-    count = few.get(row, 0) + change
-    if count:
-        few[row] = count
-    else:
-        few.pop(row, None)
-
-
-def _by_value_of_few(few: Mapping[int, int], column: LabelColumn) -> Counts:
+def _by_value_of_few(few: Mapping[int, int], column: LabelColumn) -> Counts | None:
+    codes = {row: column.codes.item(row) for row in few}
+    if not any(codes.values()):
+        return None
     counts = np.zeros(column.width, np.int32)
-    for row, count in few.items():
-        counts[column.codes[row]] += count
+    for row, code in codes.items():
+        counts[code] += few[row]
     counts[ABSENT] = 0
     return counts
 

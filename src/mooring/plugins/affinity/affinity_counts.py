@@ -198,9 +198,9 @@ def count_existing(context: SchedulingContext, about: TermsAbout) -> ByKey:
 def add_said(found: ByKey, context: SchedulingContext, about: TermsAbout, kind: str, weight: int) -> None:
     """Add what the terms of pods on nodes say about the incoming pod: terms of one kind, times a weight. `about` is what
     `terms_about` gives for these pods."""
-    if not about.said:
-        return
     labels, terms = context.nodes.labels, context.cluster.nodes.tallies.terms
+    if not about.said or not terms.lists_of_kind[kind]:
+        return
     sums = terms.sums(about, kind, labels)
     if sums is not None:
         for key, (column, counts) in sums.items():
@@ -244,12 +244,11 @@ def _domains(found: ByKey, context: SchedulingContext, key: str) -> Domains:
 def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, weight: int) -> None:
     """Add weight x count for each value of the label. Leaves out a key whose sum is zero everywhere, as no node is
     affected."""
-    if not tally.total:
-        return
     before = found.get(key)
     column = context.nodes.labels.column(key) if before is None else before.column
-    if tally.is_any_on(column):
-        _add_counts(found, key, column, tally.by_value(column), weight, tally.total)
+    counts = tally.by_value_if_any(column)
+    if counts is not None:
+        _add_counts(found, key, column, counts, weight, tally.total)
 
 
 def _add_counts(found: ByKey, key: str, column: LabelColumn, counts: Integers, weight: int, most: int) -> None:
