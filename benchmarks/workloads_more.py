@@ -1,8 +1,12 @@
 """Throughput scenarios beside those of tests/conformance/workloads.py, in the same form.
 
-usage: workloads_more.py preemption|preemptors|gangs|gang-racks|group-preemption|whole-groups NODES PLACED PENDING
+usage: workloads_more.py selectors|exclusive NODES PLACED PENDING
+       workloads_more.py preemption|preemptors|gangs|gang-racks|group-preemption|whole-groups NODES PLACED PENDING
        workloads_more.py requests|diverse NODES PLACED PENDING TEMPLATES
 
+selectors: each pod is an application of its own, and by turns it spreads over zones, as it likes or strictly, or avoids
+itself on a host, as it likes or strictly.
+exclusive: the pods of 400 tenants, none of which shares a node with another.
 preemption: nodes of 4 CPUs that are full of pods with 900m, and pods of a higher priority that ask for 3 CPUs.
 preemptors: the same nodes with pods of ten priorities and of 400 applications; each pod that makes others leave has
 requests and a priority of its own and, by turns, a node affinity, an anti-affinity or a spread of its own.
@@ -24,7 +28,7 @@ CORPUS_WRITER = Path(__file__).parent.parent / "tests" / "conformance" / "worklo
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 CAPACITY = {"pods": "110", "cpu": "4", "memory": "32Gi"}
-APPLICATIONS = 400
+APPLICATIONS = TENANTS = 400
 RACK = "example.com/rack"
 RACK_NODES = 40
 GANG = 8
@@ -58,6 +62,36 @@ def a_pod(
 
 Pods = Callable[[int], dict[str, Any]]
 """The i-th pod that runs, without its node, or the i-th that is pending."""
+
+
+def own_application(name: str, i: int) -> dict[str, Any]:
+    """A pod that no other selector means: thousands of tallies, each of them asked for once or twice."""
+    labels = {"app": f"app-{i}"}
+    return a_pod(name, "sched-1", "100m", labels=labels, **_about_itself(i, {"matchLabels": labels}))
+
+
+def _about_itself(i: int, mine: dict[str, Any]) -> dict[str, Any]:
+    if i % 4 == 3:
+        return _own_anti_affinity(i, mine)
+    if i % 4 == 2:
+        term = {"weight": 100, "podAffinityTerm": {"labelSelector": mine, "topologyKey": HOST}}
+        return {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    spread = _own_spread(i, mine)
+    if i % 4 == 0:
+        spread["topologySpreadConstraints"][0]["whenUnsatisfiable"] = "ScheduleAnyway"
+    return spread
+
+
+def exclusive_pod(name: str, i: int) -> dict[str, Any]:
+    """A pod whose terms concern the pods of all other tenants."""
+    tenant = f"tenant-{i % TENANTS}"
+    others = [
+        {"key": "tenant", "operator": "Exists"},
+        {"key": "tenant", "operator": "NotIn", "values": [tenant]},
+    ]
+    return a_pod(
+        name, "sched-1", "100m", labels={"tenant": tenant}, **_own_anti_affinity(i, {"matchExpressions": others})
+    )
 
 
 def a_low_pod(i: int) -> dict[str, Any]:
@@ -144,6 +178,11 @@ GANGS: dict[str, tuple[str, dict[str, Any]]] = {
 """Kind -> the feature gates, and what the pod groups have besides their size."""
 
 KINDS: dict[str, tuple[Pods, Pods]] = {
+    "selectors": (
+        lambda i: own_application(f"init-{i:05d}", i),
+        lambda i: own_application(f"new-{i:05d}", 1_000_000 + i),
+    ),
+    "exclusive": (lambda i: exclusive_pod(f"init-{i:05d}", i), lambda i: exclusive_pod(f"new-{i:05d}", i)),
     "preemption": (a_low_pod, a_preemptor),
     "preemptors": (own_low_pod, own_preemptor),
     **dict.fromkeys(("gangs", "gang-racks"), (a_low_pod, a_gang_pod)),
