@@ -135,7 +135,7 @@ def test_sums_are_those_of_a_loop_over_pods(steps: list[tuple[str, Any, Any]], s
     assert check_table(world.table) == []
     terms = world.table.tallies.terms
     assert terms.lists_of_kind == {kind: sum(kind in each.kinds for each in terms.carried.values()) for kind in KINDS}
-    assert terms._remembered == sum(1 + len(about.said) for about in terms._about.values())
+    assert terms._remembered == sum(terms.LABEL_SET + len(about.said) for about in terms._about.values())
 
 
 def test_tenants_that_keep_all_others_away_are_added_up_as_a_difference() -> None:
@@ -153,7 +153,7 @@ def test_tenants_that_keep_all_others_away_are_added_up_as_a_difference() -> Non
     assert world.differences > 40
 
 
-@pytest.mark.parametrize("most", [1, 100])
+@pytest.mark.parametrize("most", [1, 380])
 def test_what_is_remembered_of_label_sets_is_bounded(most: int) -> None:
     world = World()
     away = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
@@ -164,4 +164,4 @@ def test_what_is_remembered_of_label_sets_is_bounded(most: int) -> None:
     terms.MOST_REMEMBERED = most
     for number in range(50):
         assert len(terms.about(label_set_of("blue", {"app": f"a{number}"}), {}, 0).said) == 3
-    assert len(terms._about) == max(most // 4, 1)
+    assert len(terms._about) == max(most // (terms.LABEL_SET + 3), 1)

@@ -51,7 +51,9 @@ class LabelSetCases(Generic[T]):
     """Cases kept at once; beyond it all are dropped. More cases than that have labels with arbitrary values, such as ids,
     for which keeping answers does not help."""
 
-    def __init__(self, selectors: Iterable[Selector]) -> None:
+    def __init__(self, selectors: Iterable[Selector], most: int = LIMIT) -> None:
+        """`most`: fewer cases than LIMIT are kept."""
+        self._most = min(most, self.LIMIT)
         self._keys = frozenset(rule.key for selector in selectors for rule in selector.rules)
         self._answers: dict[tuple[int, str, frozenset[tuple[str, str]]], T] = {}
 
@@ -65,7 +67,7 @@ class LabelSetCases(Generic[T]):
             asked = frozenset(pair for pair in labels.items() if pair[0] in keys)
         case = (version, label_set.namespace, asked)
         if case not in self._answers:
-            if len(self._answers) >= self.LIMIT:
+            if len(self._answers) >= self._most:
                 self._answers.clear()
             self._answers[case] = build()
         return self._answers[case]

@@ -31,7 +31,8 @@ _GONE = 64
 """So many lists of terms that nobody carries any more are no reason to look through all of them again."""
 
 _FEW_TERMS = 8
-"""Up to so many terms of a list are tried each time: to remember what they say would take more memory than the list."""
+"""Up to so many terms of a list are tried each time. What more of them say is remembered, for as many cases as there are
+terms: thousands of pods may carry a list of their own."""
 
 _FEW_NEW = 4
 """So many new lists are tried one by one."""
@@ -134,7 +135,7 @@ class Carriers:
 
     @lazy
     def _cases(self) -> LabelSetCases[Concern]:
-        return LabelSetCases(self.selectors)
+        return LabelSetCases(self.selectors, most=len(self.terms))
 
     @lazy
     def _index(self) -> SelectorIndex[int]:
@@ -179,8 +180,8 @@ class TermsAbout(msgspec.Struct):
 class _Rest(msgspec.Struct):
     """How the sum of all lists that reach a pod differs from that of the lists that concern it."""
 
-    reaches: dict[Reach, bool] = msgspec.field(default_factory=dict)
-    """Which reaches the pod is in."""
+    reaches: set[Reach] = msgspec.field(default_factory=set)
+    """Those that the pod is in."""
     keys: dict[str, set[str]] = msgspec.field(default_factory=lambda: {kind: set() for kind in KINDS})
     """By kind of term: the topology keys of what is said."""
     seen: int = 0
@@ -188,7 +189,7 @@ class _Rest(msgspec.Struct):
     unsaid: dict[int, Concern] = msgspec.field(default_factory=dict)
     """By number of a list: what it says about other pods in these reaches only."""
     is_large: bool = False
-    """Whether so many lists are in `unsaid` that it does not pay."""
+    """Whether this is so much that it does not pay. The rest is empty then."""
 
 
 class _SumOfAll(msgspec.Struct):
@@ -204,8 +205,9 @@ class CarriedTerms:
     """All lists of terms that pods on nodes carry."""
 
     MOST_REMEMBERED = 1 << 18
-    """Lists that are remembered for the label sets that they concern: 60 bytes each. With more, the label sets that nobody
-    asked about for longest are forgotten."""
+    """Lists that are remembered for the label sets that they concern: 60 bytes each, and a label set counts as LABEL_SET of
+    them. With more, the label sets that nobody asked about for longest are forgotten."""
+    LABEL_SET = 16
     MOST_SUMS = 32
     """Sums of all lists that are kept: as a rule terms name one or two topology keys."""
 
@@ -227,7 +229,7 @@ class CarriedTerms:
         self._about: dict[LabelSet, TermsAbout] = {}
         """Least recently asked first."""
         self._remembered = 0
-        """Lists in all of them, and one for each."""
+        """How much of MOST_REMEMBERED they take."""
         self._sums: dict[Reach, dict[tuple[str, str], _SumOfAll]] = {}
         """By kind of term and topology key, of those that were asked for."""
 
@@ -319,7 +321,7 @@ class CarriedTerms:
         """What the terms say about a pod of this label set. Do not write to it. Good until pods come or go."""
         about = self._about.pop(label_set, None)
         if about is None or about.namespaces_version != namespaces_version:
-            self._remembered += 1 if about is None else -len(about.said)
+            self._remembered += self.LABEL_SET if about is None else -len(about.said)
             about = TermsAbout(label_set, namespace_labels, namespaces_version)
         if about.seen < len(self._arrivals):
             self._remembered -= len(about.said)
@@ -327,7 +329,7 @@ class CarriedTerms:
             self._remembered += len(about.said)
         self._about[label_set] = about
         while self._remembered > self.MOST_REMEMBERED and len(self._about) > 1:
-            self._remembered -= 1 + len(self._about.pop(next(iter(self._about))).said)
+            self._remembered -= self.LABEL_SET + len(self._about.pop(next(iter(self._about))).said)
         return about
 
     def _look_at_new(self, about: TermsAbout) -> None:
@@ -370,14 +372,13 @@ class CarriedTerms:
             return None
         rest = self._rest_of(about)
         keys = sorted(filter(labels.has, rest.keys[kind]))
-        reaches = [reach for reach, is_in in rest.reaches.items() if is_in]
-        if rest.is_large or len(keys) * len(reaches) > self.MOST_SUMS:
+        if rest.is_large or len(keys) * len(rest.reaches) > self.MOST_SUMS:
             return None
         found = {}
         for key in keys:
             column = labels.column(key)
             counts: Ints = np.zeros(column.width, np.int64)
-            for reach in reaches:
+            for reach in rest.reaches:
                 counts += self._sum_of_all(reach, kind, key, column)
             for number, unsaid in rest.unsaid.items():
                 weight, tally = unsaid.of(kind).get(key), self._arrivals[number].tally
@@ -398,6 +399,7 @@ class CarriedTerms:
         if rest.is_large or rest.seen == about.seen:
             return rest
         rest.unsaid = {number: said for number, said in rest.unsaid.items() if not self._arrivals[number].is_gone}
+        reaches: dict[Reach, bool] = {}
         for number in range(rest.seen, about.seen):
             carriers = self._arrivals[number]
             if carriers.is_gone:
@@ -406,15 +408,15 @@ class CarriedTerms:
             if concern is not _NOTHING:
                 for kind in KINDS:
                     rest.keys[kind] |= concern.of(kind).keys()
-            full = _in_reach(carriers, rest.reaches, about)
-            if full is not concern:
-                unsaid = full.without(concern)
-                if unsaid:
-                    rest.unsaid[number] = unsaid
+            full = _in_reach(carriers, reaches, about)
+            unsaid = _NOTHING if full is concern else full.without(concern)
+            if unsaid:
+                rest.unsaid[number] = unsaid
+        rest.reaches.update(reach for reach, is_in in reaches.items() if is_in)
         rest.seen = about.seen
-        if 2 * len(rest.unsaid) > len(about.said):
-            rest.is_large = True
-            rest.unsaid.clear()
+        numbers = (len(rest.reaches), *map(len, rest.keys.values()))
+        if 2 * len(rest.unsaid) > len(about.said) or max(numbers) > self.MOST_SUMS:
+            about.rest = rest = _Rest(seen=about.seen, is_large=True)
         return rest
 
     def _sum_of_all(self, reach: Reach, kind: str, key: str, column: LabelColumn) -> Ints:
@@ -440,7 +442,7 @@ class CarriedTerms:
 
 
 def _in_reach(carriers: Carriers, known: dict[Reach, bool], about: TermsAbout) -> Concern:
-    """What a list would say about a pod of the same namespace that all terms select; `known` is which reaches it is in."""
+    """What a list would say about a pod of the same namespace that all terms select. `known`: which reaches it is in."""
     found = _NOTHING
     for reach, concern in carriers.by_reach.items():
         if reach not in known:
