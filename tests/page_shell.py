@@ -1,14 +1,18 @@
 """A reader at a terminal: runs the sessions of a page one after another, in a directory with the files of a checkout.
 
-What starts a server (`mooring up`, `mooring run`) is a terminal of its own: it goes on until the page ends.
+What starts a server (`mooring up`, `mooring run`) is a terminal of its own: it goes on until the page ends. Pages show
+servers on their usual ports, so one reader on a machine reads at a time.
 """
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -40,10 +44,11 @@ def shape(text: str) -> str:
 
 
 class PageShell:
-    """Runs sessions. To be used in a `with`, which ends what still runs."""
+    """Runs sessions. To be used in a `with`, which waits for other readers, and ends what still runs."""
 
     def __init__(self, home: Path, page: str) -> None:
         self._home = home
+        self._turn = ExitStack()
         self._started: list[subprocess.Popen[bytes]] = []
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._environment = {**os.environ, "PATH": path, "HOME": str(home), "TMPDIR": "/tmp"}
@@ -54,12 +59,15 @@ class PageShell:
             (home / name).write_text(text)
 
     def __enter__(self) -> Self:
+        lock = self._turn.enter_context((Path(tempfile.gettempdir()) / "mooring-page-reader.lock").open("w"))
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in reversed(self._started):
-            process.send_signal(signal.SIGINT)
-            process.wait(PATIENCE_S)
+        with self._turn:
+            for process in reversed(self._started):
+                process.send_signal(signal.SIGINT)
+                process.wait(PATIENCE_S)
 
     def check(self, session: Session) -> None:
         """The command prints what the page shows, but for what differs from run to run."""
