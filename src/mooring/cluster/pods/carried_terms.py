@@ -30,9 +30,9 @@ Reach = tuple[frozenset[str], Selector]
 _GONE = 64
 """So many lists of terms that nobody carries any more are no reason to look through all of them again."""
 
-_FEW_TERMS = 8
-"""Up to so many terms of a list are tried each time. What more of them say is remembered, for as many cases as there are
-terms: thousands of pods may carry a list of their own."""
+_FEW_RULES = 16
+"""Lists whose selectors have up to so many rules, each selector counting as one more, are tried each time. What larger ones
+say is remembered, for as many cases as they have rules: thousands of pods may carry a list of their own."""
 
 _FEW_NEW = 4
 """So many new lists are tried one by one."""
@@ -115,6 +115,7 @@ class Carriers:
         """Whether the last of them has left."""
         self.selectors = [carried.term.selector for carried in terms]
         self.kinds = frozenset(carried.kind for carried in terms)
+        self._rules = sum(1 + len(each.term.selector.rules) + len(each.term.namespace_selector.rules) for each in terms)
 
     @lazy
     def by_reach(self) -> dict[Reach, Concern]:
@@ -126,16 +127,17 @@ class Carriers:
 
     def concern(self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int) -> Concern:
         """What the terms say about pods of this label set. Do not write to it."""
-        if len(self.terms) == 1:  # Hot: as a rule; there is one object for all pods that it selects
-            is_meant = self.terms[0].term.speaks_of(label_set.namespace, label_set.labels, namespace_labels)
-            return next(iter(self.by_reach.values())) if is_meant else _NOTHING
-        if len(self.terms) <= _FEW_TERMS:
+        if self._rules > _FEW_RULES:
+            return self._cases.get(label_set, lambda: self._concern_of(label_set, namespace_labels), namespaces_version)
+        if len(self.terms) > 1:
             return concern_of(self.terms, label_set, namespace_labels)
-        return self._cases.get(label_set, lambda: self._concern_of(label_set, namespace_labels), namespaces_version)
+        # Hot: as a rule there is one, and then one object for all pods that it selects.
+        is_meant = self.terms[0].term.speaks_of(label_set.namespace, label_set.labels, namespace_labels)
+        return next(iter(self.by_reach.values())) if is_meant else _NOTHING
 
     @lazy
     def _cases(self) -> LabelSetCases[Concern]:
-        return LabelSetCases(self.selectors, most=len(self.terms))
+        return LabelSetCases(self.selectors, most=self._rules)
 
     @lazy
     def _index(self) -> SelectorIndex[int]:
