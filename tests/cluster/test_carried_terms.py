@@ -142,15 +142,61 @@ def test_tenants_that_keep_all_others_away_are_added_up_as_a_difference() -> Non
     """Also when pods and lists come and go between questions."""
     world = World()
     for number in range(60):
-        term = {
-            "topologyKey": "zone",
-            "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [f"t{number % 30}"]}]},
-        }
-        world.place(number, ("n0" if number % 3 else "n2", "blue", {"podAntiAffinity": {REQUIRED: [term]}}))
+        away = {"podAntiAffinity": {REQUIRED: [a_term("NotIn", f"t{number % 30}")]}}
+        world.place(number, ("n0" if number % 3 else "n2", "blue", away))
         world.ask("blue", f"t{number % 7}")
         if number % 5 == 4:
             world.remove(number - 2, None)
     assert world.differences > 40
+
+
+def a_term(operator: str, app: str) -> dict[str, Any]:
+    rule = {"key": "app", "operator": operator, "values": [app]}
+    return {"topologyKey": "zone", "labelSelector": {"matchExpressions": [rule]}}
+
+
+def keep_others_away(world: World, tenants: int) -> None:
+    """A pod of each tenant on the first node."""
+    for number in range(tenants):
+        world.place(number, ("n0", "blue", {"podAntiAffinity": {REQUIRED: [a_term("NotIn", f"t{number}")]}}))
+
+
+def test_a_node_that_moves_to_another_zone_takes_what_its_pods_say_along() -> None:
+    world = World()
+    keep_others_away(world, 30)
+    for zone in ("east", "west", "north"):
+        world.relabel("n0", zone)
+        world.ask("blue", "t0")
+        assert world.expected("blue", "t0", "anti") == {zone: 29}
+    assert world.differences >= 3
+
+
+def test_what_is_said_follows_the_labels_of_namespaces() -> None:
+    world = World()
+    for number in range(20):
+        term = {**a_term("NotIn", f"t{number}"), "namespaceSelector": {"matchLabels": {"team": "b"}}}
+        world.place(number, ("n0", "red", {"podAntiAffinity": {REQUIRED: [term]}}))
+    terms, label_set = world.table.tallies.terms, label_set_of("blue", {"app": "t0"})
+    assert len(terms.about(label_set, {"team": "a"}, 1).said) == 0
+    about = terms.about(label_set, {"team": "b"}, 2)
+    assert len(about.said) == 19
+    sums = terms.sums(about, "anti", world.table.labels)
+    assert sums is not None and sums["zone"][1].sum() == 19
+    assert len(terms.about(label_set, {"team": "a"}, 3).said) == 0
+
+
+def test_preferences_that_cancel_out_are_left_to_the_lists() -> None:
+    """They say something, unlike those that no pod has: upstream then scores all nodes alike, and does not skip."""
+    world = World()
+    for number in range(20):
+        weighted = {"weight": 7, "podAffinityTerm": a_term("NotIn", f"t{number}")}
+        kind = "podAffinity" if number % 2 else "podAntiAffinity"
+        world.place(number, ("n0", "blue", {kind: {PREFERRED: [weighted]}}))
+    terms = world.table.tallies.terms
+    about = terms.about(label_set_of("blue", {"app": "other"}), {}, 0)
+    assert len(about.said) == 20
+    assert terms.sums(about, "preferred", world.table.labels) is None
+    assert terms.sums(about, "anti", world.table.labels) == {}
 
 
 @pytest.mark.parametrize("most", [1, 380])

@@ -88,3 +88,15 @@ def test_few_pods_take_a_byte_a_row() -> None:
         tally.add((row, 1))
     assert tally.counts.dtype == np.int16
     assert tally._all.nbytes == 200_000
+
+
+def test_pods_that_come_to_a_new_value_of_a_label_are_counted_there() -> None:
+    """Many at once: the sums are of another version of the column then."""
+    column, tally = LabelColumn("zone", ROWS), Tally(ROWS)
+    column.put(0, "a")
+    tally.add((0, 1))
+    assert tally.by_value(column).tolist() == [0, 1]
+    column.put(1, "b")
+    for _ in range(20):
+        tally.add((1, 1))
+    assert tally.by_value(column).tolist() == [0, 1, 20]
