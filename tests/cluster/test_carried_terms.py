@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from mooring.cluster.nodes.check import check_table
-from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods import carried_terms
-from mooring.cluster.pods.carried_terms import KINDS, CarriedTerms
+from mooring.cluster.pods.carried_terms import CarriedTerms
+from mooring.cluster.pods.carriers import KINDS
 from mooring.model.label_set import label_set_of
-from mooring.model.pod import Pod
+from placed_pods import PlacedPods
 
 NODES = {"n0": "east", "n1": "east", "n2": "west", "n3": None}
 NAMESPACES = {"blue": {"team": "a"}, "red": {"team": "b"}}
@@ -66,13 +66,12 @@ STEPS = st.lists(
 )
 
 
-class World:
-    """A table, and what it should count."""
+class World(PlacedPods):
+    """The steps, on nodes of two zones and one without."""
 
     def __init__(self) -> None:
-        self.table = NodeTable()
+        super().__init__()
         self.zones: dict[str, str | None] = {}
-        self.pods: dict[int, tuple[Pod, str]] = {}
         self.differences = 0
         for name, zone in NODES.items():
             self.relabel(name, zone)
@@ -82,15 +81,8 @@ class World:
         self.table.put_node(a_node(name, labels={"zone": zone} if zone else {}))
 
     def place(self, number: int, how: tuple[str, str, dict[str, Any]]) -> None:
-        self.remove(number, None)
         node, namespace, affinity = how
-        pod = a_pod(f"p{number}", namespace=namespace, affinity=affinity)
-        self.table.place(pod, node)
-        self.pods[number] = pod, node
-
-    def remove(self, number: int, _: None) -> None:
-        if number in self.pods:
-            self.table.displace(self.pods.pop(number)[0].id)
+        self.put(number, a_pod(f"p{number}", namespace=namespace, affinity=affinity), node)
 
     def ask(self, namespace: str, app: str) -> None:
         terms, labels = self.table.tallies.terms, self.table.labels
@@ -135,7 +127,7 @@ def test_sums_are_those_of_a_loop_over_pods(steps: list[tuple[str, Any, Any]], s
     assert check_table(world.table) == []
     terms = world.table.tallies.terms
     assert terms.lists_of_kind == {kind: sum(kind in each.kinds for each in terms.carried.values()) for kind in KINDS}
-    assert terms._remembered == sum(terms.LABEL_SET + len(about.said) for about in terms._about.values())
+    assert terms._remembered == sum(terms.LABEL_SET + len(about.concerns) for about in terms._about.values())
 
 
 def test_tenants_that_keep_all_others_away_are_added_up_as_a_difference() -> None:
@@ -177,12 +169,12 @@ def test_what_is_said_follows_the_labels_of_namespaces() -> None:
         term = {**a_term("NotIn", f"t{number}"), "namespaceSelector": {"matchLabels": {"team": "b"}}}
         world.place(number, ("n0", "red", {"podAntiAffinity": {REQUIRED: [term]}}))
     terms, label_set = world.table.tallies.terms, label_set_of("blue", {"app": "t0"})
-    assert len(terms.about(label_set, {"team": "a"}, 1).said) == 0
+    assert len(terms.about(label_set, {"team": "a"}, 1).concerns) == 0
     about = terms.about(label_set, {"team": "b"}, 2)
-    assert len(about.said) == 19
+    assert len(about.concerns) == 19
     sums = terms.sums(about, "anti", world.table.labels)
     assert sums is not None and sums["zone"][1].sum() == 19
-    assert len(terms.about(label_set, {"team": "a"}, 3).said) == 0
+    assert len(terms.about(label_set, {"team": "a"}, 3).concerns) == 0
 
 
 def test_preferences_that_cancel_out_are_left_to_the_lists() -> None:
@@ -194,7 +186,7 @@ def test_preferences_that_cancel_out_are_left_to_the_lists() -> None:
         world.place(number, ("n0", "blue", {kind: {PREFERRED: [weighted]}}))
     terms = world.table.tallies.terms
     about = terms.about(label_set_of("blue", {"app": "other"}), {}, 0)
-    assert len(about.said) == 20
+    assert len(about.concerns) == 20
     assert terms.sums(about, "preferred", world.table.labels) is None
     assert terms.sums(about, "anti", world.table.labels) == {}
 
@@ -209,5 +201,5 @@ def test_what_is_remembered_of_label_sets_is_bounded(most: int) -> None:
     terms = world.table.tallies.terms
     terms.MOST_REMEMBERED = most
     for number in range(50):
-        assert len(terms.about(label_set_of("blue", {"app": f"a{number}"}), {}, 0).said) == 3
+        assert len(terms.about(label_set_of("blue", {"app": f"a{number}"}), {}, 0).concerns) == 3
     assert len(terms._about) == max(most // (terms.LABEL_SET + 3), 1)

@@ -22,7 +22,7 @@ from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.resource_amounts import NOWHERE, cells
 from mooring.cluster.nodes.table import ClusterError, NodeTable
-from mooring.cluster.pods.carried_terms import Concern
+from mooring.cluster.pods.carriers import Concern
 from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import PodPredicate
 from mooring.model.label_set import label_set_of

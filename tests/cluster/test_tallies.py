@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from mooring.cluster.nodes.check import check_table
-from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods import tally
 from mooring.cluster.pods.tallies import PodTallies
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector, Requirement
-from mooring.model.pod import Pod
 from mooring.model.selectors import compile_selector
+from placed_pods import PlacedPods
 
 NODES = ("n0", "n1", "n2")
 LABELS = st.dictionaries(st.sampled_from(("app", "tier")), st.sampled_from(("a", "b")))
@@ -38,26 +37,18 @@ STEPS = st.lists(
 )
 
 
-class World:
-    """A table, and the pods that it should count."""
+class World(PlacedPods):
+    """The steps, on three nodes."""
 
     def __init__(self) -> None:
-        self.table = NodeTable()
+        super().__init__()
         for name in NODES:
             self.table.put_node(a_node(name, labels={"host": name}))
-        self.pods: dict[int, tuple[Pod, str]] = {}
 
     def place(self, number: int, how: tuple[str, dict[str, str], bool]) -> None:
-        self.remove(number, None)
         node, labels, is_leaving = how
         metadata = {"deletionTimestamp": "2026-02-01T00:00:00Z"} if is_leaving else None
-        pod = a_pod(f"p{number}", labels=labels, metadata=metadata)
-        self.table.place(pod, node)
-        self.pods[number] = pod, node
-
-    def remove(self, number: int, _: None) -> None:
-        if number in self.pods:
-            self.table.displace(self.pods.pop(number)[0].id)
+        self.put(number, a_pod(f"p{number}", labels=labels, metadata=metadata), node)
 
     def ask(self, predicate: PodPredicate, with_terminating: bool) -> None:
         found = self.table.tallies.matching((predicate,), with_terminating)

@@ -45,7 +45,7 @@ def test_sums_by_value_are_those_of_a_plain_loop(
         expected = Counter(values[row] for row in pods if values[row] is not None)
         assert {value: found[code] for code, value in enumerate(column.values) if found[code]} == expected
         assert (tally.by_value_if_any(column) is not None) == bool(expected)
-        rows, counts = tally.rows
+        rows, counts = tally.rows_and_counts
         assert dict(zip(rows.tolist(), counts.tolist(), strict=True)) == Counter(pods)
         tally.add((0, 1))
         assert tally.by_value(column).sum() == expected.total() + (values[0] is not None)
@@ -83,11 +83,11 @@ def test_few_pods_take_a_byte_a_row() -> None:
     tally = Tally(100_000)
     tally.add((0, 127))
     assert tally.counts.dtype == np.int8
-    assert tally._all.nbytes == 0
+    assert tally._dense.nbytes == 0
     for row in range(100):
         tally.add((row, 1))
     assert tally.counts.dtype == np.int16
-    assert tally._all.nbytes == 200_000
+    assert tally._dense.nbytes == 200_000
 
 
 def test_pods_that_come_to_a_new_value_of_a_label_are_counted_there() -> None:

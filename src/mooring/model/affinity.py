@@ -27,9 +27,21 @@ class AffinityTerm(msgspec.Struct, frozen=True):
 
     def speaks_of(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
         """Whether the term selects a pod with these labels, in a namespace with those labels."""
-        return (
-            namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
-        ) and self.selector.matches(labels)
+        return is_in_reach(self.reach, namespace, namespace_labels) and self.selector.matches(labels)
+
+    @property
+    def reach(self) -> "Reach":
+        return self.namespaces, self.namespace_selector
+
+
+Reach = tuple[frozenset[str], Selector]
+"""Where a term looks for pods: the namespaces that it names, and a selector of others."""
+
+
+def is_in_reach(reach: Reach, namespace: str, namespace_labels: Labels) -> bool:
+    """Whether a term with this reach looks for pods in a namespace."""
+    namespaces, selector = reach
+    return namespace in namespaces or selector.matches(namespace_labels)
 
 
 class WeightedTerm(msgspec.Struct, frozen=True):

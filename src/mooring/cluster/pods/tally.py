@@ -35,9 +35,9 @@ RowChange = tuple[int, int]
 """A row, and how many pods came to it; below 0: left it."""
 
 _MANY = 1024
-"""So many changes are taken in, whether or not somebody asks."""
+"""So many pending changes are applied, whether or not somebody asks."""
 _FEW_CHANGES = 8
-"""Up to so many changes are taken in one by one: for these arrays take longer."""
+"""Up to so many changes are applied one by one: for these arrays take longer."""
 
 FEW_ROWS = 64
 _FEW_VALUES = 64
@@ -48,7 +48,7 @@ class Tally:
     """A count for each row, and its sums over the values of the node labels that were asked for.
 
     The sums are kept up to date pod by pod, because a decision about spreading needs them for every topology key. Changes
-    are noted and taken in when somebody asks. Hot: selectors such as `tenant NotIn (a)` select the pods of all other tenants,
+    are noted, and applied when somebody asks. Hot: selectors such as `tenant NotIn (a)` select the pods of all other tenants,
     so that a pod is counted in hundreds of tallies of which the next pod asks for one: 0.1 µs for each instead of 1.5.
 
     While few rows have pods, only these are kept, and no sums over labels with many values: there may be thousands of
@@ -61,82 +61,82 @@ class Tally:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._few: dict[int, int] | None = {}
-        """By row that has pods, up to FEW_ROWS of them. None: there were more, and `_all` has every row."""
-        self._all: RowCounts = np.zeros(0, np.int8)
+        self._sparse: dict[int, int] | None = {}
+        """By row that has pods, up to FEW_ROWS of them. None: there were more, and `_dense` has every row."""
+        self._dense: RowCounts = np.zeros(0, np.int8)
         self._most = _MOST_IN_BYTES
         """The largest number that a count in it may be."""
         self.total = 0
         self._sums: dict[LabelColumn, _Sums] = {}
-        self._news: list[RowChange] = []
+        self._pending: list[RowChange] = []
         """Changes that the counts and sums do not have yet."""
 
     @property
     def counts(self) -> RowCounts:
         """By row. Do not write to it."""
-        if self._news:
-            self._take_in()
-        return self._all if self._few is None else _spread_out(self._few, self._capacity)
+        if self._pending:
+            self._apply_pending()
+        return self._dense if self._sparse is None else _as_dense(self._sparse, self._capacity)
 
     @property
-    def rows(self) -> tuple[NDArray[np.intp], RowCounts]:
+    def rows_and_counts(self) -> tuple[NDArray[np.intp], RowCounts]:
         """The rows that have pods, and their counts."""
-        self._take_in()
-        if self._few is None:
-            rows = self._all.nonzero()[0]
-            return rows, self._all.take(rows)
-        return np.fromiter(self._few, np.intp, len(self._few)), np.array(list(self._few.values()), np.int64)
+        self._apply_pending()
+        if self._sparse is None:
+            rows = self._dense.nonzero()[0]
+            return rows, self._dense.take(rows)
+        return np.fromiter(self._sparse, np.intp, len(self._sparse)), np.array(list(self._sparse.values()), np.int64)
 
     @property
     def sums(self) -> Mapping[LabelColumn, _Sums]:
         """What is kept by value of a label, for checks."""
-        self._take_in()
+        self._apply_pending()
         return self._sums
 
     def add(self, change: RowChange) -> None:
         """Pods come to a row, or leave it."""
         self.total += change[1]
-        self._news.append(change)
-        if len(self._news) >= _MANY:
-            self._take_in()
+        self._pending.append(change)
+        if len(self._pending) >= _MANY:
+            self._apply_pending()
 
-    def _take_in(self) -> None:
+    def _apply_pending(self) -> None:
         """Bring counts and sums up to date. Sums of an older version of a column are left alone: `by_value` makes them anew.
         In the present version rows have the value that they had when the pods came."""
-        news = self._news
-        if len(news) > _FEW_CHANGES:
-            self._take_in_many(news)
+        pending = self._pending
+        if len(pending) > _FEW_CHANGES:
+            self._apply_many(pending)
         else:
-            for row, change in news:
+            for row, change in pending:
                 self._put(row, change)
                 for column, sums in self._sums.items():
                     code = column.codes[row]
                     if code != ABSENT and sums.version == column.version:
                         sums.counts[code] += change
                         sums.total += change
-        self._news = []
-        if self._few is not None and len(self._few) > FEW_ROWS:
-            self._all, self._few = _spread_out(self._few, self._capacity), None
-            self._most = int(np.iinfo(self._all.dtype).max)
+        self._pending = []
+        if self._sparse is not None and len(self._sparse) > FEW_ROWS:
+            self._dense, self._sparse = _as_dense(self._sparse, self._capacity), None
+            self._most = int(np.iinfo(self._dense.dtype).max)
 
     def _put(self, row: int, change: int) -> None:
-        if self._few is None:
-            count = self._all.item(row) + change
+        if self._sparse is None:
+            count = self._dense.item(row) + change
             if count > self._most:
                 self._widen(count)
-            self._all[row] = count
-        elif count := self._few.get(row, 0) + change:
-            self._few[row] = count
+            self._dense[row] = count
+        elif count := self._sparse.get(row, 0) + change:
+            self._sparse[row] = count
         else:
-            self._few.pop(row, None)
+            self._sparse.pop(row, None)
 
-    def _take_in_many(self, news: list[RowChange]) -> None:
-        changed, changes = np.array(news, np.int64).T
+    def _apply_many(self, pending: list[RowChange]) -> None:
+        changed, changes = np.array(pending, np.int64).T
         rows, places = np.unique(changed, return_inverse=True)
         together = np.zeros(len(rows), np.int64)
         np.add.at(together, places, changes)
-        if self._few is None:
-            self._put_many(rows, together)
+        if self._sparse is None:
+            self._put_dense(rows, together)
         else:
             for row, change in zip(rows.tolist(), together.tolist(), strict=True):
                 self._put(row, change)
@@ -147,17 +147,17 @@ class Tally:
                 np.add.at(sums.counts, codes.take(labelled), changes.take(labelled).astype(np.int32))
                 sums.total += int(changes.take(labelled).sum())
 
-    def _put_many(self, rows: NDArray[np.intp], changes: NDArray[np.int64]) -> None:
-        counts = self._all.take(rows) + changes
+    def _put_dense(self, rows: NDArray[np.intp], changes: NDArray[np.int64]) -> None:
+        counts = self._dense.take(rows) + changes
         most = int(counts.max())
         if most > self._most:
             self._widen(most)
-        self._all[rows] = counts
+        self._dense[rows] = counts
 
     def _widen(self, count: int) -> None:
         """Make room for a count that is too large for the present type."""
         integers = _integers_for(count)
-        self._all, self._most = self._all.astype(integers), int(np.iinfo(integers).max)
+        self._dense, self._most = self._dense.astype(integers), int(np.iinfo(integers).max)
 
     def by_value(self, column: LabelColumn) -> Counts:
         """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
@@ -168,10 +168,10 @@ class Tally:
         """The same; None: no pod is on a row with the label."""
         if column.is_nowhere or not self.total:
             return None
-        if self._news:
-            self._take_in()
-        if self._few is not None and column.width > _FEW_VALUES:
-            return _by_value_of_few(self._few, column)
+        if self._pending:
+            self._apply_pending()
+        if self._sparse is not None and column.width > _FEW_VALUES:
+            return _sparse_by_value(self._sparse, column)
         sums = self._sums_over(column)
         return sums.counts if sums.total else None
 
@@ -188,59 +188,59 @@ class Tally:
         return sums
 
     def _sum_up(self, column: LabelColumn) -> Counts:
-        if self._few is not None:
-            found = _by_value_of_few(self._few, column)
+        if self._sparse is not None:
+            found = _sparse_by_value(self._sparse, column)
             return np.zeros(column.width, np.int32) if found is None else found
-        if self.total * _SPARSE > len(self._all):
-            return sum_by_code(column.codes, self._all, column.width).astype(np.int32)
+        if self.total * _SPARSE > len(self._dense):
+            return sum_by_code(column.codes, self._dense, column.width).astype(np.int32)
         sums = np.zeros(column.width, np.int32)
-        rows = self._all.nonzero()[0]
-        np.add.at(sums, column.codes.take(rows), self._all.take(rows).astype(np.int32))
+        rows = self._dense.nonzero()[0]
+        np.add.at(sums, column.codes.take(rows), self._dense.take(rows).astype(np.int32))
         sums[ABSENT] = 0
         return sums
 
     def clear(self) -> None:
         """Count nothing, before a recount."""
-        self._few = {}
-        self._all = np.zeros(0, np.int8)
+        self._sparse = {}
+        self._dense = np.zeros(0, np.int8)
         self.total = 0
         self._sums.clear()
-        self._news.clear()
+        self._pending.clear()
 
     def grow(self, capacity: int) -> None:
-        self._take_in()
+        self._apply_pending()
         self._capacity = capacity
-        if self._few is None:
-            self._all = grown(self._all, capacity)
+        if self._sparse is None:
+            self._dense = grown(self._dense, capacity)
         self._sums.clear()  # among them may be sums over columns that are kept no longer, which do not grow
 
     def fork(self) -> "Tally":
         """A copy for a what-if."""
-        self._take_in()
+        self._apply_pending()
         other = Tally(self._capacity)
-        other._few = None if self._few is None else dict(self._few)
-        other._all, other._most, other.total = self._all.copy(), self._most, self.total
+        other._sparse = None if self._sparse is None else dict(self._sparse)
+        other._dense, other._most, other.total = self._dense.copy(), self._most, self.total
         other._sums = {
             column: _Sums(sums.version, sums.counts.copy(), sums.total) for column, sums in self._sums.items()
         }
         return other
 
 
-def _by_value_of_few(few: Mapping[int, int], column: LabelColumn) -> Counts | None:
-    codes = {row: column.codes.item(row) for row in few}
+def _sparse_by_value(sparse: Mapping[int, int], column: LabelColumn) -> Counts | None:
+    codes = {row: column.codes.item(row) for row in sparse}
     if not any(codes.values()):
         return None
     counts = np.zeros(column.width, np.int32)
     for row, code in codes.items():
-        counts[code] += few[row]
+        counts[code] += sparse[row]
     counts[ABSENT] = 0
     return counts
 
 
-def _spread_out(few: Mapping[int, int], capacity: int) -> RowCounts:
+def _as_dense(sparse: Mapping[int, int], capacity: int) -> RowCounts:
     """A number for every row."""
-    counts = np.zeros(capacity, _integers_for(max(few.values(), default=0)))
-    counts[list(few)] = list(few.values())
+    counts = np.zeros(capacity, _integers_for(max(sparse.values(), default=0)))
+    counts[list(sparse)] = list(sparse.values())
     return counts
 
 

@@ -191,15 +191,15 @@ def count_existing(context: SchedulingContext, about: TermsAbout) -> ByKey:
     """Pods on nodes whose required anti-affinity terms match the incoming pod, by value of the topology key of those
     terms. `about` is what `terms_about` gives."""
     found: ByKey = {}
-    add_said(found, context, about, "anti", 1)
+    add_concerns(found, context, about, "anti", 1)
     return found
 
 
-def add_said(found: ByKey, context: SchedulingContext, about: TermsAbout, kind: str, weight: int) -> None:
+def add_concerns(found: ByKey, context: SchedulingContext, about: TermsAbout, kind: str, weight: int) -> None:
     """Add what the terms of pods on nodes say about the incoming pod: terms of one kind, times a weight. `about` is what
     `terms_about` gives for these pods."""
     labels, terms = context.nodes.labels, context.cluster.nodes.tallies.terms
-    if not about.said or not terms.lists_of_kind[kind]:
+    if not about.concerns or not terms.lists_of_kind[kind]:
         return
     sums = terms.sums(about, kind, labels)
     if sums is not None:

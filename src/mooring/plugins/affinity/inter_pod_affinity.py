@@ -45,7 +45,7 @@ from mooring.model.workloads import Namespace
 from mooring.plugins.affinity.affinity_counts import (
     Neighbours,
     OwnTerms,
-    add_said,
+    add_concerns,
     count_by_key,
     count_change,
     count_existing,
@@ -152,8 +152,8 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
         pull = count_by_key(context, own.preferred)
         about = terms_about(context)
         if self._hard_weight:
-            add_said(pull, context, about, "affinity", self._hard_weight)
-        add_said(pull, context, about, "preferred", 1)
+            add_concerns(pull, context, about, "affinity", self._hard_weight)
+        add_concerns(pull, context, about, "preferred", 1)
         if not pull:
             return SKIP if about or own.preferred else SKIP_FOR_NOW
         context.state.write((self.name, "pull"), list(pull.values()))
