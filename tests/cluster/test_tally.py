@@ -21,7 +21,7 @@ SIZES = st.fixed_dictionaries(
         "FEW_ROWS": st.sampled_from((0, 2, 64)),
         "_FEW_VALUES": st.sampled_from((2, 64)),
         "_FEW_CHANGES": st.sampled_from((0, 8)),
-        "_MANY": st.sampled_from((1, 3, 1024)),
+        "_MANY_CHANGES": st.sampled_from((1, 3, 256)),
         "_SPARSE": st.sampled_from((1, 8)),
     }
 )
@@ -32,10 +32,11 @@ SIZES = st.fixed_dictionaries(
 def test_sums_by_value_are_those_of_a_plain_loop(
     values: list[str | None], pods: list[int], sizes: dict[str, Any]
 ) -> None:
-    column, tally = LabelColumn("zone", ROWS), Tally(ROWS)
+    column = LabelColumn("zone", ROWS)
     for row, value in enumerate(values):
         column.put(row, value)
     with mock.patch.multiple(tally_module, **sizes):
+        tally = Tally(ROWS)
         for row in pods[::2]:
             tally.add((row, 1))
         tally.by_value(column)  # from here on sums are kept up to date
@@ -58,11 +59,12 @@ CHANGES = st.lists(st.tuples(st.integers(0, ROWS - 1), st.sampled_from((1, 120, 
 def test_counts_of_any_size_are_those_of_a_plain_loop(
     changes: list[tuple[int, int]], often: int, sizes: dict[str, Any]
 ) -> None:
-    column, tally = LabelColumn("host", ROWS), Tally(ROWS)
+    column = LabelColumn("host", ROWS)
     for row in range(ROWS):
         column.put(row, f"n{row}")
     expected: Counter[int] = Counter()
     with mock.patch.multiple(tally_module, **sizes):
+        tally = Tally(ROWS)
         tally.by_value(column)
         for number, (row, change) in enumerate([*changes, *((row, -change) for row, change in changes[::2])]):
             tally.add((row, change))
@@ -88,6 +90,22 @@ def test_few_pods_take_a_byte_a_row() -> None:
         tally.add((row, 1))
     assert tally.counts.dtype == np.int16
     assert tally._dense.nbytes == 200_000
+
+
+def test_pods_that_come_and_go_unasked_take_no_room() -> None:
+    """There may be a thousand tallies that nobody asks: pods of the past must not be remembered in them."""
+    few, many = Tally(ROWS), Tally(1000)
+    for row in range(100):
+        many.add((row, 1))
+    assert many.counts.sum() == 100
+    for number in range(1000):
+        few.add((number % ROWS, 1))
+        few.add((number % ROWS, -1))
+        many.add((number, 1))
+        assert len(few._pending) <= tally_module._FEW_CHANGES
+        assert len(many._pending) <= tally_module._MANY_CHANGES
+    assert few._sparse == {}
+    assert many.counts.tolist() == [2] * 100 + [1] * 900
 
 
 def test_pods_that_come_to_a_new_value_of_a_label_are_counted_there() -> None:

@@ -34,10 +34,11 @@ class _Sums(msgspec.Struct):
 RowChange = tuple[int, int]
 """A row, and how many pods came to it; below 0: left it."""
 
-_MANY = 1024
+_MANY_CHANGES = 256
 """So many pending changes are applied, whether or not somebody asks."""
 _FEW_CHANGES = 8
-"""Up to so many changes are applied one by one: for these arrays take longer."""
+"""Up to so many changes are applied one by one: for these arrays take longer. While few rows have pods, no more are pending,
+because they should not take more memory than the rows."""
 
 FEW_ROWS = 64
 _FEW_VALUES = 64
@@ -70,6 +71,7 @@ class Tally:
         self._sums: dict[LabelColumn, _Sums] = {}
         self._pending: list[RowChange] = []
         """Changes that the counts and sums do not have yet."""
+        self._most_pending = _FEW_CHANGES
 
     @property
     def counts(self) -> RowCounts:
@@ -97,14 +99,14 @@ class Tally:
         """Pods come to a row, or leave it."""
         self.total += change[1]
         self._pending.append(change)
-        if len(self._pending) >= _MANY:
+        if len(self._pending) >= self._most_pending:
             self._apply_pending()
 
     def _apply_pending(self) -> None:
         """Bring counts and sums up to date. Sums of an older version of a column are left alone: `by_value` makes them anew.
         In the present version rows have the value that they had when the pods came."""
         pending = self._pending
-        if len(pending) > _FEW_CHANGES:
+        if self._sparse is None and len(pending) > _FEW_CHANGES:
             self._apply_many(pending)
         else:
             for row, change in pending:
@@ -118,6 +120,7 @@ class Tally:
         if self._sparse is not None and len(self._sparse) > FEW_ROWS:
             self._dense, self._sparse = _as_dense(self._sparse, self._capacity), None
             self._most = int(np.iinfo(self._dense.dtype).max)
+            self._most_pending = _MANY_CHANGES
 
     def _put(self, row: int, change: int) -> None:
         if self._sparse is None:
@@ -131,28 +134,22 @@ class Tally:
             self._sparse.pop(row, None)
 
     def _apply_many(self, pending: list[RowChange]) -> None:
+        """The same with arrays, where every row is kept."""
         changed, changes = np.array(pending, np.int64).T
         rows, places = np.unique(changed, return_inverse=True)
         together = np.zeros(len(rows), np.int64)
         np.add.at(together, places, changes)
-        if self._sparse is None:
-            self._put_dense(rows, together)
-        else:
-            for row, change in zip(rows.tolist(), together.tolist(), strict=True):
-                self._put(row, change)
+        counts = self._dense.take(rows) + together
+        most = int(counts.max())
+        if most > self._most:
+            self._widen(most)
+        self._dense[rows] = counts
         for column, sums in self._sums.items():
             if sums.version == column.version:
                 codes = column.codes.take(changed)
                 labelled = np.flatnonzero(codes != ABSENT)
                 np.add.at(sums.counts, codes.take(labelled), changes.take(labelled).astype(np.int32))
                 sums.total += int(changes.take(labelled).sum())
-
-    def _put_dense(self, rows: NDArray[np.intp], changes: NDArray[np.int64]) -> None:
-        counts = self._dense.take(rows) + changes
-        most = int(counts.max())
-        if most > self._most:
-            self._widen(most)
-        self._dense[rows] = counts
 
     def _widen(self, count: int) -> None:
         """Make room for a count that is too large for the present type."""
@@ -203,6 +200,7 @@ class Tally:
         """Count nothing, before a recount."""
         self._sparse = {}
         self._dense = np.zeros(0, np.int8)
+        self._most_pending = _FEW_CHANGES
         self.total = 0
         self._sums.clear()
         self._pending.clear()
@@ -220,6 +218,7 @@ class Tally:
         other = Tally(self._capacity)
         other._sparse = None if self._sparse is None else dict(self._sparse)
         other._dense, other._most, other.total = self._dense.copy(), self._most, self.total
+        other._most_pending = self._most_pending
         other._sums = {
             column: _Sums(sums.version, sums.counts.copy(), sums.total) for column, sums in self._sums.items()
         }
