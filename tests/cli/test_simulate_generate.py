@@ -43,6 +43,7 @@ def test_the_summary_comes_first_and_the_split_of_the_time_last(plan: Path) -> N
     summary, waits, _, zones, pools, nodes, parts = ran.out.rstrip().split("\n\n")
     assert summary.startswith("300 pods arrived: 300 placed on 50 nodes (")
     assert "\n24h00m simulated in " in summary
+    assert parts.splitlines()[1].split("  ")[-1].strip() == "µs A POD", "a capital µ would look like an M"
     assert [line.split("  ")[0] for line in parts.splitlines()[2:]] == [
         "reading", "generating", "set-up", "arrivals", "decisions", "queue and binding", "ends", "backoffs", "utilisation",
         "report", parts.splitlines()[-1],

@@ -195,5 +195,8 @@ def _as_text(table: AnswerTable, wide: bool) -> str:
 
 
 def _head(column: str) -> str:
-    """Column heads in capitals, as kubectl has them; names of plugins and resources stay as they are."""
-    return column.upper() if column.islower() and "/" not in column else column
+    """Column heads in capitals, as kubectl has them; names of plugins and resources stay as they are, and so does µs, whose
+    capital looks like an M."""
+    if not column.islower() or "/" in column:
+        return column
+    return " ".join(word.upper() if word.isascii() else word for word in column.split(" "))
