@@ -727,7 +727,7 @@ def test_check_finds_what_is_wrong() -> None:
     table.place(a_pod(labels={"app": "web"}, cpu="1", affinity=a_term("anti")), "n")
     column = table.labels.column(ZONE)
     predicate = PodPredicate(compile_selector(LabelSelector(match_labels={"app": "web"})), frozenset(("default",)))
-    tally = table.tallies.matching((predicate,), with_terminating=True)
+    tally = table.tallies.tally(((predicate,), True))
     tally.by_value(column)
     assert check_table(table) == []
     table.amounts.requested[0, row] += 1

@@ -23,7 +23,7 @@ RULES = st.builds(
     st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist")),
     st.lists(st.sampled_from(("a", "b")), min_size=1),
 )
-PREDICATES = st.lists(RULES, max_size=2).map(
+PREDICATES = st.lists(RULES, max_size=4).map(
     lambda rules: PodPredicate(compile_selector(LabelSelector(match_expressions=rules)), frozenset(("default",)))
 )
 PODS = st.integers(0, 5)
@@ -61,6 +61,20 @@ class World(PlacedPods):
         by_value = found.by_value(column)
         assert {name: int(by_value[column.value_book[name]]) for name in NODES} == expected
         assert found.total == sum(expected.values())
+
+
+def test_selectors_that_exclude_few_pods_share_a_tally_of_all() -> None:
+    """Each pod is counted in the tally of all and in that of its own tenant, however many tenants exclude the others."""
+    world = World()
+    for number in range(50):
+        world.place(number, ("n0", {"tenant": f"t{number}"}, False))
+    for number in range(50):
+        rules = [Requirement("tenant", "Exists", None), Requirement("tenant", "NotIn", [f"t{number}"])]
+        selector = compile_selector(LabelSelector(match_expressions=rules))
+        world.ask(PodPredicate(selector, frozenset(("default",))), True)
+    assert len(world.table.tallies._predicates) == 1 + 50
+    links = [where.tallies for where in world.table.tallies._label_sets.values()]
+    assert [len(each or ()) for each in links] == [2] * 50
 
 
 @given(STEPS, st.sampled_from((0, 64)))

@@ -1,10 +1,10 @@
-"""Label sets, and ways to avoid trying every selector on every pod.
+"""Label sets, and answers that are kept for them.
 
 Selectors read only the namespace and the labels of a pod. So an answer about one pod holds for all pods of the same label
-set, and for all that agree in the labels that the selectors read; and of many selectors most need not be tried at all.
+set, and for all that agree in the labels that the selectors read.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -71,65 +71,3 @@ class LabelSetCases(Generic[T]):
                 self._answers.clear()
             self._answers[case] = build()
         return self._answers[case]
-
-
-# ---- many selectors at once
-
-
-H = TypeVar("H", bound=Hashable)
-
-
-class SelectorIndex(Generic[H]):
-    """Items by labels that their selectors require.
-
-    A pod has few labels, so of ten thousand selectors that each require a label of their own it meets few. Items with a
-    selector that requires no particular label have to be tried on every pod.
-    """
-
-    def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str], dict[H, None]] = {}
-        self._others: dict[H, None] = {}
-        self._labels_of: dict[H, set[tuple[str, str]]] = {}
-
-    def add(self, item: H, selectors: Iterable[Selector]) -> None:
-        """An item that may be meant by labels that any of its selectors matches."""
-        labels: set[tuple[str, str]] = set()
-        for selector in selectors:
-            required = required_labels(selector)
-            if required is None:
-                self._others[item] = None
-                return
-            labels.update(required)
-        self._labels_of[item] = labels
-        for label in labels:
-            self._by_label.setdefault(label, {})[item] = None
-
-    def remove(self, item: H) -> None:
-        """Nothing happens where the item is not there."""
-        self._others.pop(item, None)
-        for label in self._labels_of.pop(item, ()):
-            items = self._by_label[label]
-            del items[item]
-            if not items:
-                del self._by_label[label]
-
-    def candidates(self, labels: Mapping[str, str]) -> list[H]:
-        """The items that may be meant, each once; no other is."""
-        found = dict(self._others)
-        for label in labels.items():
-            items = self._by_label.get(label)
-            if items:
-                found.update(items)
-        return list(found)
-
-
-def required_labels(selector: Selector) -> list[tuple[str, str]] | None:
-    """Labels of which the selector requires one: those of the requirement that names the fewest values.
-
-    None: the selector requires no particular label.
-    """
-    if selector.is_nothing:
-        return []
-    named = [rule for rule in selector.rules if rule.operator == "In"]
-    rule = min(named, key=lambda rule: len(rule.values), default=None)
-    return None if rule is None else [(rule.key, value) for value in rule.values]

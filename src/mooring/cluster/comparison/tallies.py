@@ -20,7 +20,7 @@ def compare_tallies(running: NodeTable, fresh: NodeTable) -> Findings:
     for key in list(running.tallies._predicates):
         tally = running.tallies._predicates.get(key)
         if tally is not None:
-            yield from _unequal(pairing, tally, fresh.tallies.matching(*key), _said(key))
+            yield from _unequal(pairing, tally, fresh.tallies.tally(key), _said(key))
             yield from _unequal_sums(tally, _said(key))
         yield None
     for terms in running.tallies.terms.carried.keys() | fresh.tallies.terms.carried.keys():

@@ -16,8 +16,9 @@ from mooring.cluster.nodes.labels import ABSENT, LabelColumn, LabelColumns, grow
 from mooring.cluster.pods.carriers import KINDS, NOTHING, Carriers, Concern, concern_of
 from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels, PodTerms, Reach, is_in_reach
-from mooring.model.label_set import LabelSet, SelectorIndex
+from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
+from mooring.model.traits import TraitIndex
 
 _GONE = 64
 """So many lists of terms that nobody carries any more are no reason to look through all of them again."""
@@ -94,8 +95,8 @@ class CarriedTerms:
         """The same by shape and namespace, so that terms are compared once for these and not for each pod."""
         self._arrivals: list[Carriers] = []
         """In the order in which they came, those included that are gone since."""
-        self._arrival_index: SelectorIndex[int] = SelectorIndex()
-        """The positions in `_arrivals` by the labels that terms require: of hundreds of lists few concern a pod."""
+        self._arrival_index: TraitIndex[int] = TraitIndex()
+        """The positions in `_arrivals` by what their terms require of a pod: of hundreds of lists few concern a pod."""
         self.version = 0
         """Grows when pods come with terms that no pod on a node had."""
         self._gone = 0
@@ -179,13 +180,13 @@ class CarriedTerms:
 
     def _number_arrivals(self) -> None:
         """Leave out those that are gone."""
-        self._arrivals, self._arrival_index = [], SelectorIndex()
+        self._arrivals, self._arrival_index = [], TraitIndex()
         for carriers in self.carried.values():
             self._arrive(carriers)
 
     def _arrive(self, carriers: Carriers) -> None:
         self.version += 1
-        self._arrival_index.add(len(self._arrivals), carriers.selectors)
+        self._arrival_index.add(len(self._arrivals), carriers.required())
         self._arrivals.append(carriers)
 
     # ---- what they say about a pod
@@ -210,7 +211,7 @@ class CarriedTerms:
         about.concerns = {number: concern for number, concern in about.concerns.items() if not arrivals[number].is_gone}
         new: Iterable[int] = range(about.seen, len(arrivals))
         if len(arrivals) - about.seen > _FEW_NEW:
-            candidates = self._arrival_index.candidates(label_set.labels)
+            candidates = self._arrival_index.candidates(label_set)
             new = sorted(number for number in candidates if number >= about.seen)
         for number in new:
             if not arrivals[number].is_gone:

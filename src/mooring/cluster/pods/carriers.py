@@ -8,8 +8,9 @@ import msgspec
 from mooring.cluster.nodes.labels import LabelColumns
 from mooring.cluster.pods.tally import Tally
 from mooring.kit.lazy import lazy
-from mooring.model.affinity import CarriedTerm, Labels, Reach
-from mooring.model.label_set import LabelSet, LabelSetCases, SelectorIndex
+from mooring.model.affinity import AffinityTerm, CarriedTerm, Labels, Reach
+from mooring.model.label_set import LabelSet, LabelSetCases
+from mooring.model.traits import Trait, TraitIndex, required_traits
 
 KINDS = ("anti", "affinity", "preferred")
 """Of terms, as CarriedTerm names them."""
@@ -86,6 +87,10 @@ def _added_up(terms: Iterable[CarriedTerm]) -> Concern:
     return Concern(dict(sums["anti"]), dict(sums["affinity"]), dict(sums["preferred"]))
 
 
+def _required_by(term: AffinityTerm) -> list[Trait] | None:
+    return required_traits(term.selector, term.namespaces if term.namespace_selector.is_nothing else None)
+
+
 class Carriers:
     """The pods on nodes that carry one list of terms: where they are, and which pods the terms concern.
 
@@ -124,15 +129,25 @@ class Carriers:
         return LabelSetCases(self.selectors, most=self._rules)
 
     @lazy
-    def _index(self) -> SelectorIndex[int]:
-        index: SelectorIndex[int] = SelectorIndex()
-        for number, selector in enumerate(self.selectors):
-            index.add(number, (selector,))
+    def _index(self) -> TraitIndex[int]:
+        index: TraitIndex[int] = TraitIndex()
+        for number, carried in enumerate(self.terms):
+            index.add(number, _required_by(carried.term))
         return index
 
     def _concern_of(self, label_set: LabelSet, namespace_labels: Labels) -> Concern:
-        candidates = (self.terms[number] for number in sorted(self._index.candidates(label_set.labels)))
+        candidates = (self.terms[number] for number in sorted(self._index.candidates(label_set)))
         return concern_of(candidates, label_set, namespace_labels)
+
+    def required(self) -> set[Trait] | None:
+        """Traits of which a pod that the terms concern has one; None: nothing is known of it."""
+        found: set[Trait] = set()
+        for carried in self.terms:
+            required = _required_by(carried.term)
+            if required is None:
+                return None
+            found.update(required)
+        return found
 
     def fork(self) -> "Carriers":
         other: Carriers = object.__new__(Carriers)

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Sequence
 from mooring.cluster.pods.carried_terms import CarriedTerms
 from mooring.cluster.pods.census import Census
 from mooring.cluster.pods.tally import Tally
+from mooring.cluster.pods.tally_difference import SignedPredicates, TallyDifference, split
 from mooring.model.affinity import PodPredicate
-from mooring.model.label_set import LabelSet, SelectorIndex, required_labels
+from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
 from mooring.model.selectors import Selector
+from mooring.model.traits import LabelSetIndex, Trait, TraitIndex, required_traits
 
 TallyKey = tuple[tuple[PodPredicate, ...], bool]
 """What a tally counts: the pods that meet all of these; and whether those that terminate count."""
@@ -49,9 +51,11 @@ class PodTallies:
         self._capacity = 0
         self._label_sets: dict[LabelSet, LabelSetRows] = {}
         self._predicates: dict[TallyKey, Tally] = {}
-        self._predicate_index: SelectorIndex[TallyKey] = SelectorIndex()
-        self._label_set_index: dict[tuple[str, str], dict[LabelSet, None]] = {}
-        """The label sets on nodes by each of their labels: a new tally looks only at those that can match."""
+        self._predicate_index: TraitIndex[TallyKey] = TraitIndex()
+        self._splits: dict[PodPredicate, SignedPredicates] = {}
+        """Of predicates that have no tally, because they exclude pods."""
+        self._label_set_index = LabelSetIndex()
+        """The label sets on nodes: a new tally looks only at those that can match."""
         self.terms = CarriedTerms()
         self._census: Census | None = None
 
@@ -62,17 +66,41 @@ class PodTallies:
         if pod.spec.affinity is not None:
             self.terms.add(pod, row, change)
 
-    def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally:
-        """The tally of pods that meet all the predicates."""
+    def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally | TallyDifference:
+        """The counts of pods that meet all the predicates. Good until pods come or go."""
         key = (predicates, with_terminating)
-        tally = self._predicates.pop(key, None)
+        tally = self._found(key)
+        if tally is not None:
+            return tally
+        parts = self._split(predicates[0]) if len(predicates) == 1 else None
+        if parts is None:
+            return self.tally(key)
+        return TallyDifference([(sign, self.tally(((part,), with_terminating))) for sign, part in parts])
+
+    def tally(self, key: TallyKey) -> Tally:
+        """The tally of a key, which is kept from now on."""
+        tally = self._found(key)
         if tally is None:
             if len(self._predicates) >= self.LIMIT:
                 self._drop(next(iter(self._predicates)))
-            tally = self._count_anew(predicates, with_terminating)
-            self._predicate_index.add(key, (predicates[0].selector,))
-        self._predicates[key] = tally  # last in the order of use
+            required = _required_by(key[0])
+            tally = self._predicates[key] = self._count_anew(*key, required)
+            self._predicate_index.add(key, required)
         return tally
+
+    def _found(self, key: TallyKey) -> Tally | None:
+        tally = self._predicates.pop(key, None)
+        if tally is not None:
+            self._predicates[key] = tally  # last in the order of use
+        return tally
+
+    def _split(self, predicate: PodPredicate) -> SignedPredicates | None:
+        parts = self._splits.get(predicate) or split(predicate)
+        if parts is not None:
+            if len(self._splits) >= self.LIMIT:
+                self._splits.clear()
+            self._splits[predicate] = parts
+        return parts
 
     def census(self) -> Census:
         """The pods on nodes as they are now, for those who have too many predicates to have them all tallied."""
@@ -105,10 +133,10 @@ class PodTallies:
         other = PodTallies()
         other._capacity = self._capacity
         other._label_sets = {label_set: where.fork() for label_set, where in self._label_sets.items()}
-        other._label_set_index = {label: dict(members) for label, members in self._label_set_index.items()}
+        other._label_set_index = self._label_set_index.copy()
         other._predicates = {key: tally.fork() for key, tally in self._predicates.items()}
         for key in other._predicates:
-            other._predicate_index.add(key, (key[0][0].selector,))
+            other._predicate_index.add(key, _required_by(key[0]))
         other.terms = self.terms.fork()
         return other
 
@@ -132,10 +160,12 @@ class PodTallies:
         if not where.rows and not where.terminating:
             self._leave(pod.label_set)
 
-    def _count_anew(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally:
+    def _count_anew(
+        self, predicates: tuple[PodPredicate, ...], with_terminating: bool, required: list[Trait] | None
+    ) -> Tally:
         """A tally of the pods that are there now. Their label sets are linked with it."""
         tally = Tally(self._capacity)
-        for label_set in self._label_sets_for(predicates):
+        for label_set in self._label_sets_with(required):
             if not _hold(predicates, label_set):
                 continue
             where = self._label_sets[label_set]
@@ -147,42 +177,40 @@ class PodTallies:
                 where.tallies.append((tally, with_terminating))
         return tally
 
-    def _label_sets_for(self, predicates: tuple[PodPredicate, ...]) -> Iterable[LabelSet]:
-        """Those that may meet the predicates."""
-        labels = required_labels(predicates[0].selector)
-        if labels is None:
-            return self._label_sets
-        return dict.fromkeys(found for label in labels for found in self._label_set_index.get(label, ()))
+    def _label_sets_with(self, required: list[Trait] | None) -> Iterable[LabelSet]:
+        """Those that have one of the traits; None: all."""
+        return self._label_sets if required is None else self._label_set_index.having(required)
 
     def _links_of(self, label_set: LabelSet) -> list[tuple[Tally, bool]]:
         return [
             (self._predicates[predicates, with_terminating], with_terminating)
-            for predicates, with_terminating in self._predicate_index.candidates(label_set.labels)
+            for predicates, with_terminating in self._predicate_index.candidates(label_set)
             if _hold(predicates, label_set)
         ]
 
     def _enter(self, label_set: LabelSet) -> LabelSetRows:
         """The first pod of a label set comes."""
-        for label in label_set.labels.items():
-            self._label_set_index.setdefault(label, {})[label_set] = None
+        self._label_set_index.add(label_set)
         where = self._label_sets[label_set] = LabelSetRows()
         return where
 
     def _leave(self, label_set: LabelSet) -> None:
         del self._label_sets[label_set]
-        for label in label_set.labels.items():
-            members = self._label_set_index[label]
-            del members[label_set]
-            if not members:
-                del self._label_set_index[label]
+        self._label_set_index.remove(label_set)
 
     def _drop(self, key: TallyKey) -> None:
         """Count no longer what a key says. Hot: only label sets that may be linked with it are looked at, because with
         thousands of selectors each new tally takes the place of another."""
         del self._predicates[key]
         self._predicate_index.remove(key)
-        for label_set in self._label_sets_for(key[0]):
+        for label_set in self._label_sets_with(_required_by(key[0])):
             self._label_sets[label_set].tallies = None
+
+
+def _required_by(predicates: tuple[PodPredicate, ...]) -> list[Trait] | None:
+    """Traits of which a pod that meets all the predicates has one; None: nothing is known of it."""
+    first = predicates[0]
+    return required_traits(first.selector, None if first.anywhere else first.namespaces)
 
 
 def _hold(predicates: tuple[PodPredicate, ...], label_set: LabelSet) -> bool:

@@ -22,6 +22,7 @@ from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.cluster.pods.carried_terms import TermsAbout
 from mooring.cluster.pods.tallies import PodTallies, are_few
 from mooring.cluster.pods.tally import Tally, sum_by_code
+from mooring.cluster.pods.tally_difference import TallyDifference
 from mooring.framework.context import SchedulingContext
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
@@ -241,7 +242,7 @@ def _domains(found: ByKey, context: SchedulingContext, key: str) -> Domains:
     return domains
 
 
-def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, weight: int) -> None:
+def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally | TallyDifference, weight: int) -> None:
     """Add weight x count for each value of the label. Leaves out a key whose sum is zero everywhere, as no node is
     affected."""
     before = found.get(key)

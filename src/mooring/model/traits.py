@@ -1,0 +1,113 @@
+"""Traits: what a selector may require of a pod, so that of many selectors, or of many pods, most need not be tried."""
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+from mooring.model.label_set import LabelSet
+from mooring.model.selectors import Selector
+
+Trait = tuple[str, str | None]
+"""A label (key, value), any label of a key (key, None), or a namespace ("", name): no label has an empty key."""
+
+
+def required_traits(selector: Selector, namespaces: frozenset[str] | None = None) -> list[Trait] | None:
+    """Traits of which a selector requires one, in these namespaces (None: in all). A label says more than a key, and a key
+    more than a namespace; of several labels those of the rule that names the fewest values.
+
+    None: it requires nothing in particular.
+    """
+    if selector.is_nothing:
+        return []
+    named = [rule for rule in selector.rules if rule.operator == "In"]
+    if named:
+        rule = min(named, key=lambda rule: len(rule.values))
+        return [(rule.key, value) for value in rule.values]
+    for rule in selector.rules:
+        if rule.operator == "Exists":
+            return [(rule.key, None)]
+    return None if namespaces is None else [("", namespace) for namespace in namespaces]
+
+
+H = TypeVar("H", bound=Hashable)
+
+
+class TraitIndex(Generic[H]):
+    """Items by traits of which they require one.
+
+    A pod has few traits, so of ten thousand selectors that each require a label of their own it meets few. Items that
+    require nothing have to be tried on every pod.
+    """
+
+    def __init__(self) -> None:
+        self._by_trait: dict[Trait, dict[H, None]] = {}
+        self._others: dict[H, None] = {}
+        self._traits_of: dict[H, set[Trait]] = {}
+
+    def add(self, item: H, required: Iterable[Trait] | None) -> None:
+        """An item that can only be meant by pods with one of these traits; None: by any pod."""
+        if required is None:
+            self._others[item] = None
+            return
+        self._traits_of[item] = traits = set(required)
+        for trait in traits:
+            self._by_trait.setdefault(trait, {})[item] = None
+
+    def remove(self, item: H) -> None:
+        """Nothing happens where the item is not there."""
+        self._others.pop(item, None)
+        for trait in self._traits_of.pop(item, ()):
+            items = self._by_trait[trait]
+            del items[item]
+            if not items:
+                del self._by_trait[trait]
+
+    def candidates(self, label_set: LabelSet) -> list[H]:
+        """The items that may be meant by pods of a label set, each once; no other is."""
+        found, by_trait = dict(self._others), self._by_trait
+        found.update(by_trait.get(("", label_set.namespace), ()))
+        for label in label_set.labels.items():
+            found.update(by_trait.get(label, ()))
+            found.update(by_trait.get((label[0], None), ()))
+        return list(found)
+
+
+class LabelSetIndex:
+    """Label sets by the traits that they have."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, dict[str, dict[LabelSet, None]]] = {}
+        """By key and value; those of a namespace are under an empty key."""
+
+    def add(self, label_set: LabelSet) -> None:
+        for key, value in (("", label_set.namespace), *label_set.labels.items()):
+            self._members.setdefault(key, {}).setdefault(value, {})[label_set] = None
+
+    def remove(self, label_set: LabelSet) -> None:
+        for key, value in (("", label_set.namespace), *label_set.labels.items()):
+            by_value = self._members[key]
+            members = by_value[value]
+            del members[label_set]
+            if not members:
+                del by_value[value]
+                if not by_value:
+                    del self._members[key]
+
+    def having(self, traits: Iterable[Trait]) -> Iterable[LabelSet]:
+        """The label sets that have one of these traits, each once."""
+        found: dict[LabelSet, None] = {}
+        for key, value in traits:
+            by_value = self._members.get(key, {})
+            for members in by_value.values() if value is None else (by_value.get(value, {}),):
+                found.update(members)
+        return found
+
+    def clear(self) -> None:
+        self._members.clear()
+
+    def copy(self) -> "LabelSetIndex":
+        other = LabelSetIndex()
+        other._members = {
+            key: {value: dict(members) for value, members in by_value.items()}
+            for key, by_value in self._members.items()
+        }
+        return other

@@ -1,0 +1,86 @@
+"""Indexes by trait overlook nothing that matches, and leave out what requires another label, key or namespace."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.model.label_set import label_set_of
+from mooring.model.selectors import EVERYTHING, NOTHING, LabelRule, Selector
+from mooring.model.traits import LabelSetIndex, TraitIndex, required_traits
+
+KEYS, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")
+
+
+def rules() -> st.SearchStrategy[LabelRule]:
+    with_values = st.builds(
+        LabelRule, KEYS, st.sampled_from(["In", "NotIn"]), st.frozensets(VALUES, min_size=1, max_size=2)
+    )
+    return with_values | st.builds(LabelRule, KEYS, st.sampled_from(["Exists", "DoesNotExist"]))
+
+
+SELECTORS = st.builds(Selector, st.lists(rules(), max_size=3).map(tuple)) | st.just(NOTHING)
+NAMESPACES = st.sampled_from(("red", "blue"))
+REACHES = st.none() | st.frozensets(NAMESPACES)
+"""The namespaces in which a selector looks for pods; None: all."""
+LABELS = st.dictionaries(KEYS, VALUES)
+
+
+@given(
+    st.lists(st.tuples(SELECTORS, REACHES), max_size=8),
+    NAMESPACES,
+    LABELS,
+    st.sets(st.integers(0, 8)),
+)
+def test_every_selector_that_matches_is_a_candidate_once(
+    asked: list[tuple[Selector, frozenset[str] | None]], namespace: str, labels: dict[str, str], removed: set[int]
+) -> None:
+    index: TraitIndex[int] = TraitIndex()
+    for number, (selector, reach) in enumerate(asked):
+        index.add(number, required_traits(selector, reach))
+    for number in removed:
+        index.remove(number)
+    candidates = index.candidates(label_set_of(namespace, labels))
+    assert len(candidates) == len(set(candidates))
+    meant = {
+        number
+        for number, (selector, reach) in enumerate(asked)
+        if selector.matches(labels) and (reach is None or namespace in reach)
+    }
+    assert meant - removed <= set(candidates)
+    assert not removed & set(candidates)
+
+
+@given(st.lists(st.tuples(NAMESPACES, LABELS), max_size=8), st.sets(st.integers(0, 7)), SELECTORS, REACHES)
+def test_every_label_set_that_matches_is_found(
+    there: list[tuple[str, dict[str, str]]], gone: set[int], selector: Selector, reach: frozenset[str] | None
+) -> None:
+    index, kept = LabelSetIndex(), set()
+    for label_set in {label_set_of(*each) for each in there}:
+        index.add(label_set)
+        kept.add(label_set)
+    for number, (namespace, labels) in enumerate(there):
+        label_set = label_set_of(namespace, labels)
+        if number in gone and label_set in kept:
+            index.remove(label_set)
+            kept.remove(label_set)
+    required = required_traits(selector, reach)
+    found = list(kept if required is None else index.having(required))
+    meant = {each for each in kept if selector.matches(each.labels) and (reach is None or each.namespace in reach)}
+    assert meant <= set(found) <= kept
+    assert len(found) == len(set(found))
+    copy = index.copy()
+    for label_set in kept:
+        index.remove(label_set)
+    assert index._members == {}, "nothing is left of label sets that are gone"
+    assert required is None or set(copy.having(required)) == set(found)
+
+
+def test_selectors_that_require_something_else_are_not_tried() -> None:
+    index: TraitIndex[int] = TraitIndex()
+    for number in range(1000):
+        index.add(number, required_traits(Selector((LabelRule("app", "In", frozenset((str(number),))),))))
+        index.add(1000 + number, required_traits(Selector((LabelRule(f"k{number}", "Exists"),))))
+        index.add(2000 + number, required_traits(EVERYTHING, frozenset((f"n{number}",))))
+    index.add(3000, required_traits(EVERYTHING))
+    index.add(3001, required_traits(NOTHING))
+    assert sorted(index.candidates(label_set_of("n5", {"app": "7", "k9": "x"}))) == [7, 1009, 2005, 3000]
+    assert index.candidates(label_set_of("other", {})) == [3000]
