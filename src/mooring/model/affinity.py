@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from mooring.kit.lazy import lazy
+from mooring.model.exclusions import as_difference
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
@@ -57,6 +58,8 @@ class CarriedTerm(msgspec.Struct, frozen=True):
     kind: str
     term: AffinityTerm
     weight: int = 0
+    sign: int = 1
+    """-1: it is subtracted from another one, which concerns more pods than are meant (`PodTerms.counted`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,23 @@ class PodTerms:
             *(CarriedTerm("affinity", term) for term in self.affinity),
             *(CarriedTerm("preferred", weighted.term, weighted.weight) for weighted in self.preferred),
         )
+
+    @lazy
+    def counted(self) -> tuple[tuple[CarriedTerm, ...], ...]:
+        """The same, as the lists in which tallies count them, at most three. Terms that exclude pods are differences: what
+        they have in common with those of other pods is a list of its own, which all of these share."""
+        plain: list[CarriedTerm] = []
+        shared: list[CarriedTerm] = []
+        excluded: list[CarriedTerm] = []
+        for carried in self.carried:
+            selectors = as_difference(carried.term.selector)
+            if selectors is None:
+                plain.append(carried)
+                continue
+            parts = [_part(carried, sign, selector) for sign, selector in selectors]
+            shared.append(parts[0])
+            excluded += parts[1:]
+        return tuple(tuple(terms) for terms in (plain, shared, excluded) if terms)
 
     @lazy
     def affinity_keys(self) -> frozenset[str]:
@@ -116,6 +136,11 @@ class PodTerms:
         if not self.faults:
             return None
         return self.faults[0] if len(self.faults) == 1 else f"[{', '.join(self.faults)}]"
+
+
+def _part(carried: CarriedTerm, sign: int, selector: Selector) -> CarriedTerm:
+    term = msgspec.structs.replace(carried.term, selector=selector)
+    return CarriedTerm(carried.kind, term, carried.weight, sign)
 
 
 def _all_speak_of(terms: tuple[AffinityTerm, ...], label_set: LabelSet) -> bool:

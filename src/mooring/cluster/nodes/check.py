@@ -125,8 +125,7 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
     carried: Counter[tuple[object, int]] = Counter()
     for row, pods in enumerate(nodes.pods_on):
         for pod in pods:
-            terms = pod.shape.terms(pod.namespace).carried
-            carried.update([(terms, row)] if terms else [])
+            carried.update((terms, row) for terms in pod.shape.terms(pod.namespace).counted)
     kept = {
         (terms, int(row)): int(carriers.tally.counts[row])
         for terms, carriers in tallies.terms.carried.items()

@@ -8,7 +8,7 @@ import msgspec
 from mooring.cluster.nodes.labels import LabelColumns
 from mooring.cluster.pods.tally import Tally
 from mooring.kit.lazy import lazy
-from mooring.model.affinity import AffinityTerm, CarriedTerm, Labels, Reach
+from mooring.model.affinity import AffinityTerm, CarriedTerm, Labels
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.traits import Trait, TraitIndex, required_traits
 
@@ -29,6 +29,8 @@ class Concern(msgspec.Struct):
     """Required affinity: how many terms."""
     preferred: dict[str, int] = msgspec.field(default_factory=dict)
     """Preferred affinity: the sum of the weights; anti-affinity has negative ones."""
+    preferences: dict[str, int] = msgspec.field(default_factory=dict)
+    """How many terms these are."""
 
     _present: "tuple[int, Concern] | None" = None
     """What `among` last returned, with the version of the label keys."""
@@ -40,9 +42,10 @@ class Concern(msgspec.Struct):
     def among(self, labels: LabelColumns) -> "Concern":
         """What of it is about labels that nodes have: there may be thousands that none has. Do not write to it."""
         if self._present is None or self._present[0] != labels.keys_version:
-            parts = (self.anti, self.affinity, self.preferred)
-            anti, affinity, preferred = ({key: n for key, n in part.items() if labels.has(key)} for part in parts)
-            self._present = (labels.keys_version, Concern(anti, affinity, preferred))
+            parts = (self.anti, self.affinity, self.preferred, self.preferences)
+            there = ({key: number for key, number in part.items() if labels.has(key)} for part in parts)
+            anti, affinity, preferred, preferences = there
+            self._present = (labels.keys_version, Concern(anti, affinity, preferred, preferences))
         return self._present[1]
 
     def of(self, kind: str) -> dict[str, int]:
@@ -50,23 +53,9 @@ class Concern(msgspec.Struct):
         found: dict[str, int] = getattr(self, kind)
         return found
 
-    def without(self, other: "Concern") -> "Concern":
-        """What this says and the other does not."""
-        anti, affinity, preferred = (_difference(self.of(kind), other.of(kind)) for kind in KINDS)
-        return Concern(anti, affinity, preferred)
-
-    def together(self, other: "Concern") -> "Concern":
-        """What both say."""
-        anti, affinity, preferred = (_sum(self.of(kind), other.of(kind)) for kind in KINDS)
-        return Concern(anti, affinity, preferred)
-
-
-def _sum(numbers: dict[str, int], more: dict[str, int]) -> dict[str, int]:
-    return {key: numbers.get(key, 0) + more.get(key, 0) for key in (*numbers, *more)}
-
-
-def _difference(numbers: dict[str, int], fewer: dict[str, int]) -> dict[str, int]:
-    return {key: number - fewer.get(key, 0) for key, number in numbers.items() if number != fewer.get(key, 0)}
+    def terms_of(self, kind: str) -> dict[str, int]:
+        """How many terms of a kind there are, those that are subtracted counting as -1."""
+        return self.preferences if kind == "preferred" else self.of(kind)
 
 
 NOTHING = Concern()
@@ -79,12 +68,16 @@ def concern_of(terms: Iterable[CarriedTerm], label_set: LabelSet, namespace_labe
 
 
 def _added_up(terms: Iterable[CarriedTerm]) -> Concern:
-    sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in KINDS}
+    sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in (*KINDS, "preferences")}
     for carried in terms:
-        weight = carried.weight if carried.kind == "preferred" else 1
-        if weight:
-            sums[carried.kind][carried.term.topology_key] += weight
-    return Concern(dict(sums["anti"]), dict(sums["affinity"]), dict(sums["preferred"]))
+        key, sign = carried.term.topology_key, carried.sign
+        if carried.kind != "preferred":
+            sums[carried.kind][key] += sign
+        elif carried.weight:
+            sums["preferred"][key] += sign * carried.weight
+            sums["preferences"][key] += sign
+    anti, affinity, preferred, preferences = map(dict, sums.values())
+    return Concern(anti, affinity, preferred, preferences)
 
 
 def _required_by(term: AffinityTerm) -> list[Trait] | None:
@@ -104,15 +97,14 @@ class Carriers:
         """Whether the last of them has left."""
         self.selectors = [carried.term.selector for carried in terms]
         self.kinds = frozenset(carried.kind for carried in terms)
+        self.excludes = any(carried.sign < 0 for carried in terms)
+        """Whether the terms are what is subtracted from those of another list."""
         self._rules = sum(1 + len(each.term.selector.rules) + len(each.term.namespace_selector.rules) for each in terms)
 
     @lazy
-    def by_reach(self) -> dict[Reach, Concern]:
-        """What the terms of each reach would say about a pod that all of them select."""
-        found: dict[Reach, list[CarriedTerm]] = {}
-        for carried in self.terms:
-            found.setdefault(carried.term.reach, []).append(carried)
-        return {reach: _added_up(terms) for reach, terms in found.items()}
+    def _full(self) -> Concern:
+        """What the terms say about a pod that all of them select."""
+        return _added_up(self.terms)
 
     def concern(self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int) -> Concern:
         """What the terms say about pods of this label set. Do not write to it."""
@@ -122,7 +114,7 @@ class Carriers:
             return concern_of(self.terms, label_set, namespace_labels)
         # Hot: as a rule there is one, and then one object for all pods that it selects.
         is_meant = self.terms[0].term.speaks_of(label_set.namespace, label_set.labels, namespace_labels)
-        return next(iter(self.by_reach.values())) if is_meant else NOTHING
+        return self._full if is_meant else NOTHING
 
     @lazy
     def _cases(self) -> LabelSetCases[Concern]:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from mooring.cluster.pods.carried_terms import CarriedTerms
 from mooring.cluster.pods.census import Census
 from mooring.cluster.pods.tally import Tally
-from mooring.cluster.pods.tally_difference import SignedPredicates, TallyDifference, split
+from mooring.cluster.pods.tally_difference import TallyDifference
 from mooring.model.affinity import PodPredicate
+from mooring.model.exclusions import as_difference
 from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
 from mooring.model.selectors import Selector
@@ -52,8 +53,8 @@ class PodTallies:
         self._label_sets: dict[LabelSet, LabelSetRows] = {}
         self._predicates: dict[TallyKey, Tally] = {}
         self._predicate_index: TraitIndex[TallyKey] = TraitIndex()
-        self._splits: dict[PodPredicate, SignedPredicates] = {}
-        """Of predicates that have no tally, because they exclude pods."""
+        self._differences: dict[PodPredicate, list[tuple[int, PodPredicate]]] = {}
+        """Of predicates that exclude pods and have no tally: those whose tallies are added (1) or subtracted (-1)."""
         self._label_set_index = LabelSetIndex()
         """The label sets on nodes: a new tally looks only at those that can match."""
         self.terms = CarriedTerms()
@@ -72,10 +73,11 @@ class PodTallies:
         tally = self._found(key)
         if tally is not None:
             return tally
-        parts = self._split(predicates[0]) if len(predicates) == 1 else None
+        parts = self._as_difference(predicates[0]) if len(predicates) == 1 else None
         if parts is None:
             return self.tally(key)
-        return TallyDifference([(sign, self.tally(((part,), with_terminating))) for sign, part in parts])
+        tallies = [(sign, self.tally(((part,), with_terminating))) for sign, part in parts]
+        return TallyDifference(tallies[0][1], tallies[1:])
 
     def tally(self, key: TallyKey) -> Tally:
         """The tally of a key, which is kept from now on."""
@@ -94,13 +96,19 @@ class PodTallies:
             self._predicates[key] = tally  # last in the order of use
         return tally
 
-    def _split(self, predicate: PodPredicate) -> SignedPredicates | None:
-        parts = self._splits.get(predicate) or split(predicate)
-        if parts is not None:
-            if len(self._splits) >= self.LIMIT:
-                self._splits.clear()
-            self._splits[predicate] = parts
-        return parts
+    def _as_difference(self, predicate: PodPredicate) -> list[tuple[int, PodPredicate]] | None:
+        found = self._differences.get(predicate)
+        if found is not None:
+            return found
+        selectors = as_difference(predicate.selector)
+        if selectors is None:
+            return None
+        if len(self._differences) >= self.LIMIT:
+            self._differences.clear()
+        found = self._differences[predicate] = [
+            (sign, PodPredicate(selector, predicate.namespaces, predicate.anywhere)) for sign, selector in selectors
+        ]
+        return found
 
     def census(self) -> Census:
         """The pods on nodes as they are now, for those who have too many predicates to have them all tallied."""

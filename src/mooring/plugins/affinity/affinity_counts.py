@@ -19,7 +19,7 @@ import numpy as np
 
 from mooring.cluster.nodes.kernels import Integers, Ints, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
-from mooring.cluster.pods.carried_terms import TermsAbout
+from mooring.cluster.pods.carried_terms import CarriedTerms, TermsAbout
 from mooring.cluster.pods.tallies import PodTallies, are_few
 from mooring.cluster.pods.tally import Tally, sum_by_code
 from mooring.cluster.pods.tally_difference import TallyDifference
@@ -202,15 +202,25 @@ def add_concerns(found: ByKey, context: SchedulingContext, about: TermsAbout, ki
     labels, terms = context.nodes.labels, context.cluster.nodes.tallies.terms
     if not about.concerns or not terms.lists_of_kind[kind]:
         return
-    sums = terms.sums(about, kind, labels)
-    if sums is not None:
-        for key, (column, counts) in sums.items():
-            _add_counts(found, key, column, counts, weight, int(np.abs(counts).max()))
-        return
+    before = set(found) if about.has_exclusions else None
     for concern, tally in terms.lists(about):
         if tally.total and concern.of(kind):
             for key, number in concern.among(labels).of(kind).items():
                 add_tally(found, context, key, tally, number * weight)
+    if before is not None:
+        for key in found.keys() - before:
+            if not found[key].counts.any() and not _is_said(terms, about, kind, key, found[key].column):
+                del found[key]
+
+
+def _is_said(terms: CarriedTerms, about: TermsAbout, kind: str, key: str, column: LabelColumn) -> bool:
+    """Whether a term of any pod on a node with the label is about the incoming pod. Weights may cancel out."""
+    said = np.zeros(column.width, np.int64)
+    for concern, tally in terms.lists(about):
+        number = concern.terms_of(kind).get(key)
+        if number:
+            said += np.multiply(tally.by_value(column), number, dtype=np.int64)
+    return bool(said.any())
 
 
 def count_change(context: SchedulingContext, neighbours: Neighbours, pod: Pod, row: int, change: int) -> None:
@@ -222,9 +232,10 @@ def count_change(context: SchedulingContext, neighbours: Neighbours, pod: Pod, r
     """
     cluster, nodes = context.cluster, context.nodes
     labels, version = cluster.labels_of_namespace(context.pod.namespace), cluster.versions[Namespace]
-    concern = nodes.tallies.terms.concern(pod.shape.terms(pod.namespace), context.pod.label_set, labels, version)
-    for key, number in concern.among(nodes.labels).anti.items():
-        _domains(neighbours.existing, context, key).count(row, number * change)
+    terms, label_set = pod.shape.terms(pod.namespace), context.pod.label_set
+    for key, number in nodes.tallies.terms.number_of_anti_terms(terms, label_set, labels, version).items():
+        if number and nodes.labels.has(key):
+            _domains(neighbours.existing, context, key).count(row, number * change)
     is_wanted, away = neighbours.own.about(pod.label_set)
     for domains in neighbours.affinity.values() if is_wanted else ():
         domains.count(row, change)
@@ -289,7 +300,8 @@ def counted_on_rows(context: SchedulingContext, own: OwnTerms, tallies: PodTalli
     counted = np.zeros(height, np.bool_)
     for predicates in (wanted, *unwanted) if wanted else unwanted:
         counted |= tallies.matching(predicates, with_terminating=True).counts[:height] > 0
+    said = np.zeros(height, np.int64)
     for concern, tally in tallies.terms.lists(terms_about(context, tallies)):
         if concern.anti and tally.total:
-            counted |= tally.counts[:height] > 0
-    return counted
+            said += sum(concern.anti.values()) * tally.counts[:height].astype(np.int64)
+    return counted | (said > 0)
