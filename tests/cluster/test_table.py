@@ -311,7 +311,7 @@ def assert_tally(table: NodeTable, model: Model, app: str, namespace: str, with_
     """A tally agrees with a count of the pods, by node and by value of a label."""
     selector = compile_selector(LabelSelector(match_labels={"app": app}))
     predicate = PodPredicate(selector, frozenset((namespace,)))
-    tally = table.tallies.matching((predicate,), with_terminating)
+    tally = table.tallies.matching(predicate, with_terminating)
     counted = [
         placed
         for placed in model.placed.values()
@@ -727,7 +727,7 @@ def test_check_finds_what_is_wrong() -> None:
     table.place(a_pod(labels={"app": "web"}, cpu="1", affinity=a_term("anti")), "n")
     column = table.labels.column(ZONE)
     predicate = PodPredicate(compile_selector(LabelSelector(match_labels={"app": "web"})), frozenset(("default",)))
-    tally = table.tallies.tally(((predicate,), True))
+    tally = table.tallies.tally((predicate, True))
     tally.by_value(column)
     assert check_table(table) == []
     table.amounts.requested[0, row] += 1
@@ -741,7 +741,7 @@ def test_check_finds_what_is_wrong() -> None:
         "row 0: cpu requested is 1001 (scored 1000), pods hold 1000 (1000)",
         "row 0: counts 2 pods, has 1",
         f"row 0: label {ZONE} is encoded as None",
-        f"tally of ({predicate!r},) differs from a recount",
+        f"tally of {predicate!r} differs from a recount",
         "carried terms differ from a recount",
         f"sums over {ZONE} differ from a recount",
     ]

@@ -4,9 +4,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mooring.model.affinity import AffinityTerm, PodTerms, compile_terms, predicate_of
+from mooring.model.affinity import AffinityTerm, PodPredicate, PodTerms, all_of, compile_terms, predicate_of
 from mooring.model.pod_spec import Affinity
+from some_selectors import LABELS, PREDICATES
+from some_selectors import NAMESPACES as NAMES
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -99,3 +103,9 @@ def test_namespaces_that_an_incoming_term_reaches(written: dict[str, Any], reach
     predicate = predicate_of(a_term(**written), NAMESPACES)
     assert {name for name in (*NAMESPACES, "new") if predicate.holds(name, {"app": "web"})} == reached
     assert not predicate.holds("home", {"app": "db"})
+
+
+@given(st.lists(PREDICATES, min_size=1, max_size=3), NAMES, LABELS)
+def test_several_predicates_are_one(predicates: list[PodPredicate], namespace: str, labels: dict[str, str]) -> None:
+    expected = all(predicate.holds(namespace, labels) for predicate in predicates)
+    assert all_of(predicates).holds(namespace, labels) == expected

@@ -3,25 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.model.exclusions import as_difference
 from mooring.model.label_set import label_set_of
 from mooring.model.selectors import EVERYTHING, NOTHING, LabelRule, Selector
 from mooring.model.traits import LabelSetIndex, TraitIndex, required_traits
+from some_selectors import LABELS, NAMESPACES
+from some_selectors import SELECTORS as WRITTEN
 
-KEYS, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")
-
-
-def rules() -> st.SearchStrategy[LabelRule]:
-    with_values = st.builds(
-        LabelRule, KEYS, st.sampled_from(["In", "NotIn"]), st.frozensets(VALUES, min_size=1, max_size=2)
-    )
-    return with_values | st.builds(LabelRule, KEYS, st.sampled_from(["Exists", "DoesNotExist"]))
-
-
-SELECTORS = st.builds(Selector, st.lists(rules(), max_size=3).map(tuple)) | st.just(NOTHING)
-NAMESPACES = st.sampled_from(("red", "blue"))
+SELECTORS = WRITTEN.flatmap(lambda selector: st.sampled_from((selector, *(as_difference(selector) or ()))))
+"""Those that are written, and what they exclude."""
 REACHES = st.none() | st.frozensets(NAMESPACES)
 """The namespaces in which a selector looks for pods; None: all."""
-LABELS = st.dictionaries(KEYS, VALUES)
 
 
 @given(

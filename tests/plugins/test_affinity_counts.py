@@ -1,12 +1,14 @@
 """What affinity terms say is that of a loop over pods and terms, in small and in large integers."""
 
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from build import FreshValues, a_cluster, a_node, a_pod
+from mooring.cluster.pods import tally
 from mooring.cluster.pods.tally import Tally
 from mooring.framework.context import SchedulingContext
 from mooring.plugins.affinity.affinity_counts import (
@@ -27,12 +29,12 @@ def pulls(*weights: int) -> tuple[int, dict[str, int]]:
     nodes = [a_node(f"n{i}", labels={ZONE: zone}) for i, zone in enumerate("abc")]
     cluster = a_cluster(*nodes)
     context = SchedulingContext(a_pod(), cluster, 0, FreshValues())
-    tally = Tally(cluster.nodes.capacity)
+    pods = Tally(cluster.nodes.capacity)
     for row in (0, 0, 1):
-        tally.add((row, 1))
+        pods.add((row, 1))
     found: ByKey = {}
     for weight in weights:
-        add_tally(found, context, ZONE, tally, weight)
+        add_tally(found, context, ZONE, pods, weight)
     column, counts = found[ZONE].column, found[ZONE].counts
     return counts.itemsize, {zone: int(counts[column.value_book[zone]]) for zone in "abc"}
 
@@ -77,15 +79,17 @@ class World(PodsWithTerms):
         assert {name for name in NODES if counted[self.table.row_book[name]]} == anti
 
 
-@given(STEPS, st.lists(ASKED, min_size=1, max_size=3))
+@given(STEPS, st.lists(ASKED, min_size=1, max_size=3), st.sampled_from((0, 1, 64)))
 def test_what_existing_pods_say_is_that_of_a_loop(
-    steps: list[tuple[str, Any, Any]], asked: list[tuple[str, dict[str, str]]]
+    steps: list[tuple[str, Any, Any]], asked: list[tuple[str, dict[str, str]]], few_rows: int
 ) -> None:
-    world = World()
-    for name, *what in steps:
-        getattr(world, name)(*what)
-    for each in asked:
-        world.ask(each, None)
+    """Also where some tallies have few rows and others many."""
+    with mock.patch.object(tally, "FEW_ROWS", few_rows):
+        world = World()
+        for name, *what in steps:
+            getattr(world, name)(*what)
+        for each in asked:
+            world.ask(each, None)
 
 
 @pytest.mark.parametrize(

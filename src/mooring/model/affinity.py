@@ -1,6 +1,6 @@
 """Pod affinity and anti-affinity terms, compiled: which pods a term selects, in which namespaces, over which topology."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -95,10 +95,9 @@ class PodTerms:
             selectors = as_difference(carried.term.selector)
             if selectors is None:
                 plain.append(carried)
-                continue
-            parts = [_part(carried, sign, selector) for sign, selector in selectors]
-            shared.append(parts[0])
-            excluded += parts[1:]
+            else:
+                shared.append(_with_selector(carried, selectors[0]))
+                excluded.append(_with_selector(carried, selectors[1], -1))
         return tuple(tuple(terms) for terms in (plain, shared, excluded) if terms)
 
     @lazy
@@ -138,7 +137,7 @@ class PodTerms:
         return self.faults[0] if len(self.faults) == 1 else f"[{', '.join(self.faults)}]"
 
 
-def _part(carried: CarriedTerm, sign: int, selector: Selector) -> CarriedTerm:
+def _with_selector(carried: CarriedTerm, selector: Selector, sign: int = 1) -> CarriedTerm:
     term = msgspec.structs.replace(carried.term, selector=selector)
     return CarriedTerm(carried.kind, term, carried.weight, sign)
 
@@ -213,6 +212,18 @@ class PodPredicate:
 
     def holds(self, namespace: str, labels: Labels) -> bool:
         return (self.anywhere or namespace in self.namespaces) and self.selector.matches(labels)
+
+
+def all_of(predicates: Sequence[PodPredicate]) -> PodPredicate:
+    """The predicate that pods meet which meet all of these."""
+    if len(predicates) == 1:
+        return predicates[0]
+    selectors = [predicate.selector for predicate in predicates]
+    rules = dict.fromkeys(rule for selector in selectors for rule in selector.rules)
+    is_nothing = any(selector.is_nothing for selector in selectors)
+    sets = [predicate.namespaces for predicate in predicates if not predicate.anywhere]
+    namespaces = sets[0].intersection(*sets[1:]) if sets else frozenset()
+    return PodPredicate(Selector(tuple(rules), is_nothing), namespaces, not sets)
 
 
 def predicate_of(term: AffinityTerm, namespaces: Mapping[str, Labels]) -> PodPredicate:

@@ -54,7 +54,7 @@ class LabelSetCases(Generic[T]):
     def __init__(self, selectors: Iterable[Selector], most: int = LIMIT) -> None:
         """`most`: fewer cases than LIMIT are kept."""
         self._most = min(most, self.LIMIT)
-        self._keys = frozenset(rule.key for selector in selectors for rule in selector.rules)
+        self._keys = frozenset(rule.key for selector in selectors for rule in selector.read_rules)
         self._answers: dict[tuple[int, str, frozenset[tuple[str, str]]], T] = {}
 
     def get(self, label_set: LabelSet, build: Callable[[], T], version: int = 0) -> T:

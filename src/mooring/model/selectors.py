@@ -67,6 +67,11 @@ class Selector(msgspec.Struct, frozen=True):
     def is_empty(self) -> bool:
         return not self.rules and not self.is_nothing
 
+    @property
+    def read_rules(self) -> tuple[LabelRule, ...]:
+        """All rules that may be tried."""
+        return self.rules
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         for rule in self.rules:  # Hot: with thousands of selectors this is tried most of all; `all` takes twice as long
             if not rule.admits(labels.get(rule.key)):
@@ -78,6 +83,20 @@ class Selector(msgspec.Struct, frozen=True):
         if self.is_nothing or not pairs:
             return self
         return Selector(self.rules + tuple(LabelRule(k, "In", frozenset((v,))) for k, v in pairs.items()))
+
+
+class ExcludedPods(Selector, frozen=True, kw_only=True):
+    """All rules must hold, and one of some others. No selector is written like this: it says what another one excludes
+    (exclusions.py)."""
+
+    any_of: tuple[LabelRule, ...]
+
+    @property
+    def read_rules(self) -> tuple[LabelRule, ...]:
+        return self.rules + self.any_of
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return super().matches(labels) and any(rule.admits(labels.get(rule.key)) for rule in self.any_of)
 
 
 NOTHING = Selector(is_nothing=True)

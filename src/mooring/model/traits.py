@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 from mooring.model.label_set import LabelSet
-from mooring.model.selectors import Selector
+from mooring.model.selectors import ExcludedPods, LabelRule, Selector
 
 Trait = tuple[str, str | None]
 """A label (key, value), any label of a key (key, None), or a namespace ("", name): no label has an empty key."""
@@ -12,20 +12,24 @@ Trait = tuple[str, str | None]
 
 def required_traits(selector: Selector, namespaces: frozenset[str] | None = None) -> list[Trait] | None:
     """Traits of which a selector requires one, in these namespaces (None: in all). A label says more than a key, and a key
-    more than a namespace; of several labels those of the rule that names the fewest values.
+    more than a namespace; of several choices the shortest.
 
     None: it requires nothing in particular.
     """
     if selector.is_nothing:
         return []
-    named = [rule for rule in selector.rules if rule.operator == "In"]
-    if named:
-        rule = min(named, key=lambda rule: len(rule.values))
-        return [(rule.key, value) for value in rule.values]
-    for rule in selector.rules:
-        if rule.operator == "Exists":
-            return [(rule.key, None)]
+    choices = []
+    if isinstance(selector, ExcludedPods):  # first: what is excluded is less common than what many selectors require
+        choices.append([trait for rule in selector.any_of for trait in _traits(rule)])
+    choices += [_traits(rule) for rule in selector.rules if rule.operator in ("In", "Exists")]
+    if choices:
+        return min(choices, key=lambda traits: (any(value is None for _, value in traits), len(traits)))
     return None if namespaces is None else [("", namespace) for namespace in namespaces]
+
+
+def _traits(rule: LabelRule) -> list[Trait]:
+    """Of which a pod must have one to meet a rule with In or Exists."""
+    return [(rule.key, None)] if rule.operator == "Exists" else [(rule.key, value) for value in rule.values]
 
 
 H = TypeVar("H", bound=Hashable)

@@ -32,9 +32,9 @@ def compare_tallies(running: NodeTable, fresh: NodeTable) -> Findings:
 
 
 def _said(key: TallyKey) -> str:
-    predicates, with_terminating = key
+    predicate, with_terminating = key
     kinds = "pods" if with_terminating else "pods that do not terminate"
-    return cut(f"{kinds} that match {' and '.join(str(predicate.selector) for predicate in predicates)}")
+    return cut(f"{kinds} that match {predicate.selector}")
 
 
 def _unequal(pairing: RowPairing, tally: Tally, recount: Tally, what: str) -> Iterator[StateDifference]:

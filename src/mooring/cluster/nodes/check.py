@@ -108,16 +108,15 @@ def _check_labels(nodes: NodeTable) -> list[str]:
 def _check_tallies(nodes: NodeTable) -> list[str]:
     """Tallies, and their sums by label value, are what a recount gives."""
     tallies, faults = nodes.tallies, []
-    for (predicates, with_terminating), tally in tallies._predicates.items():
+    for (predicate, with_terminating), tally in tallies._predicates.items():
         counts = np.zeros(len(tally.counts), np.int32)
         for row, pods in enumerate(nodes.pods_on):
             counts[row] = sum(
-                all(p.holds(pod.namespace, pod.labels) for p in predicates)
-                and (with_terminating or not pod.is_terminating)
+                predicate.holds(pod.namespace, pod.labels) and (with_terminating or not pod.is_terminating)
                 for pod in pods
             )
         if not np.array_equal(counts, tally.counts):
-            faults.append(f"tally of {predicates} differs from a recount")
+            faults.append(f"tally of {predicate} differs from a recount")
     kept_tallies = set(map(id, tallies._predicates.values()))
     links = (tally for where in tallies._label_sets.values() for tally, _ in where.tallies or ())
     if any(id(tally) not in kept_tallies for tally in links):

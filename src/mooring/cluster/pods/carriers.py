@@ -99,7 +99,9 @@ class Carriers:
         self.kinds = frozenset(carried.kind for carried in terms)
         self.excludes = any(carried.sign < 0 for carried in terms)
         """Whether the terms are what is subtracted from those of another list."""
-        self._rules = sum(1 + len(each.term.selector.rules) + len(each.term.namespace_selector.rules) for each in terms)
+        self._rules = sum(
+            1 + len(each.term.selector.read_rules) + len(each.term.namespace_selector.rules) for each in terms
+        )
 
     @lazy
     def _full(self) -> Concern:
@@ -123,9 +125,14 @@ class Carriers:
     @lazy
     def _index(self) -> TraitIndex[int]:
         index: TraitIndex[int] = TraitIndex()
-        for number, carried in enumerate(self.terms):
-            index.add(number, _required_by(carried.term))
+        for number, required in enumerate(self._required):
+            index.add(number, required)
         return index
+
+    @lazy
+    def _required(self) -> list[list[Trait] | None]:
+        """By term: traits of which a pod that it concerns has one."""
+        return [_required_by(carried.term) for carried in self.terms]
 
     def _concern_of(self, label_set: LabelSet, namespace_labels: Labels) -> Concern:
         candidates = (self.terms[number] for number in sorted(self._index.candidates(label_set)))
@@ -134,8 +141,7 @@ class Carriers:
     def required(self) -> set[Trait] | None:
         """Traits of which a pod that the terms concern has one; None: nothing is known of it."""
         found: set[Trait] = set()
-        for carried in self.terms:
-            required = _required_by(carried.term)
+        for required in self._required:
             if required is None:
                 return None
             found.update(required)

@@ -13,8 +13,8 @@ from mooring.model.pod import Pod
 from mooring.model.selectors import Selector
 from mooring.model.traits import LabelSetIndex, Trait, TraitIndex, required_traits
 
-TallyKey = tuple[tuple[PodPredicate, ...], bool]
-"""What a tally counts: the pods that meet all of these; and whether those that terminate count."""
+TallyKey = tuple[PodPredicate, bool]
+"""What a tally counts: the pods that meet a predicate; and whether those that terminate count."""
 
 FEW_RULES = 128
 """A pod whose selectors have more rules than this, each selector counting as one more, should count for itself (`census`):
@@ -53,8 +53,8 @@ class PodTallies:
         self._label_sets: dict[LabelSet, LabelSetRows] = {}
         self._predicates: dict[TallyKey, Tally] = {}
         self._predicate_index: TraitIndex[TallyKey] = TraitIndex()
-        self._differences: dict[PodPredicate, list[tuple[int, PodPredicate]]] = {}
-        """Of predicates that exclude pods and have no tally: those whose tallies are added (1) or subtracted (-1)."""
+        self._differences: dict[PodPredicate, tuple[PodPredicate, PodPredicate]] = {}
+        """Of predicates that exclude pods: the two whose tallies have this difference."""
         self._label_set_index = LabelSetIndex()
         """The label sets on nodes: a new tally looks only at those that can match."""
         self.terms = CarriedTerms()
@@ -67,17 +67,17 @@ class PodTallies:
         if pod.spec.affinity is not None:
             self.terms.add(pod, row, change)
 
-    def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally | TallyDifference:
-        """The counts of pods that meet all the predicates. Good until pods come or go."""
-        key = (predicates, with_terminating)
+    def matching(self, predicate: PodPredicate, with_terminating: bool) -> Tally | TallyDifference:
+        """The counts of pods that meet a predicate. Good until pods come or go."""
+        key = (predicate, with_terminating)
         tally = self._found(key)
         if tally is not None:
             return tally
-        parts = self._as_difference(predicates[0]) if len(predicates) == 1 else None
+        parts = self._as_difference(predicate)
         if parts is None:
             return self.tally(key)
-        tallies = [(sign, self.tally(((part,), with_terminating))) for sign, part in parts]
-        return TallyDifference(tallies[0][1], tallies[1:])
+        all, excluded = parts
+        return TallyDifference(self.tally((all, with_terminating)), self.tally((excluded, with_terminating)))
 
     def tally(self, key: TallyKey) -> Tally:
         """The tally of a key, which is kept from now on."""
@@ -96,7 +96,7 @@ class PodTallies:
             self._predicates[key] = tally  # last in the order of use
         return tally
 
-    def _as_difference(self, predicate: PodPredicate) -> list[tuple[int, PodPredicate]] | None:
+    def _as_difference(self, predicate: PodPredicate) -> tuple[PodPredicate, PodPredicate] | None:
         found = self._differences.get(predicate)
         if found is not None:
             return found
@@ -105,10 +105,10 @@ class PodTallies:
             return None
         if len(self._differences) >= self.LIMIT:
             self._differences.clear()
-        found = self._differences[predicate] = [
-            (sign, PodPredicate(selector, predicate.namespaces, predicate.anywhere)) for sign, selector in selectors
-        ]
-        return found
+        namespaces, anywhere = predicate.namespaces, predicate.anywhere
+        all, excluded = (PodPredicate(selector, namespaces, anywhere) for selector in selectors)
+        self._differences[predicate] = all, excluded
+        return all, excluded
 
     def census(self) -> Census:
         """The pods on nodes as they are now, for those who have too many predicates to have them all tallied."""
@@ -168,13 +168,11 @@ class PodTallies:
         if not where.rows and not where.terminating:
             self._leave(pod.label_set)
 
-    def _count_anew(
-        self, predicates: tuple[PodPredicate, ...], with_terminating: bool, required: list[Trait] | None
-    ) -> Tally:
+    def _count_anew(self, predicate: PodPredicate, with_terminating: bool, required: list[Trait] | None) -> Tally:
         """A tally of the pods that are there now. Their label sets are linked with it."""
         tally = Tally(self._capacity)
         for label_set in self._label_sets_with(required):
-            if not _hold(predicates, label_set):
+            if not predicate.holds(label_set.namespace, label_set.labels):
                 continue
             where = self._label_sets[label_set]
             for row_change in where.rows.items():
@@ -191,9 +189,9 @@ class PodTallies:
 
     def _links_of(self, label_set: LabelSet) -> list[tuple[Tally, bool]]:
         return [
-            (self._predicates[predicates, with_terminating], with_terminating)
-            for predicates, with_terminating in self._predicate_index.candidates(label_set)
-            if _hold(predicates, label_set)
+            (self._predicates[predicate, with_terminating], with_terminating)
+            for predicate, with_terminating in self._predicate_index.candidates(label_set)
+            if predicate.holds(label_set.namespace, label_set.labels)
         ]
 
     def _enter(self, label_set: LabelSet) -> LabelSetRows:
@@ -215,14 +213,6 @@ class PodTallies:
             self._label_sets[label_set].tallies = None
 
 
-def _required_by(predicates: tuple[PodPredicate, ...]) -> list[Trait] | None:
-    """Traits of which a pod that meets all the predicates has one; None: nothing is known of it."""
-    first = predicates[0]
-    return required_traits(first.selector, None if first.anywhere else first.namespaces)
-
-
-def _hold(predicates: tuple[PodPredicate, ...], label_set: LabelSet) -> bool:
-    for predicate in predicates:  # noqa: SIM110 (Hot: as a rule there is one, and `all` takes twice as long)
-        if not predicate.holds(label_set.namespace, label_set.labels):
-            return False
-    return True
+def _required_by(predicate: PodPredicate) -> list[Trait] | None:
+    """Traits of which a pod that meets the predicate has one; None: nothing is known of it."""
+    return required_traits(predicate.selector, None if predicate.anywhere else predicate.namespaces)

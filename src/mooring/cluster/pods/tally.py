@@ -90,6 +90,13 @@ class Tally:
         return np.fromiter(self._sparse, np.intp, len(self._sparse)), np.array(list(self._sparse.values()), np.int64)
 
     @property
+    def few_rows(self) -> Mapping[int, int] | None:
+        """The counts by row that has pods; None: these are many."""
+        if self._pending:
+            self._apply_pending()
+        return self._sparse
+
+    @property
     def sums(self) -> Mapping[LabelColumn, _Sums]:
         """What is kept by value of a label, for checks."""
         self._apply_pending()

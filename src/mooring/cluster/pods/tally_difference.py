@@ -1,7 +1,5 @@
 """Counts of the pods that a selector selects which excludes some: those of a tally that is shared, less those excluded."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,26 +8,25 @@ from mooring.cluster.pods.tally import Counts, Tally
 
 
 class TallyDifference:
-    """What tallies count together, some added and some subtracted (model/exclusions.py). Good until pods come or go."""
+    """What one tally counts and the other does not (model/exclusions.py). Good until pods come or go."""
 
-    __slots__ = ("_first", "_others")
+    __slots__ = ("_all", "_excluded")
 
-    def __init__(self, first: Tally, others: Sequence[tuple[int, Tally]]) -> None:
-        """The others count no pod that the first does not count."""
-        self._first = first
-        self._others = [(sign, tally) for sign, tally in others if tally.total]
+    def __init__(self, all: Tally, excluded: Tally) -> None:
+        """The second counts no pod that the first does not count."""
+        self._all = all
+        self._excluded = excluded
 
     @property
     def total(self) -> int:
-        return self._first.total + sum(sign * tally.total for sign, tally in self._others)
+        return self._all.total - self._excluded.total
 
     @property
     def counts(self) -> NDArray[np.int32]:
         """By row."""
-        counts = self._first.counts.astype(np.int32)
-        for sign, tally in self._others:
-            rows, pods = tally.rows_and_counts
-            counts[rows] += sign * pods.astype(np.int32)
+        counts = self._all.counts.astype(np.int32)
+        rows, excluded = self._excluded.rows_and_counts
+        counts[rows] -= excluded.astype(np.int32)
         return counts
 
     def by_value(self, column: LabelColumn) -> Counts:
@@ -39,11 +36,9 @@ class TallyDifference:
 
     def by_value_if_any(self, column: LabelColumn) -> Counts | None:
         """The same; None: no pod is on a row with the label."""
-        found = self._first.by_value_if_any(column)
-        if found is None or not self._others:
+        found = self._all.by_value_if_any(column)
+        excluded = None if found is None else self._excluded.by_value_if_any(column)
+        if found is None or excluded is None:
             return found
-        for sign, tally in self._others:
-            part = tally.by_value_if_any(column)
-            if part is not None:
-                found = found + part if sign > 0 else found - part
+        found = found - excluded
         return found if found.any() else None

@@ -25,7 +25,7 @@ from mooring.cluster.pods.tally import Tally, sum_by_code
 from mooring.cluster.pods.tally_difference import TallyDifference
 from mooring.framework.context import SchedulingContext
 from mooring.kit.lazy import lazy
-from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
+from mooring.model.affinity import AffinityTerm, PodPredicate, all_of, predicate_of
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
@@ -44,6 +44,11 @@ class OwnTerms:
     affinity: tuple[Ask, ...]
     anti_affinity: tuple[Ask, ...]
     preferred: tuple[Ask, ...]
+
+    @lazy
+    def wanted(self) -> PodPredicate:
+        """The predicate that pods meet which all affinity terms match; there must be some."""
+        return all_of([predicate for _, predicate, _ in self.affinity])
 
     @lazy
     def cases(self) -> LabelSetCases[tuple[bool, Mapping[str, int]]]:
@@ -140,15 +145,15 @@ def count_wanted(context: SchedulingContext, own: OwnTerms) -> ByKey:
     """
     if not own.affinity:
         return {}
-    nodes, predicates = context.nodes, tuple(predicate for _, predicate, _ in own.affinity)
+    nodes = context.nodes
     counts: Ints | None = None
-    if not are_few(predicate.selector for predicate in predicates):
-        counts = nodes.tallies.census().count_all(predicates)
+    if not are_few(predicate.selector for _, predicate, _ in own.affinity):
+        counts = nodes.tallies.census().count_all(predicate for _, predicate, _ in own.affinity)
 
     def by_value(column: LabelColumn) -> Integers:
         if counts is not None:
             return sum_by_code(column.codes, counts, column.width)
-        return nodes.tallies.matching(predicates, with_terminating=True).by_value(column)
+        return nodes.tallies.matching(own.wanted, with_terminating=True).by_value(column)
 
     found: ByKey = {}
     lost = False
@@ -174,7 +179,7 @@ def count_by_key(context: SchedulingContext, asks: Sequence[Ask]) -> ByKey:
     found: ByKey = {}
     if are_few(predicate.selector for _, predicate, _ in asks):
         for key, predicate, weight in asks:
-            add_tally(found, context, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
+            add_tally(found, context, key, nodes.tallies.matching(predicate, with_terminating=True), weight)
         return found
     census = nodes.tallies.census()
     by_key: dict[str, list[Ask]] = {}
@@ -203,10 +208,17 @@ def add_concerns(found: ByKey, context: SchedulingContext, about: TermsAbout, ki
     if not about.concerns or not terms.lists_of_kind[kind]:
         return
     before = set(found) if about.has_exclusions else None
+    is_only_list = len(about.concerns) == 1  # Hot: as a rule
+    small: dict[str, list[tuple[Tally, int]]] = {}
     for concern, tally in terms.lists(about):
         if tally.total and concern.of(kind):
             for key, number in concern.among(labels).of(kind).items():
-                add_tally(found, context, key, tally, number * weight)
+                if is_only_list or tally.few_rows is None:
+                    add_tally(found, context, key, tally, number * weight)
+                else:
+                    small.setdefault(key, []).append((tally, number * weight))
+    for key, tallies in small.items():
+        _add_small_tallies(found, context, key, tallies)
     if before is not None:
         for key in found.keys() - before:
             if not found[key].counts.any() and not _is_said(terms, about, kind, key, found[key].column):
@@ -263,6 +275,25 @@ def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally |
         _add_counts(found, key, column, counts, weight, tally.total)
 
 
+def _add_small_tallies(found: ByKey, context: SchedulingContext, key: str, tallies: list[tuple[Tally, int]]) -> None:
+    """The same for tallies with few rows, each with its weight. Hot: there may be thousands, of which each takes 10 µs if
+    numbers for all values of the label are added."""
+    if len(tallies) == 1:
+        return add_tally(found, context, key, *tallies[0])
+    by_row: Counter[int] = Counter()
+    for tally, weight in tallies:
+        for row, count in (tally.few_rows or {}).items():
+            by_row[row] += weight * count
+    column = context.nodes.labels.column(key)
+    codes = column.codes.take(list(by_row))
+    if not codes.any():
+        return None
+    counts = np.zeros(column.width, np.int64)
+    np.add.at(counts, codes, list(by_row.values()))
+    counts[ABSENT] = 0
+    return _add_counts(found, key, column, counts, 1, int(np.abs(counts).max()))
+
+
 def _add_counts(found: ByKey, key: str, column: LabelColumn, counts: Integers, weight: int, most: int) -> None:
     """Add weight x count, of which none is further from 0 than `most`.
 
@@ -292,14 +323,13 @@ def terms_about(context: SchedulingContext, tallies: PodTallies | None = None) -
 
 def counted_on_rows(context: SchedulingContext, own: OwnTerms, tallies: PodTallies) -> Mask | None:
     """The rows with pods that a term is about, their own or the incoming pod's. None: too many terms to tell by tallies."""
-    wanted = tuple(predicate for _, predicate, _ in own.affinity)
-    unwanted = tuple((predicate,) for _, predicate, _ in own.anti_affinity)
+    predicates = [predicate for _, predicate, _ in own.anti_affinity]
     if not are_few(predicate.selector for _, predicate, _ in (*own.affinity, *own.anti_affinity)):
         return None
     height = context.nodes.height
     counted = np.zeros(height, np.bool_)
-    for predicates in (wanted, *unwanted) if wanted else unwanted:
-        counted |= tallies.matching(predicates, with_terminating=True).counts[:height] > 0
+    for predicate in (own.wanted, *predicates) if own.affinity else predicates:
+        counted |= tallies.matching(predicate, with_terminating=True).counts[:height] > 0
     said = np.zeros(height, np.int64)
     for concern, tally in tallies.terms.lists(terms_about(context, tallies)):
         if concern.anti and tally.total:
