@@ -330,8 +330,13 @@ def counted_on_rows(context: SchedulingContext, own: OwnTerms, tallies: PodTalli
     counted = np.zeros(height, np.bool_)
     for predicate in (own.wanted, *predicates) if own.affinity else predicates:
         counted |= tallies.matching(predicate, with_terminating=True).counts[:height] > 0
-    said = np.zeros(height, np.int64)
-    for concern, tally in tallies.terms.lists(terms_about(context, tallies)):
-        if concern.anti and tally.total:
-            said += sum(concern.anti.values()) * tally.counts[:height].astype(np.int64)
-    return counted | (said > 0)
+    about = terms_about(context, tallies)
+    terms = np.zeros(height, np.int64) if about.has_exclusions else None
+    for concern, tally in tallies.terms.lists(about):
+        if not concern.anti or not tally.total:
+            continue
+        if terms is None:  # Hot: as a rule
+            counted |= tally.counts[:height] > 0
+        else:
+            terms += sum(concern.anti.values()) * tally.counts[:height].astype(np.int64)
+    return counted if terms is None else counted | (terms > 0)
