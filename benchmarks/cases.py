@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 WRITER = HERE.parent / "tests" / "conformance" / "workloads.py"
 MORE = HERE / "workloads_more.py"
 MORE_KINDS = (
-    *("selectors", "exclusive", "preemption", "preemptors"),
+    *("selectors", "exclusive", "exclusions", "preemption", "preemptors"),
     *("gangs", "gang-racks", "group-preemption", "whole-groups"),
 )
 
@@ -56,9 +56,6 @@ class Workload:
         return f"{self.kind} {self.nodes}/{self.placed}/{self.pending}{templates}{' with queue' if self.queue else ''}"
 
 
-NEW = (Workload("selectors", 5000, 1000, 3000), Workload("exclusive", 5000, 1000, 3000))
-"""Of the workloads, those that the recorded baseline lacks. The next one has them: empty this."""
-
 WORKLOADS = (
     Workload("basic", 500, 500, 3000),
     Workload("basic", 5000, 1000, 3000),
@@ -78,7 +75,9 @@ WORKLOADS = (
     Workload("requests", 5000, 1000, 3000),
     Workload("tenants", 5000, 1000, 3000),
     Workload("diverse", 5000, 1000, 3000),
-    *NEW,
+    Workload("selectors", 5000, 1000, 3000),
+    Workload("exclusive", 5000, 1000, 3000),
+    Workload("exclusions", 5000, 1000, 3000),
     Workload("volumes-bound", 5000, 0, 2000),
     Workload("volumes-delayed", 5000, 0, 2000),
     Workload("volumes-local", 5000, 0, 2000),

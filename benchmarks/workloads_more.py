@@ -1,12 +1,13 @@
 """Throughput scenarios beside those of tests/conformance/workloads.py, in the same form.
 
-usage: workloads_more.py selectors|exclusive NODES PLACED PENDING
+usage: workloads_more.py selectors|exclusive|exclusions NODES PLACED PENDING
        workloads_more.py preemption|preemptors|gangs|gang-racks|group-preemption|whole-groups NODES PLACED PENDING
        workloads_more.py requests|diverse NODES PLACED PENDING TEMPLATES
 
 selectors: each pod is an application of its own, and by turns it spreads over zones, as it likes or strictly, or avoids
 itself on a host, as it likes or strictly.
 exclusive: the pods of 400 tenants, none of which shares a node with another.
+exclusions: each pod is an application of its own, which avoids the hosts and then the zones of all others, as it likes.
 preemption: nodes of 4 CPUs that are full of pods with 900m, and pods of a higher priority that ask for 3 CPUs.
 preemptors: the same nodes with pods of ten priorities and of 400 applications; each pod that makes others leave has
 requests and a priority of its own and, by turns, a node affinity, an anti-affinity or a spread of its own.
@@ -92,6 +93,17 @@ def exclusive_pod(name: str, i: int) -> dict[str, Any]:
     return a_pod(
         name, "sched-1", "100m", labels={"tenant": tenant}, **_own_anti_affinity(i, {"matchExpressions": others})
     )
+
+
+def own_exclusion(name: str, i: int) -> dict[str, Any]:
+    """A pod whose terms concern all pods but itself, and no other pod has the same terms."""
+    others = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [f"app-{i}"]}]}
+    terms = [
+        {"weight": 50 + key_weight, "podAffinityTerm": {"labelSelector": others, "topologyKey": key}}
+        for key_weight, key in enumerate((ZONE, HOST))
+    ]
+    avoid = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    return a_pod(name, "sched-1", "100m", labels={"app": f"app-{i}"}, affinity=avoid)
 
 
 def a_low_pod(i: int) -> dict[str, Any]:
@@ -183,6 +195,10 @@ KINDS: dict[str, tuple[Pods, Pods]] = {
         lambda i: own_application(f"new-{i:05d}", 1_000_000 + i),
     ),
     "exclusive": (lambda i: exclusive_pod(f"init-{i:05d}", i), lambda i: exclusive_pod(f"new-{i:05d}", i)),
+    "exclusions": (
+        lambda i: own_exclusion(f"init-{i:05d}", i),
+        lambda i: own_exclusion(f"new-{i:05d}", 1_000_000 + i),
+    ),
     "preemption": (a_low_pod, a_preemptor),
     "preemptors": (own_low_pod, own_preemptor),
     **dict.fromkeys(("gangs", "gang-racks"), (a_low_pod, a_gang_pod)),
