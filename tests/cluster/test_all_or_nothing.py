@@ -53,7 +53,7 @@ def a_world() -> tuple[Cluster, Cache]:
     cache = Cache(cluster)
     cache.confirm(a_web("seen"))
     cache.assume(a_web("assumed", ""), "n2")
-    tally = cluster.nodes.tallies.matching(WEB, with_terminating=True)
+    tally = cluster.nodes.tallies.matching((WEB,), with_terminating=True)
     tally.by_value(cluster.nodes.labels.column("zone"))
     assert cache.check() == []
     return cluster, cache
@@ -78,7 +78,7 @@ def fails_on(owner: type, name: str, call: int) -> Any:
 def seen(cluster: Cluster, cache: Cache) -> dict[str, Any]:
     """Everything that can be seen from outside."""
     nodes = cluster.nodes
-    tally = nodes.tallies.matching(WEB, with_terminating=True)
+    tally = nodes.tallies.matching((WEB,), with_terminating=True)
     column = nodes.labels.column("zone")
     return {
         "pods": {pod.id: (pod, nodes.names[row]) for row, pods in enumerate(nodes.pods_on) for pod in pods},

@@ -76,7 +76,7 @@ def compare_crowds(nominated: NominatedLoad, pod: Pod, load: Load, nodes: NodeTa
         zip(rows, crowd.requested.T.tolist(), strict=True)
     )
     if pod.name == "stranger" and pod.priority == min(PRIORITIES):
-        counts = nominated.tallies().matching(EVERYBODY, with_terminating=True).counts
+        counts = nominated.tallies().matching((EVERYBODY,), with_terminating=True).counts
         assert np.array_equal(counts[: nodes.height], load.pod_count[: nodes.height])
 
 

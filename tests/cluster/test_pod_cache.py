@@ -167,7 +167,7 @@ def test_labels_that_the_server_adds_with_the_bind_are_counted_and_touch_no_row(
     cluster, cache = a_world("assumed")
     cluster.nodes.labels_touch = False
     predicate = PodPredicate(compile_selector(LabelSelector(match_labels={"zone": "a"})), frozenset(("default",)))
-    tally = cluster.nodes.tallies.matching(predicate, True)
+    tally = cluster.nodes.tallies.matching((predicate,), True)
     seen = a_pod("p", cpu="1", metadata={"uid": "u1"}, labels={"zone": "a"}, nodeName="n1")
     touched = cluster.nodes.touches.end
     cache.confirm(seen)

@@ -311,7 +311,7 @@ def assert_tally(table: NodeTable, model: Model, app: str, namespace: str, with_
     """A tally agrees with a count of the pods, by node and by value of a label."""
     selector = compile_selector(LabelSelector(match_labels={"app": app}))
     predicate = PodPredicate(selector, frozenset((namespace,)))
-    tally = table.tallies.matching(predicate, with_terminating)
+    tally = table.tallies.matching((predicate,), with_terminating)
     counted = [
         placed
         for placed in model.placed.values()

@@ -51,7 +51,7 @@ class World(PlacedPods):
         self.put(number, a_pod(f"p{number}", labels=labels, metadata=metadata), node)
 
     def ask(self, predicate: PodPredicate, with_terminating: bool) -> None:
-        found = self.table.tallies.matching(predicate, with_terminating)
+        found = self.table.tallies.matching((predicate,), with_terminating)
         expected = dict.fromkeys(NODES, 0)
         for pod, node in self.pods.values():
             is_counted = predicate.holds(pod.namespace, pod.labels) and (with_terminating or not pod.is_terminating)

@@ -6,7 +6,7 @@ from mooring.cluster.pods.carried_terms import CarriedTerms
 from mooring.cluster.pods.census import Census
 from mooring.cluster.pods.tally import Tally
 from mooring.cluster.pods.tally_difference import TallyDifference
-from mooring.model.affinity import PodPredicate
+from mooring.model.affinity import PodPredicate, all_of
 from mooring.model.exclusions import as_difference
 from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
@@ -67,8 +67,9 @@ class PodTallies:
         if pod.spec.affinity is not None:
             self.terms.add(pod, row, change)
 
-    def matching(self, predicate: PodPredicate, with_terminating: bool) -> Tally | TallyDifference:
-        """The counts of pods that meet a predicate. Good until pods come or go."""
+    def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally | TallyDifference:
+        """The counts of pods that meet all the predicates. Good until pods come or go."""
+        predicate = predicates[0] if len(predicates) == 1 else all_of(predicates)
         key = (predicate, with_terminating)
         tally = self._found(key)
         if tally is not None:
@@ -76,8 +77,8 @@ class PodTallies:
         parts = self._as_difference(predicate)
         if parts is None:
             return self.tally(key)
-        all, excluded = parts
-        return TallyDifference(self.tally((all, with_terminating)), self.tally((excluded, with_terminating)))
+        shared, excluded = parts
+        return TallyDifference(self.tally((shared, with_terminating)), self.tally((excluded, with_terminating)))
 
     def tally(self, key: TallyKey) -> Tally:
         """The tally of a key, which is kept from now on."""
@@ -106,9 +107,9 @@ class PodTallies:
         if len(self._differences) >= self.LIMIT:
             self._differences.clear()
         namespaces, anywhere = predicate.namespaces, predicate.anywhere
-        all, excluded = (PodPredicate(selector, namespaces, anywhere) for selector in selectors)
-        self._differences[predicate] = all, excluded
-        return all, excluded
+        shared, excluded = (PodPredicate(selector, namespaces, anywhere) for selector in selectors)
+        self._differences[predicate] = shared, excluded
+        return shared, excluded
 
     def census(self) -> Census:
         """The pods on nodes as they are now, for those who have too many predicates to have them all tallied."""

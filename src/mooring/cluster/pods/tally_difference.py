@@ -10,21 +10,21 @@ from mooring.cluster.pods.tally import Counts, Tally
 class TallyDifference:
     """What one tally counts and the other does not (model/exclusions.py). Good until pods come or go."""
 
-    __slots__ = ("_all", "_excluded")
+    __slots__ = ("_excluded", "_shared")
 
-    def __init__(self, all: Tally, excluded: Tally) -> None:
+    def __init__(self, shared: Tally, excluded: Tally) -> None:
         """The second counts no pod that the first does not count."""
-        self._all = all
+        self._shared = shared
         self._excluded = excluded
 
     @property
     def total(self) -> int:
-        return self._all.total - self._excluded.total
+        return self._shared.total - self._excluded.total
 
     @property
     def counts(self) -> NDArray[np.int32]:
         """By row."""
-        counts = self._all.counts.astype(np.int32)
+        counts = self._shared.counts.astype(np.int32)
         rows, excluded = self._excluded.rows_and_counts
         counts[rows] -= excluded.astype(np.int32)
         return counts
@@ -36,7 +36,7 @@ class TallyDifference:
 
     def by_value_if_any(self, column: LabelColumn) -> Counts | None:
         """The same; None: no pod is on a row with the label."""
-        found = self._all.by_value_if_any(column)
+        found = self._shared.by_value_if_any(column)
         excluded = None if found is None else self._excluded.by_value_if_any(column)
         if found is None or excluded is None:
             return found

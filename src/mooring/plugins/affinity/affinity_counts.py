@@ -153,7 +153,7 @@ def count_wanted(context: SchedulingContext, own: OwnTerms) -> ByKey:
     def by_value(column: LabelColumn) -> Integers:
         if counts is not None:
             return sum_by_code(column.codes, counts, column.width)
-        return nodes.tallies.matching(own.wanted, with_terminating=True).by_value(column)
+        return nodes.tallies.matching((own.wanted,), with_terminating=True).by_value(column)
 
     found: ByKey = {}
     lost = False
@@ -179,7 +179,7 @@ def count_by_key(context: SchedulingContext, asks: Sequence[Ask]) -> ByKey:
     found: ByKey = {}
     if are_few(predicate.selector for _, predicate, _ in asks):
         for key, predicate, weight in asks:
-            add_tally(found, context, key, nodes.tallies.matching(predicate, with_terminating=True), weight)
+            add_tally(found, context, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
         return found
     census = nodes.tallies.census()
     by_key: dict[str, list[Ask]] = {}
@@ -329,7 +329,7 @@ def counted_on_rows(context: SchedulingContext, own: OwnTerms, tallies: PodTalli
     height = context.nodes.height
     counted = np.zeros(height, np.bool_)
     for predicate in (own.wanted, *predicates) if own.affinity else predicates:
-        counted |= tallies.matching(predicate, with_terminating=True).counts[:height] > 0
+        counted |= tallies.matching((predicate,), with_terminating=True).counts[:height] > 0
     about = terms_about(context, tallies)
     terms = np.zeros(height, np.int64) if about.has_exclusions else None
     for concern, tally in tallies.terms.lists(about):

@@ -179,7 +179,7 @@ def count_values(
     if column.is_nowhere or predicate is None or not len(eligible.rows):
         return np.zeros(column.width, np.int64)
     if is_few and eligible.is_every_labelled:
-        return context.nodes.tallies.matching(predicate, with_terminating=False).by_value(column)
+        return context.nodes.tallies.matching((predicate,), with_terminating=False).by_value(column)
     counts = count_rows(context, constraint, is_few)
     return sum_by_code(column.codes[eligible.rows], counts[eligible.rows], column.width)
 
@@ -190,7 +190,7 @@ def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few:
     if predicate is None:
         return np.zeros(context.nodes.capacity, np.int64)
     if is_few:
-        return tallies.matching(predicate, with_terminating=False).counts.astype(np.int32)
+        return tallies.matching((predicate,), with_terminating=False).counts.astype(np.int32)
     census = tallies.census()
     return census.by_row(census.holding(predicate).astype(np.int64), with_terminating=False)
 
@@ -295,7 +295,7 @@ class SkewChecks:
         for constraint in self._constraints:
             if constraint.predicate is None:
                 return None
-            counted |= tallies.matching(constraint.predicate, with_terminating=True).counts[:height] > 0
+            counted |= tallies.matching((constraint.predicate,), with_terminating=True).counts[:height] > 0
         return counted
 
     def _ask(self, rows: Rows) -> Codes | None:

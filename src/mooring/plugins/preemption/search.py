@@ -291,7 +291,7 @@ class NodeDryRun:
         budgeted = np.zeros(height, np.bool_)
         for budget in self._budgets:
             predicate = PodPredicate(budget.selector, frozenset((budget.namespace,)))
-            tally = self._attempt.context.nodes.tallies.matching(predicate, with_terminating=True)
+            tally = self._attempt.context.nodes.tallies.matching((predicate,), with_terminating=True)
             budgeted |= tally.counts[:height] > max(budget.allowed, 0)
         return budgeted
 
