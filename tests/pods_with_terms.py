@@ -50,10 +50,10 @@ _EITHER = st.fixed_dictionaries(
 AFFINITIES = st.fixed_dictionaries({}, optional={"podAffinity": _EITHER, "podAntiAffinity": _EITHER})
 _NUMBERS = st.integers(0, 5)
 _PODS = st.tuples(st.sampled_from(tuple(NODES)), st.sampled_from(tuple(NAMESPACES)), AFFINITIES)
-ASKED = st.tuples(
+ASKED = st.sampled_from((("blue", {"app": "a"}), ("blue", {"app": "b", "tier": "b"}), ("red", {}))) | st.tuples(
     st.sampled_from(tuple(NAMESPACES)), st.dictionaries(st.sampled_from(("app", "tier")), st.sampled_from(VALUES))
 )
-"""The namespace and the labels of a pod that terms may be about."""
+"""The namespace and the labels of a pod that terms may be about. Some are asked for again after pods came and went."""
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("place"), _NUMBERS, _PODS),
@@ -61,7 +61,8 @@ STEPS = st.lists(
         st.tuples(st.just("relabel"), st.sampled_from(tuple(NODES)), st.sampled_from(("east", "west", "north"))),
         st.tuples(st.just("ask"), ASKED, st.none()),
     ),
-    max_size=25,
+    min_size=10,  # or else most runs are too short to ask for something twice
+    max_size=30,
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import a_node
 from mooring.cluster.nodes.check import check_table
 from mooring.cluster.pods.carried_terms import CarriedTerms, TermsAbout
 from mooring.cluster.pods.carriers import KINDS
@@ -117,9 +118,51 @@ def test_lists_are_forgotten_with_their_last_pod() -> None:
     keep_others_away(world, 100)
     for number in range(100):
         world.remove(number, None)
-        world.ask(("red", {"app": "t0"}))
+        for app in ("t0", "t10", "t90"):  # lists that are left get other numbers on the way
+            world.ask(("red", {"app": app}))
     assert world.terms.carried == {}
     assert set(world.terms.lists_of_kind.values()) == {0}
+
+
+def test_a_long_list_says_what_its_terms_say() -> None:
+    """Of its terms only those are tried that the labels of the pod may meet."""
+    world = World()
+    terms = [a_term("In", f"t{number}") for number in range(20)] + [
+        a_term("NotIn", f"t{number}") for number in range(20)
+    ]
+    world.place(0, ("n0", "red", {"podAntiAffinity": {REQUIRED: terms}}))
+    world.ask(("red", {"app": "t7"}))
+    assert world.expected("red", {"app": "t7"}, "anti") == {("zone", "east"): 1 + 19}
+    world.ask(("red", {}))
+    assert world.expected("red", {}, "anti") == {("zone", "east"): 20}
+
+
+def test_what_is_said_of_a_label_is_known_once_nodes_have_it() -> None:
+    world = World()
+    world.place(0, ("n0", "red", {"podAntiAffinity": {REQUIRED: [{**a_term("In", "t0"), "topologyKey": "rack"}]}}))
+    assert world.added_up(world.about("red", {"app": "t0"}), "anti") == {}
+    world.table.put_node(a_node("n0", labels={"rack": "r1"}))
+    assert world.added_up(world.about("red", {"app": "t0"}), "anti") == {("rack", "r1"): 1}
+
+
+def test_lists_of_the_past_take_no_room() -> None:
+    world = World()
+    for number in range(500):
+        world.place(0, ("n0", "red", {"podAntiAffinity": {REQUIRED: [a_term("NotIn", f"t{number}")]}}))
+        world.about("red", {"app": f"t{number}"})
+        assert len(world.terms._arrivals) <= 2 + 2 * 65
+        assert len(world.terms._about) <= 66
+
+
+def test_what_is_remembered_follows_lists_and_namespaces() -> None:
+    world = World()
+    for version in range(4):
+        world.place(
+            version, ("n0", "red", {"podAntiAffinity": {REQUIRED: [a_term("In", "t0", topologyKey=f"k{version}")]}})
+        )
+        about = world.about("red", {"app": "t0"}, version // 2)
+        assert len(about.concerns) == version + 1
+        assert world.terms._remembered == world.terms.LABEL_SET + version + 1
 
 
 @pytest.mark.parametrize("most", [1, 380])

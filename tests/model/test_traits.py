@@ -66,6 +66,27 @@ def test_every_label_set_that_matches_is_found(
     assert required is None or set(copy.having(required)) == set(found)
 
 
+def test_label_sets_are_found_by_label_key_and_namespace() -> None:
+    index = LabelSetIndex()
+    red, blue, bare = (label_set_of("n", {"c": "red"}), label_set_of("n", {"c": "blue"}), label_set_of("other", {}))
+    for label_set in (red, blue, bare):
+        index.add(label_set)
+    assert list(index.having([("c", "red")])) == [red]
+    assert list(index.having([("c", None)])) == [red, blue]
+    assert list(index.having([("", "other"), ("c", "blue")])) == [bare, blue]
+    assert list(index.having([("c", "green"), ("d", None), ("", "none")])) == []
+
+
+def test_nothing_is_left_of_items_that_are_removed() -> None:
+    index: TraitIndex[str] = TraitIndex()
+    index.add("one", [("a", "x"), ("a", None)])
+    index.add("other", [("a", "x")])
+    index.remove("one")
+    assert list(index._by_trait) == [("a", "x")]
+    index.remove("other")
+    assert (index._by_trait, index._traits_of) == ({}, {})
+
+
 def test_selectors_that_require_something_else_are_not_tried() -> None:
     index: TraitIndex[int] = TraitIndex()
     for number in range(1000):
