@@ -7,7 +7,7 @@ usage: workloads_more.py selectors|exclusive|exclusions NODES PLACED PENDING
 selectors: each pod is an application of its own, and by turns it spreads over zones, as it likes or strictly, or avoids
 itself on a host, as it likes or strictly.
 exclusive: the pods of 400 tenants, none of which shares a node with another.
-exclusions: each pod is an application of its own, which avoids the hosts and then the zones of all others, as it likes.
+exclusions: each pod is an application of its own, and prefers hosts and zones without pods of other applications.
 preemption: nodes of 4 CPUs that are full of pods with 900m, and pods of a higher priority that ask for 3 CPUs.
 preemptors: the same nodes with pods of ten priorities and of 400 applications; each pod that makes others leave has
 requests and a priority of its own and, by turns, a node affinity, an anti-affinity or a spread of its own.
@@ -75,8 +75,7 @@ def _about_itself(i: int, mine: dict[str, Any]) -> dict[str, Any]:
     if i % 4 == 3:
         return _own_anti_affinity(i, mine)
     if i % 4 == 2:
-        term = {"weight": 100, "podAffinityTerm": {"labelSelector": mine, "topologyKey": HOST}}
-        return {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
+        return _preferred_anti_affinity(mine, {HOST: 100})
     spread = _own_spread(i, mine)
     if i % 4 == 0:
         spread["topologySpreadConstraints"][0]["whenUnsatisfiable"] = "ScheduleAnyway"
@@ -98,12 +97,17 @@ def exclusive_pod(name: str, i: int) -> dict[str, Any]:
 def own_exclusion(name: str, i: int) -> dict[str, Any]:
     """A pod whose terms concern all pods but itself, and no other pod has the same terms."""
     others = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [f"app-{i}"]}]}
+    avoided = _preferred_anti_affinity(others, {ZONE: 50, HOST: 51})
+    return a_pod(name, "sched-1", "100m", labels={"app": f"app-{i}"}, **avoided)
+
+
+def _preferred_anti_affinity(selector: dict[str, Any], weights: dict[str, int]) -> dict[str, Any]:
+    """With a term for each topology key."""
     terms = [
-        {"weight": 50 + key_weight, "podAffinityTerm": {"labelSelector": others, "topologyKey": key}}
-        for key_weight, key in enumerate((ZONE, HOST))
+        {"weight": weight, "podAffinityTerm": {"labelSelector": selector, "topologyKey": key}}
+        for key, weight in weights.items()
     ]
-    avoid = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
-    return a_pod(name, "sched-1", "100m", labels={"app": f"app-{i}"}, affinity=avoid)
+    return {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def a_low_pod(i: int) -> dict[str, Any]:

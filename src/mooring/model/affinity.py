@@ -28,21 +28,8 @@ class AffinityTerm(msgspec.Struct, frozen=True):
 
     def speaks_of(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
         """Whether the term selects a pod with these labels, in a namespace with those labels."""
-        return is_in_reach(self.reach, namespace, namespace_labels) and self.selector.matches(labels)
-
-    @property
-    def reach(self) -> "Reach":
-        return self.namespaces, self.namespace_selector
-
-
-Reach = tuple[frozenset[str], Selector]
-"""Where a term looks for pods: the namespaces that it names, and a selector of others."""
-
-
-def is_in_reach(reach: Reach, namespace: str, namespace_labels: Labels) -> bool:
-    """Whether a term with this reach looks for pods in a namespace."""
-    namespaces, selector = reach
-    return namespace in namespaces or selector.matches(namespace_labels)
+        is_in_namespace = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+        return is_in_namespace and self.selector.matches(labels)
 
 
 class WeightedTerm(msgspec.Struct, frozen=True):
@@ -59,7 +46,7 @@ class CarriedTerm(msgspec.Struct, frozen=True):
     term: AffinityTerm
     weight: int = 0
     sign: int = 1
-    """-1: it is subtracted from another one, which concerns more pods than are meant (`PodTerms.counted`)."""
+    """-1: the term says which pods another term does not concern, and is subtracted from it (`PodTerms.counted`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +73,8 @@ class PodTerms:
 
     @lazy
     def counted(self) -> tuple[tuple[CarriedTerm, ...], ...]:
-        """The same, as the lists in which tallies count them, at most three. Terms that exclude pods are differences: what
-        they have in common with those of other pods is a list of its own, which all of these share."""
+        """The same terms as tallies count them, in up to three lists: terms without exclusions; the other terms without their
+        exclusions, a list that many pods have in common; and the pods that these exclude (`as_difference`)."""
         plain: list[CarriedTerm] = []
         shared: list[CarriedTerm] = []
         excluded: list[CarriedTerm] = []
@@ -215,7 +202,7 @@ class PodPredicate:
 
 
 def all_of(predicates: Sequence[PodPredicate]) -> PodPredicate:
-    """The predicate that pods meet which meet all of these."""
+    """One predicate for all of these: a pod meets it if it meets each of them."""
     if len(predicates) == 1:
         return predicates[0]
     selectors = [predicate.selector for predicate in predicates]

@@ -69,7 +69,7 @@ class Selector(msgspec.Struct, frozen=True):
 
     @property
     def read_rules(self) -> tuple[LabelRule, ...]:
-        """All rules that may be tried."""
+        """All rules that `matches` may try."""
         return self.rules
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -83,20 +83,6 @@ class Selector(msgspec.Struct, frozen=True):
         if self.is_nothing or not pairs:
             return self
         return Selector(self.rules + tuple(LabelRule(k, "In", frozenset((v,))) for k, v in pairs.items()))
-
-
-class ExcludedPods(Selector, frozen=True, kw_only=True):
-    """All rules must hold, and one of some others. No selector is written like this: it says what another one excludes
-    (exclusions.py)."""
-
-    any_of: tuple[LabelRule, ...]
-
-    @property
-    def read_rules(self) -> tuple[LabelRule, ...]:
-        return self.rules + self.any_of
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        return super().matches(labels) and any(rule.admits(labels.get(rule.key)) for rule in self.any_of)
 
 
 NOTHING = Selector(is_nothing=True)

@@ -1,20 +1,21 @@
-"""Traits: what a selector may require of a pod, so that of many selectors, or of many pods, most need not be tried."""
+"""Traits: what a selector may require of a pod. Indexes by trait find the few selectors and label sets that can match."""
 
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
+from mooring.model.exclusions import ExcludedPods
 from mooring.model.label_set import LabelSet
-from mooring.model.selectors import ExcludedPods, LabelRule, Selector
+from mooring.model.selectors import LabelRule, Selector
 
 Trait = tuple[str, str | None]
 """A label (key, value), any label of a key (key, None), or a namespace ("", name): no label has an empty key."""
 
 
 def required_traits(selector: Selector, namespaces: frozenset[str] | None = None) -> list[Trait] | None:
-    """Traits of which a selector requires one, in these namespaces (None: in all). A label says more than a key, and a key
-    more than a namespace; of several choices the shortest.
+    """Traits of which a pod must have at least one to be selected, in these namespaces (None: in all). Labels are chosen
+    before keys, because fewer pods have them, and keys before namespaces; of several choices the shortest.
 
-    None: it requires nothing in particular.
+    None: any pod may be selected.
     """
     if selector.is_nothing:
         return []

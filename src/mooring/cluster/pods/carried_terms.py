@@ -1,8 +1,9 @@
 """All lists of affinity terms that pods on nodes carry, and what they say about other pods together.
 
 Pods with the same list of terms are counted together (carriers.py). What all lists say about a pod is a sum over those that
-concern it. Terms such as `tenant NotIn (a)` concern the pods of all tenants but one: as differences they are one list that
-concerns all pods, and one for each tenant that concerns its own (`PodTerms.counted`).
+concern it. Terms such as `tenant NotIn (a)`, one for each tenant, concern the pods of all other tenants. They are counted as
+differences (`PodTerms.counted`): one list for all tenants, which concerns every pod, minus one list for each tenant, which
+concerns its own pods.
 """
 
 from collections import Counter
@@ -39,7 +40,7 @@ class TermsAbout(msgspec.Struct):
     concerns: dict[int, Concern] = msgspec.field(default_factory=dict)
     """By number of a list that says something. The last pod with it may have left."""
     has_exclusions: bool = False
-    """Whether one of them is subtracted from others: then all together may say nothing."""
+    """Whether one of these lists is subtracted from another one: then all together may say nothing."""
 
     def __bool__(self) -> bool:
         return bool(self.concerns)

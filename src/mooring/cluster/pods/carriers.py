@@ -29,8 +29,8 @@ class Concern(msgspec.Struct):
     """Required affinity: how many terms."""
     preferred: dict[str, int] = msgspec.field(default_factory=dict)
     """Preferred affinity: the sum of the weights; anti-affinity has negative ones."""
-    preferences: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many terms these are."""
+    preferred_terms: dict[str, int] = msgspec.field(default_factory=dict)
+    """Preferred affinity: how many terms."""
 
     _present: "tuple[int, Concern] | None" = None
     """What `among` last returned, with the version of the label keys."""
@@ -42,10 +42,10 @@ class Concern(msgspec.Struct):
     def among(self, labels: LabelColumns) -> "Concern":
         """What of it is about labels that nodes have: there may be thousands that none has. Do not write to it."""
         if self._present is None or self._present[0] != labels.keys_version:
-            parts = (self.anti, self.affinity, self.preferred, self.preferences)
+            parts = (self.anti, self.affinity, self.preferred, self.preferred_terms)
             there = ({key: number for key, number in part.items() if labels.has(key)} for part in parts)
-            anti, affinity, preferred, preferences = there
-            self._present = (labels.keys_version, Concern(anti, affinity, preferred, preferences))
+            anti, affinity, preferred, preferred_terms = there
+            self._present = (labels.keys_version, Concern(anti, affinity, preferred, preferred_terms))
         return self._present[1]
 
     def of(self, kind: str) -> dict[str, int]:
@@ -54,8 +54,8 @@ class Concern(msgspec.Struct):
         return found
 
     def terms_of(self, kind: str) -> dict[str, int]:
-        """How many terms of a kind there are, those that are subtracted counting as -1."""
-        return self.preferences if kind == "preferred" else self.of(kind)
+        """How many terms of a kind there are. A term that is subtracted (`CarriedTerm.sign`) counts as -1."""
+        return self.preferred_terms if kind == "preferred" else self.of(kind)
 
 
 NOTHING = Concern()
@@ -68,16 +68,16 @@ def concern_of(terms: Iterable[CarriedTerm], label_set: LabelSet, namespace_labe
 
 
 def _added_up(terms: Iterable[CarriedTerm]) -> Concern:
-    sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in (*KINDS, "preferences")}
+    sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in (*KINDS, "preferred_terms")}
     for carried in terms:
         key, sign = carried.term.topology_key, carried.sign
         if carried.kind != "preferred":
             sums[carried.kind][key] += sign
         elif carried.weight:
             sums["preferred"][key] += sign * carried.weight
-            sums["preferences"][key] += sign
-    anti, affinity, preferred, preferences = map(dict, sums.values())
-    return Concern(anti, affinity, preferred, preferences)
+            sums["preferred_terms"][key] += sign
+    anti, affinity, preferred, preferred_terms = map(dict, sums.values())
+    return Concern(anti, affinity, preferred, preferred_terms)
 
 
 def _required_by(term: AffinityTerm) -> list[Trait] | None:
@@ -98,7 +98,7 @@ class Carriers:
         self.selectors = [carried.term.selector for carried in terms]
         self.kinds = frozenset(carried.kind for carried in terms)
         self.excludes = any(carried.sign < 0 for carried in terms)
-        """Whether the terms are what is subtracted from those of another list."""
+        """Whether the terms are subtracted from those of another list."""
         self._rules = sum(
             1 + len(each.term.selector.read_rules) + len(each.term.namespace_selector.rules) for each in terms
         )
@@ -131,7 +131,7 @@ class Carriers:
 
     @lazy
     def _required(self) -> list[list[Trait] | None]:
-        """By term: traits of which a pod that it concerns has one."""
+        """By term: traits of which a pod must have at least one to be concerned; None: any pod may be."""
         return [_required_by(carried.term) for carried in self.terms]
 
     def _concern_of(self, label_set: LabelSet, namespace_labels: Labels) -> Concern:
@@ -139,7 +139,7 @@ class Carriers:
         return concern_of(candidates, label_set, namespace_labels)
 
     def required(self) -> set[Trait] | None:
-        """Traits of which a pod that the terms concern has one; None: nothing is known of it."""
+        """Traits of which a pod must have at least one to be concerned by a term; None: any pod may be."""
         found: set[Trait] = set()
         for required in self._required:
             if required is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from mooring.cluster.pods.carried_terms import CarriedTerms
 from mooring.cluster.pods.census import Census
 from mooring.cluster.pods.tally import Tally
-from mooring.cluster.pods.tally_difference import TallyDifference
+from mooring.cluster.pods.tally_difference import PodCounts, TallyDifference
 from mooring.model.affinity import PodPredicate, all_of
 from mooring.model.exclusions import as_difference
 from mooring.model.label_set import LabelSet
@@ -54,7 +54,7 @@ class PodTallies:
         self._predicates: dict[TallyKey, Tally] = {}
         self._predicate_index: TraitIndex[TallyKey] = TraitIndex()
         self._differences: dict[PodPredicate, tuple[PodPredicate, PodPredicate]] = {}
-        """Of predicates that exclude pods: the two whose tallies have this difference."""
+        """By predicate that excludes pods: the one without its exclusions, and the one of the excluded pods."""
         self._label_set_index = LabelSetIndex()
         """The label sets on nodes: a new tally looks only at those that can match."""
         self.terms = CarriedTerms()
@@ -67,9 +67,9 @@ class PodTallies:
         if pod.spec.affinity is not None:
             self.terms.add(pod, row, change)
 
-    def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally | TallyDifference:
+    def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> PodCounts:
         """The counts of pods that meet all the predicates. Good until pods come or go."""
-        predicate = predicates[0] if len(predicates) == 1 else all_of(predicates)
+        predicate = all_of(predicates)
         key = (predicate, with_terminating)
         tally = self._found(key)
         if tally is not None:
@@ -215,5 +215,5 @@ class PodTallies:
 
 
 def _required_by(predicate: PodPredicate) -> list[Trait] | None:
-    """Traits of which a pod that meets the predicate has one; None: nothing is known of it."""
+    """Traits of which a pod must have at least one to meet the predicate; None: any pod may meet it."""
     return required_traits(predicate.selector, None if predicate.anywhere else predicate.namespaces)

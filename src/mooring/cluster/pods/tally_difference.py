@@ -1,4 +1,4 @@
-"""Counts of the pods that a selector selects which excludes some: those of a tally that is shared, less those excluded."""
+"""The counts of a selector that excludes pods: those of a tally that such selectors share, minus the excluded pods."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from mooring.cluster.pods.tally import Counts, Tally
 
 
 class TallyDifference:
-    """What one tally counts and the other does not (model/exclusions.py). Good until pods come or go."""
+    """The pods that one tally counts and the other does not (model/exclusions.py). Good until pods come or go."""
 
     __slots__ = ("_excluded", "_shared")
 
@@ -42,3 +42,7 @@ class TallyDifference:
             return found
         found = found - excluded
         return found if found.any() else None
+
+
+PodCounts = Tally | TallyDifference
+"""What answers how many pods meet a predicate: in all, by row, and by value of a label."""

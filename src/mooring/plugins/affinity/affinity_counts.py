@@ -21,8 +21,8 @@ from mooring.cluster.nodes.kernels import Integers, Ints, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.cluster.pods.carried_terms import CarriedTerms, TermsAbout
 from mooring.cluster.pods.tallies import PodTallies, are_few
-from mooring.cluster.pods.tally import Tally, sum_by_code
-from mooring.cluster.pods.tally_difference import TallyDifference
+from mooring.cluster.pods.tally import Tally, sum_by_code, sum_sparse
+from mooring.cluster.pods.tally_difference import PodCounts
 from mooring.framework.context import SchedulingContext
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, all_of, predicate_of
@@ -47,7 +47,7 @@ class OwnTerms:
 
     @lazy
     def wanted(self) -> PodPredicate:
-        """The predicate that pods meet which all affinity terms match; there must be some."""
+        """The predicate of pods that all affinity terms match. There must be such terms."""
         return all_of([predicate for _, predicate, _ in self.affinity])
 
     @lazy
@@ -208,18 +208,18 @@ def add_concerns(found: ByKey, context: SchedulingContext, about: TermsAbout, ki
     if not about.concerns or not terms.lists_of_kind[kind]:
         return
     before = set(found) if about.has_exclusions else None
-    is_only_list = len(about.concerns) == 1  # Hot: as a rule
+    is_only_list = len(about.concerns) == 1  # Hot: the usual case
     small: dict[str, list[tuple[Tally, int]]] = {}
     for concern, tally in terms.lists(about):
         if tally.total and concern.of(kind):
             for key, number in concern.among(labels).of(kind).items():
-                if is_only_list or tally.few_rows is None:
+                if is_only_list or tally.sparse_counts is None:
                     add_tally(found, context, key, tally, number * weight)
                 else:
                     small.setdefault(key, []).append((tally, number * weight))
     for key, tallies in small.items():
         _add_small_tallies(found, context, key, tallies)
-    if before is not None:
+    if before is not None:  # an exclusion may have taken away all that the other lists say
         for key in found.keys() - before:
             if not found[key].counts.any() and not _is_said(terms, about, kind, key, found[key].column):
                 del found[key]
@@ -265,7 +265,7 @@ def _domains(found: ByKey, context: SchedulingContext, key: str) -> Domains:
     return domains
 
 
-def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally | TallyDifference, weight: int) -> None:
+def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: PodCounts, weight: int) -> None:
     """Add weight x count for each value of the label. Leaves out a key whose sum is zero everywhere, as no node is
     affected."""
     before = found.get(key)
@@ -276,22 +276,19 @@ def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally |
 
 
 def _add_small_tallies(found: ByKey, context: SchedulingContext, key: str, tallies: list[tuple[Tally, int]]) -> None:
-    """The same for tallies with few rows, each with its weight. Hot: there may be thousands, of which each takes 10 µs if
-    numbers for all values of the label are added."""
+    """The same for tallies of few rows, each with its weight. Hot: there may be thousands of them, and to add numbers for all
+    values of the label takes 10 µs for each."""
     if len(tallies) == 1:
-        return add_tally(found, context, key, *tallies[0])
+        add_tally(found, context, key, *tallies[0])
+        return
     by_row: Counter[int] = Counter()
     for tally, weight in tallies:
-        for row, count in (tally.few_rows or {}).items():
+        for row, count in (tally.sparse_counts or {}).items():
             by_row[row] += weight * count
     column = context.nodes.labels.column(key)
-    codes = column.codes.take(list(by_row))
-    if not codes.any():
-        return None
-    counts = np.zeros(column.width, np.int64)
-    np.add.at(counts, codes, list(by_row.values()))
-    counts[ABSENT] = 0
-    return _add_counts(found, key, column, counts, 1, int(np.abs(counts).max()))
+    counts = sum_sparse(by_row, column, np.int64)
+    if counts is not None:
+        _add_counts(found, key, column, counts, 1, int(np.abs(counts).max()))
 
 
 def _add_counts(found: ByKey, key: str, column: LabelColumn, counts: Integers, weight: int, most: int) -> None:
@@ -331,12 +328,12 @@ def counted_on_rows(context: SchedulingContext, own: OwnTerms, tallies: PodTalli
     for predicate in (own.wanted, *predicates) if own.affinity else predicates:
         counted |= tallies.matching((predicate,), with_terminating=True).counts[:height] > 0
     about = terms_about(context, tallies)
-    terms = np.zeros(height, np.int64) if about.has_exclusions else None
+    number_of_terms = np.zeros(height, np.int64) if about.has_exclusions else None
     for concern, tally in tallies.terms.lists(about):
         if not concern.anti or not tally.total:
             continue
-        if terms is None:  # Hot: as a rule
+        if number_of_terms is None:  # Hot: the usual case; the sums take 2 % of a decision
             counted |= tally.counts[:height] > 0
         else:
-            terms += sum(concern.anti.values()) * tally.counts[:height].astype(np.int64)
-    return counted if terms is None else counted | (terms > 0)
+            number_of_terms += sum(concern.anti.values()) * tally.counts[:height].astype(np.int64)
+    return counted if number_of_terms is None else counted | (number_of_terms > 0)
