@@ -24,7 +24,7 @@ from mooring.dashboard.serving.streams import Streams
 from mooring.dashboard.views.pod_stories import MAX_LINES, PodStories
 from mooring.framework.config import default
 from mooring.framework.intents import Bind
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
@@ -60,7 +60,7 @@ class Side:
     """One scheduler, with a dashboard or without."""
 
     def __init__(self, nodes: int, source: SchedulerSource | None) -> None:
-        clock = WallClock()
+        clock = SteadyClock()
         metrics = SchedulerMetrics(clock)
         self.source = source
         self.scheduler: Scheduler = build_scheduler(
@@ -99,7 +99,7 @@ class Side:
 
 def attempts(nodes: int, rounds: int) -> dict[str, float]:
     """Microseconds of an attempt without and with stories and counts: batches in turn, medians."""
-    source = SchedulerSource("run", WallClock())
+    source = SchedulerSource("run", SteadyClock())
     sides = [Side(nodes, None), Side(nodes, source)]
     taken: list[list[float]] = [[], []]
     gc.disable()
@@ -115,7 +115,7 @@ def attempts(nodes: int, rounds: int) -> dict[str, float]:
 
 async def readings(nodes: int, pending: int) -> dict[str, float]:
     """Microseconds of each reading, with two streams open, after each of which something changed."""
-    source = SchedulerSource("run", WallClock())
+    source = SchedulerSource("run", SteadyClock())
     side = Side(nodes, source)
     for i in range(pending):
         side.scheduler.handle(ObjectAdded(a_pod(f"big-{i}", cpu="1000")))
@@ -151,7 +151,7 @@ async def readings(nodes: int, pending: int) -> dict[str, float]:
 def story_mib() -> float:
     """Memory of a full journal of stories."""
     side = Side(100, None)
-    stories = PodStories(WallClock.now_ns)
+    stories = PodStories(SteadyClock().now_ns)
     side.scheduler.core.tell = side.scheduler.core.queue._tell = side.scheduler.core.queue._places.tell = stories.tell
     tracemalloc.start()
     number = 0

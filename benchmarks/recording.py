@@ -21,7 +21,7 @@ import msgspec
 
 from mooring.framework import config
 from mooring.framework.intents import Bind, Intent
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.model.pod import Pod
 from mooring.recording.recorder import record_run, scheduler_header
 from mooring.scheduler import scheduler as scheduler_module
@@ -89,7 +89,7 @@ def show(steps: list[Step], pods: int, recorder: Recorder | None) -> float:
 
     scheduler_module.Scheduler._take_in = take_in
     scheduler_module.attempt = attempt  # type: ignore[attr-defined]
-    scheduler = build_scheduler(config.default(), WallClock(), recorder=recorder)
+    scheduler = build_scheduler(config.default(), SteadyClock(), recorder=recorder)
     gc.collect()
     begin = time.process_time_ns()
     for input, intents in steps:

@@ -20,7 +20,7 @@ import msgspec
 from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.framework import config
 from mooring.framework.intents import Bind
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.kit.process import relax_collector
 from mooring.live.tracing.settings import tracing_settings
 from mooring.live.tracing.start import start_tracing
@@ -70,7 +70,7 @@ def cpu_us(share: float | None, nodes: int, pods: int) -> float:
 
 
 def _scheduler(tracing: Tracing, nodes: int) -> Scheduler:
-    clock = WallClock()
+    clock = SteadyClock()
     observer, _ = tracing.observe(SchedulerMetrics(clock), clock)
     scheduler = build_scheduler(config.default(), clock, observer=observer)
     for node in make_nodes(nodes):

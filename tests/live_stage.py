@@ -108,7 +108,7 @@ class Stage:
         self.server = Server()
         timing = self.time.timing()
         self.statuses = StatusWriter(self.server, self.clock)
-        events = EventWriter(self.server, self.clock, "host", timing)
+        events = EventWriter(self.server, self.clock, self.clock, "host", timing)
         self.driver = LiveDriver(self.scheduler, self.clock, self.server, events, self.statuses, timing)
 
     def shows(self, *pods: Pod) -> None:

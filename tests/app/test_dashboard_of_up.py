@@ -19,7 +19,7 @@ from mooring.dashboard.interfaces import AskedChange, Refused
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.self_checks import SelfCheckSettings
 
 LABELS = {"app": "web"}
@@ -71,7 +71,7 @@ class Browser:
 @asynccontextmanager
 async def browsing(*items: Any, is_plain: bool = True, checks_s: float | None = None) -> AsyncIterator[Browser]:
     faults: list[str] = []
-    source = SchedulerSource("up", WallClock())
+    source = SchedulerSource("up", SteadyClock())
     settings = EmbeddedSettings(observer=source.counting(EmbeddedSettings().observer), tell=source.telling())
     if checks_s is not None:
         settings.self_check = SelfCheckSettings(checks_s)
@@ -235,7 +235,7 @@ def test_self_checks_are_shown() -> None:
 def test_a_port_that_is_taken() -> None:
     async def run(port: int | None) -> None:
         cluster = EmbeddedCluster()
-        source = SchedulerSource("up", WallClock())
+        source = SchedulerSource("up", SteadyClock())
         source.show(cluster.scheduler)
         settings = ServiceSettings(is_plain=True, dashboard=DashboardPlan(source, port))
         async with serving(cluster, settings, lambda text, fault: None) as service:

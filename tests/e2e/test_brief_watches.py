@@ -21,7 +21,7 @@ from mooring.apiclient.reflectors.watch_ends import WatchEnd
 from mooring.apiclient.throttle import Timing
 from mooring.framework import config
 from mooring.kit import process
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.service import LiveScheduler
 from mooring.scheduler.assembly import build_scheduler
 from running_cluster import a_process
@@ -106,7 +106,7 @@ async def all_bound(reflector: Reflector) -> None:
 
 async def bind_them_all(server: str, faults: Faults) -> Outcome:
     sleeps = Sleeps()
-    scheduler = build_scheduler(config.default(), WallClock())
+    scheduler = build_scheduler(config.default(), SteadyClock())
     async with (
         ApiClient(ConnectionSettings(server), "test/1", -1) as client,
         FaultProxy(server, faults, seed=1) as proxy,

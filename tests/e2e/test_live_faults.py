@@ -21,7 +21,7 @@ from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
 from mooring.framework import config
 from mooring.kit import process
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.service import ClientLimits, LiveScheduler
 from mooring.scheduler.assembly import build_scheduler
 from running_cluster import a_process
@@ -207,7 +207,7 @@ class Outcome:
 async def soak(server: str, seed: int) -> Outcome:
     reports: list[str] = []
     scheduler = build_scheduler(
-        config.default(), WallClock(), report=lambda text, fault: reports.append(f"{text} {fault!r}")
+        config.default(), SteadyClock(), report=lambda text, fault: reports.append(f"{text} {fault!r}")
     )
     async with (
         ApiClient(ConnectionSettings(server), "test/1", -1) as client,

@@ -16,7 +16,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework import config
 from mooring.kit import process
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.service import LiveScheduler
 from mooring.scheduler.assembly import build_scheduler
 from running_cluster import PATIENCE_S, a_process
@@ -124,7 +124,7 @@ async def live_through(server: str) -> Day:
     async with (
         ApiClient(ConnectionSettings(server), "test/1", -1) as client,
         FaultProxy(server, CALM, seed=1) as proxy,
-        LiveScheduler(build_scheduler(config.default(), WallClock()), ConnectionSettings(proxy.url)) as live,
+        LiveScheduler(build_scheduler(config.default(), SteadyClock()), ConnectionSettings(proxy.url)) as live,
     ):
         proxy.writes = day.writes
         await live.settle()

@@ -6,7 +6,8 @@ from math import inf
 
 import pytest
 
-from mooring.kit.fence import NO_FENCE, Fence, FencedOff, elapsed_s
+from mooring.kit.clock import elapsed_s
+from mooring.kit.fence import NO_FENCE, Fence, FencedOff
 
 
 class Now:

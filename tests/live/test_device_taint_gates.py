@@ -7,7 +7,7 @@ import pytest
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.service import LiveScheduler
 from mooring.scheduler.assembly import build_scheduler
 from virtual_cluster import VirtualCluster
@@ -49,7 +49,7 @@ def test_a_rule_is_heeded_only_with_the_gate(gates: dict[str, bool]) -> None:
 
 @BOTH
 def test_rules_are_watched_only_with_the_gate(gates: dict[str, bool]) -> None:
-    scheduler = build_scheduler(config.default(feature_gates=gates), WallClock(), gates=gates)
+    scheduler = build_scheduler(config.default(feature_gates=gates), SteadyClock(), gates=gates)
     live = LiveScheduler(scheduler, ConnectionSettings("http://127.0.0.1:1"))
     paths = [member.watched.path for member in live.reflectors.members]
     assert (RULES in paths) is bool(gates)

@@ -35,7 +35,7 @@ class Stage(logging.Handler):
         logger.addHandler(self)
         clock, timing, writer = VirtualClock(1_800_000_000 * NS_PER_S), Time().timing(), DryWriter()
         self.scheduler = build_scheduler(config.default(), clock)
-        events = EventWriter(writer, clock, "host", timing)
+        events = EventWriter(writer, clock, clock, "host", timing)
         self.driver = LiveDriver(self.scheduler, clock, writer, events, StatusWriter(writer, clock), timing)
         self.dry_run = DryRun(Log(logger))
         self.driver.report = self.dry_run.report

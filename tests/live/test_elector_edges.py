@@ -15,7 +15,8 @@ from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.config import default as default_configuration
-from mooring.kit.fence import Fence, elapsed_s
+from mooring.kit.clock import elapsed_s
+from mooring.kit.fence import Fence
 from mooring.kit.logs import Logs, start_logs
 from mooring.live.leader_election import ElectionError, ElectionTimes
 from mooring.live.leader_elector import (

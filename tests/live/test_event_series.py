@@ -18,7 +18,7 @@ def a_record(pod: Pod = POD, reason: str = "FailedScheduling", note: str = "no r
 
 
 def test_the_first_is_an_event() -> None:
-    told = EventSeries("host").tell(a_record(), START_NS)
+    told = EventSeries("host").tell(a_record(), START_NS, START_NS)
     assert isinstance(told, NewEvent)
     assert told.event == {
         "metadata": {"name": "p.18fae27693b40000", "namespace": "default"},
@@ -42,14 +42,18 @@ def test_the_first_is_an_event() -> None:
 
 def test_the_second_is_a_series_and_the_rest_are_only_counted() -> None:
     series = EventSeries("host")
-    first = series.tell(a_record(), START_NS)
-    second = series.tell(a_record(note="another note does not matter"), START_NS + NS_PER_S)
+    first = series.tell(a_record(), START_NS, START_NS)
+    second = series.tell(a_record(note="another note does not matter"), START_NS + NS_PER_S, START_NS + NS_PER_S)
     assert isinstance(first, NewEvent)
     assert isinstance(second, Repetition)
     assert second.series == {"count": 2, "lastObservedTime": "2027-01-15T08:00:01.000000Z"}
     assert (second.namespace, second.name) == ("default", first.event["metadata"]["name"])
     assert second.event["note"] == "no room"
-    assert [series.tell(a_record(), START_NS + n * NS_PER_S) for n in range(2, 5)] == [None, None, None]
+    assert [series.tell(a_record(), START_NS + n * NS_PER_S, START_NS + n * NS_PER_S) for n in range(2, 5)] == [
+        None,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -69,22 +73,22 @@ def test_the_second_is_a_series_and_the_rest_are_only_counted() -> None:
 )
 def test_what_differs_is_another_event(other: Record) -> None:
     series = EventSeries("host")
-    series.tell(a_record(), START_NS)
-    assert isinstance(series.tell(other, START_NS), NewEvent)
+    series.tell(a_record(), START_NS, START_NS)
+    assert isinstance(series.tell(other, START_NS, START_NS), NewEvent)
 
 
 def test_no_two_events_have_the_same_name() -> None:
     series = EventSeries("host")
     names = set()
     for number in range(100):
-        told = series.tell(a_record(a_pod("p", metadata={"uid": str(number)})), START_NS)
+        told = series.tell(a_record(a_pod("p", metadata={"uid": str(number)})), START_NS, START_NS)
         assert isinstance(told, NewEvent)
         names.add(told.event["metadata"]["name"])
     assert len(names) == 100
 
 
 def test_a_name_that_would_be_too_long_is_another() -> None:
-    told = EventSeries("host").tell(a_record(a_pod("p" * 250)), START_NS)
+    told = EventSeries("host").tell(a_record(a_pod("p" * 250)), START_NS, START_NS)
     assert isinstance(told, NewEvent)
     assert len(told.event["metadata"]["name"]) == 36
 
@@ -92,20 +96,20 @@ def test_a_name_that_would_be_too_long_is_another() -> None:
 def test_a_series_that_has_ended_is_written_once_more_and_forgotten() -> None:
     series = EventSeries("host")
     for second in range(5):
-        series.tell(a_record(), START_NS + second * NS_PER_S)
+        series.tell(a_record(), START_NS + second * NS_PER_S, START_NS + second * NS_PER_S)
     last_ns = START_NS + 4 * NS_PER_S
     assert series.sweep(last_ns + IDLE_NS) == []
     (ended,) = series.sweep(last_ns + IDLE_NS + 1)
     assert ended.series == {"count": 5, "lastObservedTime": "2027-01-15T08:00:04.000000Z"}
     assert series.sweep(last_ns + 2 * IDLE_NS) == []
-    assert isinstance(series.tell(a_record(), last_ns + 2 * IDLE_NS), NewEvent)
+    assert isinstance(series.tell(a_record(), last_ns + 2 * IDLE_NS, last_ns + 2 * IDLE_NS), NewEvent)
 
 
 def test_a_single_event_is_forgotten_without_a_word() -> None:
     series = EventSeries("host")
-    series.tell(a_record(), START_NS)
+    series.tell(a_record(), START_NS, START_NS)
     assert series.sweep(START_NS + IDLE_NS + 1) == []
-    assert isinstance(series.tell(a_record(), START_NS + IDLE_NS + 2), NewEvent)
+    assert isinstance(series.tell(a_record(), START_NS + IDLE_NS + 2, START_NS + IDLE_NS + 2), NewEvent)
 
 
 def test_a_series_that_goes_on_is_written_each_half_hour() -> None:
@@ -113,7 +117,7 @@ def test_a_series_that_goes_on_is_written_each_half_hour() -> None:
     written = []
     for minute in range(2 * 60 + 1):
         now_ns = START_NS + minute * 60 * NS_PER_S
-        series.tell(a_record(), now_ns)
+        series.tell(a_record(), now_ns, now_ns)
         written += [(minute, repetition.series["count"]) for repetition in series.sweep(now_ns)]
     assert REFRESH_NS == 30 * 60 * NS_PER_S
     assert written == [(31, 32), (61, 62), (91, 92)]
@@ -122,7 +126,7 @@ def test_a_series_that_goes_on_is_written_each_half_hour() -> None:
 def test_only_so_much_is_remembered() -> None:
     series = EventSeries("host")
     for number in range(MAX_KEPT + 1):
-        series.tell(a_record(a_pod("p", metadata={"uid": str(number)})), START_NS)
+        series.tell(a_record(a_pod("p", metadata={"uid": str(number)})), START_NS, START_NS)
     assert len(series._told) == MAX_KEPT
     oldest = a_record(a_pod("p", metadata={"uid": "0"}))
-    assert isinstance(series.tell(oldest, START_NS), NewEvent), "the oldest was forgotten"
+    assert isinstance(series.tell(oldest, START_NS, START_NS), NewEvent), "the oldest was forgotten"

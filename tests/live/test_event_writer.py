@@ -55,7 +55,7 @@ class Stage:
     draw: float = 0.0
 
     def __post_init__(self) -> None:
-        self.writer = EventWriter(self.sink, self.clock, "host", self.time.timing(), lambda: self.draw)
+        self.writer = EventWriter(self.sink, self.clock, self.clock, "host", self.time.timing(), lambda: self.draw)
 
     def record(self, name: str) -> None:
         pod = a_pod(name, metadata={"uid": f"uid-{name}"}, schedulerName="default-scheduler")

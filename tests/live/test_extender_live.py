@@ -37,7 +37,7 @@ class Live:
         clock = VirtualClock(1_800_000_000 * NS_PER_S)
         self.scheduler = build_scheduler(a_config({"filterVerb": "filter", "nodeCacheCapable": True}), clock)
         self.server = Server()
-        events = EventWriter(self.server, clock, "host", Timing())
+        events = EventWriter(self.server, clock, clock, "host", Timing())
         self.driver = LiveDriver(self.scheduler, clock, self.server, events, StatusWriter(self.server, clock))
         self.driver.extenders = ExtenderCaller(self.scheduler, lambda item: item, self.driver.go_on)
         self.calls = 0

@@ -325,7 +325,7 @@ def test_two_over_http_hand_over_when_the_first_lets_go() -> None:
         def an_elector(client: ApiClient, identity: str) -> LeaderElector:
             callbacks = Callbacks(lambda: started.append(identity), lambda: started.append(f"{identity} stops"))
             settings = ElectorSettings(identity, LEASE, times, "default-scheduler")
-            return LeaderElector(client, settings, callbacks, SILENT, TimeAndChance(clock=WallClock()), client)
+            return LeaderElector(client, settings, callbacks, SILENT, TimeAndChance(wall=WallClock()), client)
 
         async with lease_client(access, "mooring-tests", config.client_connection, times) as client:
             first, second = an_elector(client, "first"), an_elector(client, "second")

@@ -11,7 +11,8 @@ from electing import LEASE, SILENT
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.framework.config import default as default_configuration
-from mooring.kit.fence import Fence, elapsed_s
+from mooring.kit.clock import elapsed_s
+from mooring.kit.fence import Fence
 from mooring.live.leader_election import ElectionTimes
 from mooring.live.leader_elector import Callbacks, ElectorSettings
 from mooring.live.lease_thread import LeaseThread

@@ -12,7 +12,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
 from mooring.framework import config
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.service import LiveScheduler, SchedulerListener
 from mooring.model.api_errors import ApiError, too_many_requests
 from mooring.scheduler.assembly import build_scheduler
@@ -36,7 +36,9 @@ class Bug(Exception):
 
 def a_live(server: str, reflector_options: ReflectorOptions | None = None) -> LiveScheduler:
     live = LiveScheduler(
-        build_scheduler(config.default(), WallClock()), ConnectionSettings(server), reflector_options=reflector_options
+        build_scheduler(config.default(), SteadyClock()),
+        ConnectionSettings(server),
+        reflector_options=reflector_options,
     )
     live.scheduler.handle(ObjectAdded(a_node("n1")))
     return live

@@ -49,7 +49,7 @@ def told(fault: Exception | None) -> tuple[Server, list[Any]]:
 
     async def drive() -> Server:
         server = Server(fault)
-        events, statuses = EventWriter(server, clock, "test", Timing()), StatusWriter(server, clock)
+        events, statuses = EventWriter(server, clock, clock, "test", Timing()), StatusWriter(server, clock)
         driver = LiveDriver(scheduler, clock, server, events, statuses)
         driver._attempt_some()
         for _ in range(20):

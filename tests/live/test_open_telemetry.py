@@ -21,7 +21,7 @@ from build import a_node, a_pod
 from mooring.framework import config
 from mooring.framework.config.types import TracingConfiguration
 from mooring.framework.intents import Bind
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.tracing import open_telemetry
 from mooring.live.tracing.settings import TracingError, TracingSettings, tracing_settings
 from mooring.live.tracing.start import start_tracing
@@ -47,7 +47,7 @@ def tracing(settings: TracingSettings | None, reports: list[str] | None = None) 
 
 def schedule(tracing: Tracing, pods: int = 1) -> None:
     """Bind so many pods."""
-    clock = WallClock()
+    clock = SteadyClock()
     observer, _ = tracing.observe(Observer(), clock)
     scheduler = build_scheduler(config.default(), clock, observer=observer)
     for name in ("n1", "n2"):
@@ -206,7 +206,7 @@ def test_without_settings_the_sdk_is_not_needed(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "mooring.live.tracing.open_telemetry", None)
     with tracing(None) as found:
         observer = Observer()
-        assert found.observe(observer, WallClock())[0] is observer
+        assert found.observe(observer, SteadyClock())[0] is observer
 
 
 MISSING = {

@@ -8,7 +8,7 @@ from gangs import BOTH_GATES
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.service import LiveScheduler
 from mooring.model.workloads import PodGroup
 from mooring.scheduler.assembly import build_scheduler
@@ -53,7 +53,7 @@ def test_without_the_gates_a_gang_is_a_number_of_pods() -> None:
 
 @pytest.mark.parametrize(("gates", "are_watched"), [({}, False), (BOTH_GATES, True)], ids=["off", "on"])
 def test_groups_are_watched_only_with_the_gate(gates: dict[str, bool], are_watched: bool) -> None:
-    scheduler = build_scheduler(config.default(feature_gates=gates), WallClock(), gates=gates)
+    scheduler = build_scheduler(config.default(feature_gates=gates), SteadyClock(), gates=gates)
     live = LiveScheduler(scheduler, ConnectionSettings("http://127.0.0.1:1"))
     names = [member.watched.name for member in live.reflectors.members]
     assert ("podgroups.scheduling.k8s.io" in names) is are_watched

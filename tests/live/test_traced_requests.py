@@ -16,7 +16,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
 from mooring.framework import config
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.live.api_writer import ApiWriter
 from mooring.live.driver import LiveDriver
 from mooring.live.dry_run import DryWriter
@@ -46,7 +46,7 @@ class Stage:
     def __init__(self, recorder: Recorder, writer: ApiWriter, time: Time, ratio: float, extenders: bool) -> None:
         self.recorder = recorder
         self.spans = RecordedSpans(ratio)
-        clock = WallClock()
+        clock = SteadyClock()
         traces = self.spans.around(Observer(), clock, NO_PLUGINS_NS)
         settings: KubeSchedulerConfiguration = config.default()
         if extenders:
@@ -61,7 +61,7 @@ class Stage:
         self.scheduler = build_scheduler(settings, clock, observer=traces)
         requests = SampledRequests(traces, clock)
         traced = requests.writer(writer)
-        events = EventWriter(DryWriter(), clock, "host", time.timing())
+        events = EventWriter(DryWriter(), clock, clock, "host", time.timing())
         statuses = StatusWriter(traced, clock)
         self.driver = LiveDriver(self.scheduler, clock, traced, events, statuses, time.timing())
         if extenders:
@@ -277,7 +277,7 @@ def test_a_request_that_is_cancelled_is_recorded() -> None:
 
 
 def test_a_dry_run_sends_nothing() -> None:
-    requests = SampledRequests(RecordedSpans().around(Observer(), WallClock()), WallClock())
+    requests = SampledRequests(RecordedSpans().around(Observer(), SteadyClock()), SteadyClock())
     writer = DryWriter()
     assert requests.writer(writer) is writer
 

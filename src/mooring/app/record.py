@@ -13,7 +13,7 @@ from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors
 from mooring.apiclient.reflectors.watched import watched_with
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import SteadyClock
 from mooring.kit.tasks import settle
 from mooring.model.meta import KubeObject
 from mooring.recording.observer import ObserverRecorder, observe_run
@@ -116,7 +116,7 @@ class Observing:
         self, watching: "asyncio.Task[None]", on_turn: Callable[[ObserverRecorder], None]
     ) -> ObserverRecorder:
         """Nothing may be awaited between the last list and the first segment: it has the objects that are known then."""
-        settings, clock = self._settings, WallClock()
+        settings, clock = self._settings, SteadyClock()
         header = scheduler_header(settings.config, settings.gates, clock.now_ns(), settings.version)
         recorder = observe_run(settings.directory, header, clock, self._objects, settings.limits)
         self._listener.target = recorder

@@ -22,7 +22,7 @@ from mooring.framework.config.settings import as_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.registry import Registry
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
 from mooring.kit.process import expect_lists, raise_descriptor_limit, relax_collector
@@ -113,11 +113,13 @@ class Running:
     Raises ConfigError, ListenError, CertificateError, AuthorityError, ElectionError before it schedules anything.
     """
 
-    def __init__(self, settings: RunSettings, logs: Logs) -> None:
+    def __init__(self, settings: RunSettings, logs: Logs, wall: Clock | None = None) -> None:
+        """`wall` is the clock of the machine; times in objects come from it, timers go by a steady clock."""
         self._settings = settings
         self._logs = logs
         self._log: Log = logs.log
-        self._clock = WallClock()
+        self._wall = wall or WallClock()
+        self._clock = SteadyClock(self._wall)
         self._metrics = ServiceMetrics(self._clock)
         self._fence = Fence() if self._elects else NO_FENCE
         self._recorder = record_live(
@@ -139,6 +141,7 @@ class Running:
             fence=self._fence,
             requests=requests,
             self_check=self._self_check(settings.self_check),
+            wall=self._wall,
         )
         if self._shown is not None:
             self._shown.show(self._scheduler, self._live.checks)
@@ -296,7 +299,7 @@ class Running:
         settings = elector_settings(config.leader_election, new_identity(), component, self._settings.gates)
         callbacks = Callbacks(start, stop, self._metrics.led)
         access, connection = self._settings.lease_access, config.client_connection
-        return LeaseThread(access, connection, USER_AGENT, settings, callbacks, self._fence, self._log)
+        return LeaseThread(access, connection, USER_AGENT, settings, callbacks, self._fence, self._log, self._wall)
 
     async def _stop_leading(self, lease: LeaseThread) -> bool:
         """Stop scheduling, and wait for writes that are under way while the lease is still renewed.
@@ -339,7 +342,7 @@ class Running:
         looking = asyncio.create_task(authorities.keep_looking(asyncio.sleep))
         stack.callback(looking.cancel)
         pair = serving_pair(
-            serving.certificate, serving.key, serving.directory, ["localhost", serving.address], self._clock, log
+            serving.certificate, serving.key, serving.directory, ["localhost", serving.address], self._wall, log
         )
         tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
         authorizer = request_authorizer(serving.access, authentication, authorization, time.monotonic, log)
@@ -384,7 +387,7 @@ class Running:
         metrics.led(False)
         sources = Sources(
             metrics.metrics,
-            lambda: metrics.resource_metrics(self._scheduler if self._is_leading() else None),
+            lambda: metrics.resource_metrics(self._scheduler if self._leads() else None),
             metrics.health_metrics,
             metrics.reset,
             lambda: as_object(config),

@@ -25,7 +25,7 @@ from mooring.framework.config import default as default_configuration
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
-from mooring.kit.clock import NS_PER_S, Clock, WallClock
+from mooring.kit.clock import NS_PER_S, Clock, SteadyClock, elapsed_ns
 from mooring.kit.logs import Log
 from mooring.kit.tasks import settle
 from mooring.live.extenders.calls import ExtenderCaller
@@ -50,8 +50,14 @@ SLICE = 50
 milliseconds of work."""
 
 LONGEST_SLEEP_S = 1.0
-"""Between steps, even if nothing is due: timers go by the wall clock, so after a jump of it they are late by no more
-than this."""
+"""Between steps, even if nothing is due: the event loop does not count the time in which the machine is suspended, and the
+clock of the cluster does."""
+
+
+def cluster_clock() -> Clock:
+    """A clock for an embedded cluster: steady, and counting the time in which the machine is suspended, because objects get
+    their times from it."""
+    return SteadyClock(elapsed_ns=elapsed_ns)
 
 
 @dataclass(slots=True)
@@ -91,8 +97,12 @@ class EmbeddedCluster:
         clock: Clock | None = None,
         report: Report = lambda text, error: None,
     ) -> None:
-        """Raises JournalError where the data directory cannot be used, ConfigError for what cannot be configured."""
-        settings, clock = settings or EmbeddedSettings(), clock or WallClock()
+        """Raises JournalError where the data directory cannot be used, ConfigError for what cannot be configured.
+
+        Controllers compare times in objects with `clock`, so that both come from it, and it must be steady: a machine whose
+        clock is set back would otherwise keep terminating pods for as long.
+        """
+        settings, clock = settings or EmbeddedSettings(), clock or cluster_clock()
         self.settings = settings
         self._journal = None
         if settings.data_dir is not None:

@@ -274,7 +274,8 @@ class EmbeddedDriver:
 
     def _record(self, record: Record) -> None:
         """Write an event, or count a repetition in the event that there is."""
-        told = self._series.tell(record, self._api.clock.now_ns())
+        now_ns = self._api.clock.now_ns()
+        told = self._series.tell(record, now_ns, now_ns)
         if isinstance(told, NewEvent):
             self._create_event(told.event)
         elif isinstance(told, Repetition):

@@ -5,24 +5,10 @@ out. So the moment that counts is that of sending: a connection asks the fence d
 """
 
 import asyncio
-import time
 from collections.abc import Callable
-from functools import partial
 from math import inf
 
-
-def _elapsed_clock() -> Callable[[], float]:
-    """Seconds that pass while the process is stopped and while the machine is suspended.
-
-    CLOCK_MONOTONIC of Linux does not count the time in suspension; the lease runs out in that time all the same.
-    """
-    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
-    if boot_time is None:
-        return time.monotonic
-    return partial(time.clock_gettime, boot_time)
-
-
-elapsed_s = _elapsed_clock()
+from mooring.kit.clock import elapsed_s
 
 
 class FencedOff(asyncio.CancelledError):

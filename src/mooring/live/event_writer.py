@@ -62,30 +62,36 @@ class Repetition(msgspec.Struct, frozen=True, gc=False):
 class _ToldEvent(msgspec.Struct, gc=False):
     event: JsonObject
     seen_ns: int
+    """On the steady clock, by which series end."""
+    shown_ns: int
+    """When it was seen last, on the wall clock, for the series."""
     count: int = 1
     written_ns: int = 0
 
 
 class EventSeries(msgspec.Struct):
-    """Remembers the events of the last minutes. `instance` names this process in reportingInstance."""
+    """Remembers the events of the last minutes. `instance` names this process in reportingInstance.
+
+    `now_ns` is a moment of the clock by which series end, `wall_ns` what events say.
+    """
 
     instance: str
     _told: dict[Identity, _ToldEvent] = msgspec.field(default_factory=dict)
     _last_ns: int = 0
 
-    def tell(self, record: Record, now_ns: int) -> NewEvent | Repetition | None:
+    def tell(self, record: Record, now_ns: int, wall_ns: int) -> NewEvent | Repetition | None:
         """What to write for a record; None if it is only counted. The second of its kind starts a series."""
         identity = _identity(record)
         told = self._told.get(identity)
         if told is None:
             if len(self._told) >= MAX_KEPT:
                 del self._told[next(iter(self._told))]
-            self._last_ns = max(now_ns, self._last_ns + 1)  # the time is part of the name: no two may be the same
-            event = _event(record, self.instance, self._last_ns)
-            self._told[identity] = _ToldEvent(event, now_ns)
+            self._last_ns = max(wall_ns, self._last_ns + 1)  # a part of the name: no two may be the same
+            event = _event(record, self.instance, self._last_ns, wall_ns)
+            self._told[identity] = _ToldEvent(event, now_ns, wall_ns)
             return NewEvent(event)
         told.count += 1
-        told.seen_ns = now_ns
+        told.seen_ns, told.shown_ns = now_ns, wall_ns
         return _repetition(told, now_ns) if told.count == 2 else None
 
     def sweep(self, now_ns: int) -> list[Repetition]:
@@ -117,15 +123,15 @@ def _identity(record: Record) -> Identity:
 
 def _repetition(told: _ToldEvent, now_ns: int) -> Repetition:
     told.written_ns = now_ns
-    series: JsonObject = {"count": told.count, "lastObservedTime": in_micros(told.seen_ns)}
+    series: JsonObject = {"count": told.count, "lastObservedTime": in_micros(told.shown_ns)}
     metadata = told.event["metadata"]
     return Repetition(metadata["namespace"], metadata["name"], series, {**told.event, "series": series})
 
 
-def _event(record: Record, instance: str, now_ns: int) -> JsonObject:
-    """The event for a record. The name is that of the pod with the time in hex, as client-go names events."""
+def _event(record: Record, instance: str, name_ns: int, wall_ns: int) -> JsonObject:
+    """The event for a record. The name is that of the pod with a time in hex, as client-go names events."""
     meta, scheduler = record.pod.metadata, record.pod.spec.scheduler_name
-    name = f"{meta.name}.{now_ns:x}"
+    name = f"{meta.name}.{name_ns:x}"
     if len(name) > _MAX_NAME_CHARS:
         name = str(uuid.uuid4())
     regarding = {
@@ -138,7 +144,7 @@ def _event(record: Record, instance: str, now_ns: int) -> JsonObject:
     }
     return {
         "metadata": {"name": name, "namespace": meta.namespace or "default"},
-        "eventTime": in_micros(now_ns),
+        "eventTime": in_micros(wall_ns),
         "reportingController": scheduler,
         "reportingInstance": f"{scheduler}-{instance}",
         "action": record.action,
@@ -171,13 +177,17 @@ class _QueuedEvent(msgspec.Struct, gc=False):
 
 
 class EventWriter:
-    """`record` never waits: it drops and counts what does not fit into the queue."""
+    """`record` never waits: it drops and counts what does not fit into the queue.
+
+    Series end by `clock`; the times in events come from `wall`.
+    """
 
     def __init__(
-        self, writer: Writer, clock: Clock, instance: str, timing: Timing, draw: Random = random.random
+        self, writer: Writer, clock: Clock, wall: Clock, instance: str, timing: Timing, draw: Random = random.random
     ) -> None:
         self._writer = writer
         self._clock = clock
+        self._wall = wall
         self._series = EventSeries(instance)
         self._timing = timing
         self._draw = draw
@@ -188,7 +198,7 @@ class EventWriter:
         self.dropped = 0
 
     def record(self, record: Record) -> None:
-        told = self._series.tell(record, self._clock.now_ns())
+        told = self._series.tell(record, self._clock.now_ns(), self._wall.now_ns())
         if told is not None:
             self._enqueue(_QueuedEvent(told))
 

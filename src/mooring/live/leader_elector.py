@@ -20,8 +20,8 @@ from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
-from mooring.kit.clock import Clock, WallClock, in_micros, in_seconds
-from mooring.kit.fence import Fence, elapsed_s
+from mooring.kit.clock import Clock, WallClock, elapsed_s, in_micros, in_seconds
+from mooring.kit.fence import Fence
 from mooring.kit.logs import Log
 from mooring.kit.tasks import settle, sooner
 from mooring.live.leader_election import (
@@ -75,7 +75,8 @@ class TimeAndChance(msgspec.Struct, frozen=True):
 
     timing: Timing = msgspec.field(default_factory=lambda: Timing(elapsed_s))
     """Must use the same monotonic clock as the fence."""
-    clock: Clock = msgspec.field(default_factory=WallClock)
+    wall: Clock = msgspec.field(default_factory=WallClock)
+    """For the times in the lease and in events. No decision depends on it."""
     random: Callable[[], float] = msgspec.field(default_factory=lambda: SystemRandom().random)
 
 
@@ -189,7 +190,7 @@ class LeaderElector:
         if not self._settings.is_coordinated:
             return await self._campaign()
         name = CandidateName(self._settings.lease, self._settings.identity)
-        candidacy = LeaseCandidacy(self._client, name, self._around.timing, self._around.clock, self._log)
+        candidacy = LeaseCandidacy(self._client, name, self._around.timing, self._around.wall, self._log)
         looking_after = asyncio.ensure_future(candidacy.run(self._settings.times.retry_period_s))
         try:
             return await self._campaign()
@@ -278,7 +279,7 @@ class LeaderElector:
     def _post_event(self, what: str) -> None:
         if self._events is None or self._election.lease is None:
             return
-        event = leader_event(self._election.lease, self._settings, what, self._around.clock.now_ns())
+        event = leader_event(self._election.lease, self._settings, what, self._around.wall.now_ns())
         task = asyncio.ensure_future(self._post(self._events, event))
         self._posting.add(task)
         task.add_done_callback(self._posting.discard)
@@ -301,7 +302,7 @@ class LeaderElector:
         return self._around.timing.monotonic_s()
 
     def _now_text(self) -> str:
-        return in_micros(self._around.clock.now_ns())
+        return in_micros(self._around.wall.now_ns())
 
     async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
         return await sooner(work, self._stopping.wait())

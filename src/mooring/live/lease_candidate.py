@@ -61,20 +61,25 @@ def new_candidate(name: CandidateName, now: str) -> JsonObject:
 def is_pinged(candidate: JsonObject) -> bool:
     """Whether the server waits for a renewal. Both times are texts in UTC of one form, so that their order is that of
     time."""
-    ping, renewed = at(candidate, "spec.pingTime", ""), at(candidate, "spec.renewTime", "")
-    return bool(ping) and ping > renewed
+    return _ping(candidate) > (at(candidate, "spec.renewTime") or "")
+
+
+def _ping(candidate: JsonObject) -> str:
+    return at(candidate, "spec.pingTime") or ""
 
 
 class LeaseCandidacy:
     """Keeps the candidate of this instance alive: creates it, answers pings, and renews it every five minutes."""
 
-    def __init__(self, client: LeaseClient, name: CandidateName, timing: Timing, clock: Clock, log: Log) -> None:
+    def __init__(self, client: LeaseClient, name: CandidateName, timing: Timing, wall: Clock, log: Log) -> None:
         self._client = client
         self._name = name
         self._timing = timing
-        self._clock = clock
+        self._wall = wall
         self._log = log
         self._renewed_s = float("-inf")
+        self._answered = ""
+        """The ping that was answered last."""
 
     async def run(self, period_s: float) -> None:
         """Look after the candidate every period until cancelled. No fault ends it: the server then picks another. After
@@ -90,20 +95,28 @@ class LeaseCandidacy:
             await self._timing.sleep(pause_s)
 
     async def look_after(self) -> None:
-        """Create the candidate if it is missing; renew it if the server asks, or if five minutes have passed."""
+        """Create the candidate if it is missing; renew it if the server asks, or if five minutes have passed.
+
+        The server wrote the ping by its clock. A ping that is new counts even if it is older than our renewal, and the
+        renewal is not older than the ping: otherwise a machine whose clock is wrong would never answer one.
+        """
         now_s = self._timing.monotonic_s()
         found = await self._find()
         if found is None:
             self._log.v(2, "Creating lease candidate")
             await self._client.post(self._name.collection, new_candidate(self._name, self._now()))
-        elif is_pinged(found) or now_s >= self._renewed_s + RENEWED_AFTER_S:
+        elif self._is_due(found, now_s):
             self._log.v(2, "Lease candidate exists. Renewing.")
-            await self._client.put(
-                self._name.path, {**found, "spec": {**at(found, "spec", {}), "renewTime": self._now()}}
-            )
+            spec = {**(at(found, "spec") or {}), "renewTime": max(self._now(), _ping(found))}
+            await self._client.put(self._name.path, {**found, "spec": spec})
+            self._answered = _ping(found)
         else:
             return
         self._renewed_s = now_s
+
+    def _is_due(self, found: JsonObject, now_s: float) -> bool:
+        is_new = _ping(found) not in ("", self._answered)
+        return is_new or is_pinged(found) or now_s >= self._renewed_s + RENEWED_AFTER_S
 
     async def _find(self) -> JsonObject | None:
         try:
@@ -117,4 +130,4 @@ class LeaseCandidacy:
         return found
 
     def _now(self) -> str:
-        return in_micros(self._clock.now_ns())
+        return in_micros(self._wall.now_ns())

@@ -13,9 +13,10 @@ from contextlib import suppress
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.types import ClientConnectionConfiguration
+from mooring.kit.clock import Clock, WallClock
 from mooring.kit.fence import Fence
 from mooring.kit.logs import Log
-from mooring.live.leader_elector import Callbacks, ElectorSettings, LeaderElector, Outcome, lease_client
+from mooring.live.leader_elector import Callbacks, ElectorSettings, LeaderElector, Outcome, TimeAndChance, lease_client
 
 
 class LeaseThread:
@@ -30,8 +31,10 @@ class LeaseThread:
         callbacks: Callbacks,
         fence: Fence,
         log: Log,
+        wall: Clock | None = None,
     ) -> None:
-        """`access` must not be used by the main loop: credentials keep state that belongs to one event loop."""
+        """`access` must not be used by the main loop: credentials keep state that belongs to one event loop. The times in
+        the lease come from `wall`."""
         self._access = access
         self._connection = connection
         self._user_agent = user_agent
@@ -39,6 +42,7 @@ class LeaseThread:
         self._callbacks = callbacks
         self._fence = fence
         self._log = log
+        self._around = TimeAndChance(wall=wall or WallClock())
         self._main = asyncio.get_running_loop()
         self.over: asyncio.Future[Outcome] = self._main.create_future()
         self._own: asyncio.AbstractEventLoop | None = None
@@ -82,7 +86,7 @@ class LeaseThread:
                 lambda: self._tell(callbacks.on_stopped_leading),
                 lambda leads: self._tell(lambda: callbacks.on_master_status(leads)),
             )
-            elector = LeaderElector(leases, self._settings, told, self._log, events=events, fence=self._fence)
+            elector = LeaderElector(leases, self._settings, told, self._log, self._around, events, self._fence)
             self._own, self._elector = asyncio.get_running_loop(), elector
             if self._is_stopping:  # `stop` was called before there was an elector
                 elector.stop()

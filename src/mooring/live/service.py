@@ -23,7 +23,7 @@ from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors,
 from mooring.apiclient.reflectors.watched import watched_with
 from mooring.apiclient.throttle import Timing
 from mooring.apiclient.tls_contexts import TlsContexts
-from mooring.kit.clock import Clock, WallClock
+from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log
 from mooring.kit.tasks import first_of, settle
@@ -107,11 +107,12 @@ class LiveScheduler:
         fence: Fence = NO_FENCE,
         requests: RequestTraces | None = None,
         self_check: SelfCheckPlan | None = None,
+        wall: Clock | None = None,
     ) -> None:
         """`observe` gets every request with its duration, for metrics; connections check `fence` before every write.
-        `requests` traces them."""
+        `requests` traces them. Timers go by `clock`, which has to be the scheduler's; times in objects come from `wall`."""
         self.scheduler = scheduler
-        self._clock = clock or WallClock()
+        clock, wall = clock or SteadyClock(), wall or WallClock()
         self._stack = AsyncExitStack()
         limits, reflector_options = limits or ClientLimits(), reflector_options or ReflectorOptions(report=_tell)
         timing = reflector_options.timing
@@ -135,9 +136,9 @@ class LiveScheduler:
         writer: Writer = ApiWriter(self._binder, self._statuses, self._objects, self._event_client, timing)
         requests = requests or RequestTraces()
         writer = DryWriter() if is_dry_run else requests.writer(writer)
-        events = EventWriter(writer, self._clock, socket.gethostname(), timing)
-        statuses = StatusWriter(writer, self._clock)
-        self.driver = LiveDriver(scheduler, self._clock, writer, events, statuses, timing, fence)
+        events = EventWriter(writer, clock, wall, socket.gethostname(), timing)
+        statuses = StatusWriter(writer, wall)
+        self.driver = LiveDriver(scheduler, clock, writer, events, statuses, timing, fence)
         listener: ChangeListener = SchedulerListener(scheduler, self.driver.wake)
         self.dry_run = DryRun() if is_dry_run else None
         if self.dry_run is not None:

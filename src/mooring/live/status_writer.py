@@ -41,11 +41,14 @@ class _PendingPatch(msgspec.Struct):
 
 
 class StatusWriter:
-    """Writes only what changes. While a patch of a pod is under way, requests for the pod wait in `_pending`."""
+    """Writes only what changes. While a patch of a pod is under way, requests for the pod wait in `_pending`.
 
-    def __init__(self, writer: Writer, clock: Clock) -> None:
+    Conditions get their times from `wall`.
+    """
+
+    def __init__(self, writer: Writer, wall: Clock) -> None:
         self._writer = writer
-        self._clock = clock
+        self._wall = wall
         self._pending: dict[str, _PendingPatch] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
 
@@ -60,7 +63,7 @@ class StatusWriter:
 
     async def patch_now(self, pod: Pod, condition: Condition, writer: Writer) -> None:
         """Write a condition with this writer and wait for it. Raises ApiError, Unanswered, CredentialsError."""
-        patch = status_patch(pod.status, condition, None, in_seconds(self._clock.now_ns()))
+        patch = status_patch(pod.status, condition, None, in_seconds(self._wall.now_ns()))
         if patch is not None:
             await writer.patch_status(pod, patch)
 
@@ -99,7 +102,7 @@ class StatusWriter:
 
     async def _write(self, pending: _PendingPatch, written: PodStatus | None) -> PodStatus | None:
         """Returns the status as it is now, for the next patch: the watch may not have shown this one yet."""
-        now = in_seconds(self._clock.now_ns())
+        now = in_seconds(self._wall.now_ns())
         status = written or pending.pod.status
         nominated = pending.nominated
         conditions: list[Condition | None] = [*pending.conditions.values()] or [None]

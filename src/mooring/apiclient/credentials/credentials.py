@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mooring.apiclient.credentials.certificates import KeyPair
-from mooring.kit.clock import NS_PER_S, Clock, WallClock
+from mooring.kit.clock import NS_PER_S, Clock, SteadyClock
 
 log = logging.getLogger(__name__)
 
@@ -54,13 +54,13 @@ class RereadFile:
     def __init__(self, path: Path, field: str = "", clock: Clock | None = None) -> None:
         self._path = path
         self._field = field
-        self._clock = clock or WallClock()
+        self._clock = clock or SteadyClock()
         self._content: bytes | None = None
         self._read_at_ns = 0
 
     def content(self) -> bytes:
         now_ns = self._clock.now_ns()
-        if self._content is None or not 0 <= now_ns - self._read_at_ns < REREAD_AFTER_S * NS_PER_S:
+        if self._content is None or now_ns - self._read_at_ns >= REREAD_AFTER_S * NS_PER_S:
             self._content, self._read_at_ns = self._read(), now_ns
         return self._content
 

@@ -9,14 +9,13 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant, bearer
-from mooring.kit.clock import NS_PER_S, Clock, WallClock
+from mooring.kit.clock import NS_PER_S, Clock, SteadyClock, WallClock, moment_ns
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
@@ -25,6 +24,9 @@ TIME_LIMIT_S = 60.0
 """How long a program may run. Without a limit a program that waits for input would stop the scheduler."""
 MAX_ANSWER_BYTES = 1 << 20
 """An ExecCredential has a few KiB."""
+SHORTEST_USE_NS = 10 * NS_PER_S
+"""How long credentials are used at least, whatever their expirationTimestamp says, unless the server rejects them. On a
+machine whose clock is ahead all of them seem expired, and each request would run the program."""
 _SHOWN_STDERR_BYTES = 1000
 """How much of the end of the program's stderr an error message shows."""
 _LAST_WORDS_S = 1.0
@@ -60,11 +62,15 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 class ExecCredentials:
-    """Runs the program when there is no valid grant. Requests that arrive meanwhile wait for the same run."""
+    """Runs the program when there is no valid grant. Requests that arrive meanwhile wait for the same run.
 
-    def __init__(self, plugin: ExecPlugin, clock: Clock | None = None) -> None:
+    The wall clock says how long new credentials are valid; from then on `clock` counts, whatever happens to the wall clock.
+    """
+
+    def __init__(self, plugin: ExecPlugin, clock: Clock | None = None, wall: Clock | None = None) -> None:
         self._plugin = plugin
-        self._clock = clock or WallClock()
+        self._clock = clock or SteadyClock()
+        self._wall = wall or WallClock()
         self._running = asyncio.Lock()
         self._grant: Grant | None = None
         self._ends_at_ns: int | None = None
@@ -73,8 +79,15 @@ class ExecCredentials:
         async with self._running:
             if self._grant is None or self._has_ended():
                 answer = _parsed(self._plugin, await _run(self._plugin))
-                self._grant, self._ends_at_ns = _granted(self._plugin, answer), _end_ns(self._plugin, answer)
+                self._grant, self._ends_at_ns = _granted(self._plugin, answer), self._end_ns(answer)
             return self._grant
+
+    def _end_ns(self, answer: _ExecStatus) -> int | None:
+        """When the program has to run again, on the steady clock."""
+        expires_ns = _expiration_ns(self._plugin, answer)
+        if expires_ns is None:
+            return None
+        return self._clock.now_ns() + max(expires_ns - self._wall.now_ns(), SHORTEST_USE_NS)
 
     def reject(self, grant: Grant) -> bool:
         if self._grant == grant:
@@ -191,11 +204,11 @@ def _granted(plugin: ExecPlugin, status: _ExecStatus) -> Grant:
     return Grant(bearer(status.token.strip()) if status.token else "", pair)
 
 
-def _end_ns(plugin: ExecPlugin, status: _ExecStatus) -> int | None:
+def _expiration_ns(plugin: ExecPlugin, status: _ExecStatus) -> int | None:
     if not status.expiration_timestamp:
         return None
     try:
-        return int(datetime.fromisoformat(status.expiration_timestamp).timestamp() * NS_PER_S)
+        return moment_ns(status.expiration_timestamp)
     except ValueError:
         raise _error(plugin, "printed an expirationTimestamp that is not an RFC 3339 time") from None
 

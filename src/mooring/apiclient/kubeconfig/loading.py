@@ -26,7 +26,7 @@ from mooring.apiclient.kubeconfig.files import (
     kubeconfig_paths,
     merged,
 )
-from mooring.kit.clock import Clock, WallClock
+from mooring.kit.clock import Clock, SteadyClock, WallClock
 
 T = TypeVar("T")
 
@@ -46,7 +46,8 @@ class Surroundings:
     """What the settings depend on beside the files; tests pass their own."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    clock: Clock = field(default_factory=WallClock)
+    clock: Clock = field(default_factory=SteadyClock)
+    wall: Clock = field(default_factory=WallClock)
 
 
 def find_connection(
@@ -189,7 +190,7 @@ def _credentials(user: Entry[User], cluster: Mapping[str, Any], around: Surround
         raise user.error("auth-provider", problem)
     _check_methods(user)
     if value.exec is not None:
-        return ExecCredentials(_plugin(user, cluster), around.clock)
+        return ExecCredentials(_plugin(user, cluster), around.clock, around.wall)
     certificate = _secret(user, "client-certificate", value.client_certificate_data, value.client_certificate, around)
     key = _secret(user, "client-key", value.client_key_data, value.client_key, around)
     if (certificate is None) != (key is None):

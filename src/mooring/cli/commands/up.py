@@ -45,13 +45,13 @@ from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.questions.stored_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings, cluster_clock
 from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.kit import process
-from mooring.kit.clock import WallClock
+from mooring.kit.clock import Clock
 from mooring.kit.log_formats import one_line
 from mooring.kit.logs import start_logs
 from mooring.kit.process import relax_collector
@@ -170,8 +170,9 @@ def up(**given: Any) -> None:
     flags = _Flags(**given)
     template = read_node_template(flags.node_template)
     items = _items(flags.files, flags.validate)
-    source = None if flags.no_dashboard else SchedulerSource("up", WallClock())
-    cluster = _cluster(flags, source)
+    clock = cluster_clock()
+    source = None if flags.no_dashboard else SchedulerSource("up", clock)
+    cluster = _cluster(flags, clock, source)
     classes = default_class(items) if cluster.is_new else []
     for refusal in seed(cluster.api, [*classes, *items]):
         click.echo(one_line(f"left out: {refusal}"), err=True)
@@ -215,7 +216,7 @@ class _Flags:
     quiet: bool
 
 
-def _cluster(flags: _Flags, source: SchedulerSource | None) -> EmbeddedCluster:
+def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> EmbeddedCluster:
     """The cluster, with its objects from the data directory. Exits for wrong input and for a damaged directory."""
     gates = chosen_gates(flags.feature_gates)
     tell_gates(gates)
@@ -245,7 +246,7 @@ def _cluster(flags: _Flags, source: SchedulerSource | None) -> EmbeddedCluster:
         if source is not None:
             settings.observer, settings.tell = source.counting(settings.observer), source.telling()
         try:
-            return EmbeddedCluster(settings, report=_report)
+            return EmbeddedCluster(settings, clock, _report)
         except LossError as fault:
             click.echo(f"{fault}\n{_ADVICE}", err=True)
             sys.exit(EXIT_DAMAGED)
