@@ -11,10 +11,10 @@ class JumpingClock:
 
     def __init__(self, base: Clock | None = None) -> None:
         self._base = base or WallClock()
-        self._ahead_ns = 0
+        self.ahead_ns = 0
 
     def now_ns(self) -> int:
-        return self._base.now_ns() + self._ahead_ns
+        return self._base.now_ns() + self.ahead_ns
 
     def jump(self, by_s: int) -> None:
-        self._ahead_ns += by_s * NS_PER_S
+        self.ahead_ns += by_s * NS_PER_S

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from build import a_node, a_pod
+from jumping_clock import JumpingClock
 from mooring.apiclient.request_errors import ConnectionLost
 from mooring.framework import config
-from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.kit.clock import NS_PER_S, SteadyClock, VirtualClock
 from mooring.live.driver import LiveDriver
 from mooring.live.dry_run import DryWriter
 from mooring.live.event_writer import EventWriter
@@ -98,18 +100,21 @@ class Server(DryWriter):
 class Stage:
     """A scheduler with its driver on a server, in virtual time."""
 
-    def __init__(self) -> None:
+    def __init__(self, configured: KubeSchedulerConfiguration | None = None, **more: Any) -> None:
+        """`more` is for `build_scheduler`."""
         self.clock = VirtualClock(1_800_000_000 * NS_PER_S)
+        self.wall = JumpingClock(self.clock)
         self.time = Time()
         self.reports: list[str] = []
+        steady = SteadyClock(self.wall, self.clock.now_ns)
         self.scheduler: Scheduler = build_scheduler(
-            config.default(), self.clock, report=lambda text, fault: self.reports.append(text)
+            configured or config.default(), steady, report=lambda text, fault: self.reports.append(text), **more
         )
         self.server = Server()
         timing = self.time.timing()
-        self.statuses = StatusWriter(self.server, self.clock)
-        events = EventWriter(self.server, self.clock, self.clock, "host", timing)
-        self.driver = LiveDriver(self.scheduler, self.clock, self.server, events, self.statuses, timing)
+        self.statuses = StatusWriter(self.server, self.wall)
+        events = EventWriter(self.server, steady, self.wall, "host", timing)
+        self.driver = LiveDriver(self.scheduler, steady, self.server, events, self.statuses, timing)
 
     def shows(self, *pods: Pod) -> None:
         """The watch shows pods that are new."""
@@ -153,8 +158,8 @@ class Stage:
 
 
 @asynccontextmanager
-async def a_stage(*nodes: str, cpu: str = "4") -> AsyncIterator[Stage]:
-    stage = Stage()
+async def a_stage(*nodes: str, cpu: str = "4", stage: Stage | None = None) -> AsyncIterator[Stage]:
+    stage = stage or Stage()
     for name in nodes or ("n1",):
         stage.scheduler.handle(ObjectAdded(a_node(name, cpu=cpu)))
     running = asyncio.create_task(stage.driver.run())

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from jumping_clock import JUMPS_S, JumpingClock
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
@@ -390,8 +391,10 @@ def runs(tmp_path: Path) -> int:
     return len((tmp_path / "runs").read_text())
 
 
-def credentials_of(tmp_path: Path, script: str, clock: VirtualClock | None = None, **more: Any) -> ExecCredentials:
-    return ExecCredentials(ExecPlugin("config: exec", a_plugin(tmp_path, script), **more), clock)
+def credentials_of(
+    tmp_path: Path, script: str, clock: VirtualClock | None = None, wall: JumpingClock | None = None, **more: Any
+) -> ExecCredentials:
+    return ExecCredentials(ExecPlugin("config: exec", a_plugin(tmp_path, script), **more), clock, wall or clock)
 
 
 def test_a_plugin_is_run_once_until_its_token_ends(tmp_path: Path) -> None:
@@ -402,9 +405,45 @@ def test_a_plugin_is_run_once_until_its_token_ends(tmp_path: Path) -> None:
         grants = await asyncio.gather(*(credentials.grant() for _ in range(5)))
         assert {grant.authorization for grant in grants} == {f"Bearer {SECRET}"}
         assert runs(tmp_path) == 1
-        clock.advance_ns(3600 * NS_PER_S)
+        clock.advance_ns(3600 * NS_PER_S - 1)
+        await credentials.grant()
+        assert runs(tmp_path) == 1
+        clock.advance_ns(1)
         await credentials.grant()
         assert runs(tmp_path) == 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("jump_s", JUMPS_S)
+def test_a_token_ends_when_it_would_without_a_jump_of_the_clock(jump_s: int, tmp_path: Path) -> None:
+    clock = VirtualClock(0)
+    wall = JumpingClock(clock)
+    script = answer(token=SECRET, expirationTimestamp="1970-01-01T01:00:00Z")
+    credentials = credentials_of(tmp_path, script, clock, wall)
+
+    async def run() -> None:
+        await credentials.grant()
+        wall.jump(jump_s)
+        clock.advance_ns(3600 * NS_PER_S - 1)
+        await credentials.grant()
+        assert runs(tmp_path) == 1
+        clock.advance_ns(1)
+        await credentials.grant()
+        assert runs(tmp_path) == 2
+
+    asyncio.run(run())
+
+
+def test_on_a_machine_whose_clock_is_ahead_not_every_request_runs_the_plugin(tmp_path: Path) -> None:
+    clock = VirtualClock(7200 * NS_PER_S)
+    credentials = credentials_of(tmp_path, answer(token=SECRET, expirationTimestamp="1970-01-01T01:00:00"), clock)
+
+    async def run() -> None:
+        for seconds in (0, 9, 1):
+            clock.advance_ns(seconds * NS_PER_S)
+            await credentials.grant()
+            assert runs(tmp_path) == (2 if seconds == 1 else 1)
 
     asyncio.run(run())
 

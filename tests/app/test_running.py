@@ -21,6 +21,7 @@ from mooring.apiserver.server.request import Answer
 from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.framework import config as configuration
 from mooring.framework.config.durations import Duration
+from mooring.kit.clock import Clock
 from mooring.kit.logs import start_logs
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -81,8 +82,8 @@ class Reign:
 
 
 @asynccontextmanager
-async def a_reign() -> AsyncIterator[Reign]:
-    server = Server(an_api())
+async def a_reign(wall: Clock | None = None, server: Server | None = None) -> AsyncIterator[Reign]:
+    server = server or Server(an_api())
     access = ConnectionSettings(f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}")
     config = configuration.default()
     config.leader_election.lease_duration = Duration.parse("2s")
@@ -90,7 +91,7 @@ async def a_reign() -> AsyncIterator[Reign]:
     config.leader_election.retry_period = Duration.parse("200ms")
     lines = io.StringIO()
     logs = start_logs(logging.Logger("test_running"), stream=lines)
-    running = Running(RunSettings(config, access, replace(access), serving=ServingSettings(port=0)), logs)
+    running = Running(RunSettings(config, access, replace(access), serving=ServingSettings(port=0)), logs, wall)
     task = asyncio.create_task(running.run())
     async with ApiClient(access, "tests/1") as client:
         reign = Reign(server, running, task, client, lines)

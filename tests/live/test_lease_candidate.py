@@ -4,15 +4,18 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from cluster_api import an_api
 from electing import LEASE, SILENT, TIMES
+from jumping_clock import JUMPS_S, JumpingClock
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.apiserver.resource_api import Requester, ResourceApi
 from mooring.controllers.control_loop import ControlLoop
 from mooring.controllers.lifecycle.leader_elections import LeaderElections
 from mooring.framework.config import default as default_configuration
-from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.kit.clock import NS_PER_S, Clock, VirtualClock
 from mooring.live.leader_elector import Callbacks, ElectorSettings, LeaderElector, TimeAndChance, elector_settings
 from mooring.live.lease_candidate import CandidateName, LeaseCandidacy, is_pinged
 from mooring.model.api_errors import not_found
@@ -63,9 +66,9 @@ class StoreClient:
         return self.api.get(LEASE_CANDIDATE, LEASE.namespace, IDENTITY)
 
 
-def a_candidacy(client: StoreClient) -> LeaseCandidacy:
+def a_candidacy(client: StoreClient, wall: Clock | None = None) -> LeaseCandidacy:
     timing = Timing(lambda: asyncio.get_running_loop().time(), asyncio.sleep)
-    return LeaseCandidacy(client, NAME, timing, client.api.clock, SILENT)
+    return LeaseCandidacy(client, NAME, timing, wall or client.api.clock, SILENT)
 
 
 def test_a_candidate_is_created_as_kube_scheduler_does() -> None:
@@ -118,6 +121,32 @@ def test_a_ping_is_answered_at_the_next_look() -> None:
         assert client.candidate()["spec"]["renewTime"] > held
 
     on_virtual_time(main)
+
+
+@pytest.mark.parametrize("jump_s", JUMPS_S)
+def test_a_candidate_on_a_machine_with_a_wrong_clock_answers_each_ping_once(jump_s: int) -> None:
+    """The server pings by its own clock: at 60 s and at 120 s."""
+
+    async def main() -> list[str]:
+        client = StoreClient()
+        wall = JumpingClock(client.api.clock)
+        wall.jump(jump_s)
+        candidacy = asyncio.ensure_future(a_candidacy(client, wall).run(2.0))
+        for minute in (1, 2):
+            await asyncio.sleep(60)
+            ping = f"2027-01-15T08:0{minute}:00.000000Z"
+            client.api.change(
+                LEASE_CANDIDATE,
+                LEASE.namespace,
+                IDENTITY,
+                lambda found, ping=ping: {**found, "spec": {**found["spec"], "pingTime": ping}},  # type: ignore[misc]
+            )
+        await asyncio.sleep(60)
+        candidacy.cancel()
+        assert not is_pinged(client.candidate()), "the renewal is not older than the ping"
+        return [asked for asked in client.asked if not asked.startswith("GET")]
+
+    assert on_virtual_time(main) == ["POST leasecandidates", *["PUT leasecandidates"] * 2]
 
 
 def test_a_fault_ends_no_candidacy() -> None:

@@ -2,13 +2,15 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from build import a_node, a_pod
+from jumping_clock import JumpingClock
 from mooring.framework import config
-from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.kit.clock import NS_PER_S, VirtualClock, WallClock
 from mooring.recording import recorder, run_files
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.recorder import RunRecorder, record_run, scheduler_header
@@ -95,6 +97,22 @@ def test_segments_that_are_too_old_go_and_folders_with_them(tmp_path: Path) -> N
     (run,) = runs_in(tmp_path)
     assert run.name == second.recorder._files.run
     assert [folder.name for folder in tmp_path.iterdir()] == [run.name]
+
+
+def test_no_segment_becomes_too_old_when_the_clock_of_the_machine_is_set_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall = JumpingClock(WallClock())
+    monkeypatch.setattr(WallClock, "now_ns", staticmethod(lambda: time.time_ns() + wall.ahead_ns))
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=20, age_s=3600, drops=False))
+    recorded.run(3)
+    recorded.wait_until_written()
+    wall.jump(86_400)
+    recorded.run(60)
+    recorded.recorder.close()
+    (run,) = runs_in(tmp_path)
+    assert next(path.stem for path in segments_in(tmp_path)) == "000001"
+    assert replayed(run)[1] == []
 
 
 def test_a_disk_that_fails_loses_steps_until_the_next_segment(

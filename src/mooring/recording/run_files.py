@@ -18,7 +18,7 @@ from time import monotonic, sleep
 
 import msgspec
 
-from mooring.kit.clock import NS_PER_S
+from mooring.kit.clock import NS_PER_S, SteadyClock, elapsed_ns
 from mooring.recording.segment_file import SUFFIX, SegmentHeader, SegmentWriter
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,8 @@ class RunFiles:
         self._work: SimpleQueue[_Block | _Segment | None] = SimpleQueue()
         self._segment: SegmentWriter | None = None
         self._synced_s = 0.0
+        self._clock = SteadyClock(elapsed_ns=elapsed_ns)
+        """Steady: a clock that is set ahead must not make all segments too old."""
         self.is_failed = False
         self.segment_size = 0
         self._thread = threading.Thread(target=self._write_all, name="recording", daemon=True)
@@ -133,7 +135,7 @@ class RunFiles:
             path = self.path / f"{work.header.number:06d}{SUFFIX}"
             self._segment = SegmentWriter(path, work.header)
             self._figures.segments += 1
-            _remove_old(self._directory, self._limits, path)
+            _remove_old(self._directory, self._limits, path, self._clock.now_ns() // NS_PER_S)
         elif self._segment is not None:
             before = self._segment.size
             self._segment.write(work.encode())
@@ -171,7 +173,7 @@ def segments_in(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob(f"*T*Z-*/*{SUFFIX}") if path.stem.isdigit())
 
 
-def _remove_old(directory: Path, limits: RecordingLimits, present: Path) -> None:
+def _remove_old(directory: Path, limits: RecordingLimits, present: Path, now_s: float) -> None:
     """Remove segments that are too old, or too much; never the present one. A folder goes with its last segment."""
     sizes: list[tuple[Path, os.stat_result]] = []
     for path in segments_in(directory):
@@ -180,7 +182,7 @@ def _remove_old(directory: Path, limits: RecordingLimits, present: Path) -> None
         except FileNotFoundError:
             continue  # another process that records here removed it
     total = sum(status.st_size for _, status in sizes)
-    oldest_s = datetime.now(UTC).timestamp() - limits.age_s
+    oldest_s = now_s - limits.age_s
     for path, status in sizes:
         if path != present and (total > limits.total_bytes or status.st_mtime < oldest_s):
             path.unlink(missing_ok=True)
