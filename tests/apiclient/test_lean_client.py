@@ -243,7 +243,7 @@ def test_an_answer_that_is_late_is_not_taken_for_that_to_the_next_request() -> N
         async def answer(request: Recorded) -> bytes:
             if request.path == "/slow":
                 await gate.answer(request)
-            return said(200, request.path)
+            return said(200, {"path": request.path})
 
         async with (
             a_recorder(answer) as recorder,
@@ -253,7 +253,7 @@ def test_an_answer_that_is_late_is_not_taken_for_that_to_the_next_request() -> N
                 await client.send("POST", "/slow", b"{}")
             assert str(told.value) == "POST /slow: no answer within 0.2 s"
             gate.is_open.set()
-            assert await client.send("POST", "/next", b"{}") == b'"/next"'
+            assert await client.send("POST", "/next", b"{}") == b'{"path":"/next"}'
             assert [request.connection for request in recorder.requests] == [1, 2]
 
     run(main())
@@ -266,7 +266,7 @@ def test_requests_on_connections_that_were_idle_have_time_limits_too() -> None:
         async def answer(request: Recorded) -> bytes:
             if request.path.startswith("/slow"):
                 await gate.answer(request)
-            return said(200, request.path)
+            return said(200, {"path": request.path})
 
         async with a_recorder(answer) as recorder, a_client(recorder.url, connections=2, limit_s=0.2) as client:
             await asyncio.gather(*(client.send("POST", path, b"{}") for path in ("/a", "/b")))
@@ -276,7 +276,7 @@ def test_requests_on_connections_that_were_idle_have_time_limits_too() -> None:
                     await task
                 assert str(told.value) == f"POST {path}: no answer within 0.2 s"
             gate.is_open.set()
-            assert await client.send("POST", "/next", b"{}") == b'"/next"'
+            assert await client.send("POST", "/next", b"{}") == b'{"path":"/next"}'
 
     run(main())
 

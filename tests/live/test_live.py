@@ -100,6 +100,34 @@ def test_pods_are_bound_and_recorded() -> None:
     run(main())
 
 
+PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+
+
+@pytest.mark.parametrize(
+    "odd", [PAGE, refused(too_many_requests("no"), **{"Retry-After": "100000"})], ids=["a page", "a wait of a day"]
+)
+def test_a_bind_with_an_odd_answer_is_tried_again_soon(odd: bytes) -> None:
+    """The pod has no node, so that the bind was not carried out; the second one succeeds."""
+    binds: list[str] = []
+
+    async def answer(request: Recorded) -> bytes:
+        if request.path.endswith("/binding"):
+            binds.append(request.line)
+            return odd if len(binds) == 1 else said(201)
+        return said(200, {"metadata": {"name": "p", "uid": "u"}, "spec": {}})
+
+    async def main() -> None:
+        async with a_recorder(answer) as server, blind(a_live(server.url), asyncio.Event()) as live:
+            scheduling = asyncio.create_task(live.schedule())
+            SchedulerListener(live.scheduler, live.driver.wake).added(POD)
+            while live.driver.bound == 0:
+                await asyncio.sleep(0.01)
+            assert len(binds) == 2
+            scheduling.cancel()
+
+    run(main())
+
+
 def test_whoever_is_told_to_stop_begins_nothing_more() -> None:
     async def main() -> None:
         async with a_server() as server, blind(a_live(server.url), asyncio.Event()) as live:

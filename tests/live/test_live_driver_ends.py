@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from build import a_node
-from live_stage import V1, V2, P, Stage, a_stage, deletions, pod, preempted, run
-from mooring.apiclient.request_errors import ConnectionLost
+from live_stage import DONE_ALL_THE_SAME, V1, V2, P, Stage, a_stage, deletions, pod, preempted, run
+from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import Fence, FencedOff
-from mooring.model.api_errors import ApiError, internal_error
+from mooring.model.api_errors import ApiError, internal_error, too_many_requests
+from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
 
 LOGGER = "mooring.live.driver"
@@ -314,12 +315,75 @@ def test_who_may_not_look_gives_up_after_the_usual_waits(code: int) -> None:
     run(main())
 
 
-def test_a_server_in_trouble_is_asked_for_the_pod_for_as_long_as_it_takes() -> None:
+@pytest.mark.parametrize("fault", [too_many_requests("no"), Unreadable("a page")], ids=["429", "unreadable"])
+def test_a_server_that_never_shows_the_pod_holds_it_for_eight_seconds(fault: Exception) -> None:
     async def main() -> None:
         async with a_stage() as stage:
-            stage.server.faults = {"bind p": [ConnectionLost("x")], "read p": [internal_error("x")] * 30}
+            stage.server.faults = {"bind p": [Unreadable("a page")], "read p": [fault] * 100}
             stage.shows(P)
             await stage.rest()
-            assert stage.server.calls.count("read p") == 31
+            assert sum(stage.time.slept_s) == pytest.approx(0.5 + 8.8)
+            assert (stage.counted, stage.where(P)) == ({}, "backoff")
+
+    run(main())
+
+
+def test_a_server_in_trouble_is_asked_for_the_pod_for_as_long_as_the_bind_may_take_effect() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults = {"bind p": [ConnectionLost("x")], "read p": [internal_error("x")] * 100}
+            stage.shows(P)
+            await stage.rest()
+            assert 60 <= sum(stage.time.slept_s) < 66
+            assert (stage.counted, stage.where(P)) == ({}, "backoff")
+
+    run(main())
+
+
+def test_a_server_that_cannot_be_reached_is_asked_for_as_long_as_it_takes() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults = {"bind p": [DONE_ALL_THE_SAME], "read p": [ConnectionRefused("x")] * 30}
+            stage.shows(P)
+            await stage.rest()
+            assert stage.server.calls == ["bind p"] + ["read p"] * 31
+            assert stage.counted == {"uid-p": "n1"}
+
+    run(main())
+
+
+def test_a_bind_that_was_done_but_answered_with_a_page_counts_at_once() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults = {"bind p": [None]}
+            real = stage.server.bind
+
+            async def bind(pod: Pod, node_name: str) -> None:
+                await real(pod, node_name)
+                raise Unreadable("a page")
+
+            stage.server.bind = bind  # type: ignore[method-assign]
+            stage.shows(P)
+            await stage.rest()
+            assert stage.server.calls == ["bind p", "read p"]
+            assert stage.counted == {"uid-p": "n1"}
+            assert stage.server.events == ["Scheduled p"]
+
+    run(main())
+
+
+def test_a_pod_that_turns_out_to_be_bound_after_the_lookups_is_not_bound_twice() -> None:
+    """The bind took effect, but no lookup shows it: the server rejects the next bind, and then the pod is found."""
+
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults = {"bind p": [DONE_ALL_THE_SAME], "read p": [Unreadable("a page")] * 7}
+            stage.shows(P)
+            await stage.rest()
+            assert stage.where(P) == "backoff"
+            await stage.later(3)
+            assert stage.server.calls == ["bind p", *["read p"] * 7, "bind p", "read p"]
+            assert stage.server.nodes == {"uid-p": "n1"}
+            assert stage.counted == {"uid-p": "n1"}
 
     run(main())

@@ -13,7 +13,7 @@ import msgspec
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
-from mooring.apiclient.throttle import Throttle, Timing
+from mooring.apiclient.throttle import Retries, Throttle, Timing, retry_after_s
 from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
@@ -25,10 +25,11 @@ log = logging.getLogger(__name__)
 
 JSON = "application/json"
 
-MAX_RETRIES = 10
 LOST_CONNECTION_WAIT_S = 1.0
 PAGE_SIZE = 500
-"""client-go's numbers: retries of a request, the pause after a lost connection, and objects in a page of a list."""
+"""client-go's numbers: the pause after a lost connection, and objects in a page of a list."""
+_MAX_PAGES = 20_000
+"""Ten million objects. A server whose list never ends must not exhaust the memory of a client."""
 _TOLD_WAIT_S, _LOUD_WAIT_S = 0.05, 1.0
 """Longer waits for the rate limit are logged at DEBUG, and at INFO, as in client-go."""
 _WATCH_GRACE_S = 30.0
@@ -160,6 +161,8 @@ class ApiClient:
         pages = [await self.get_bytes(path, {**asked, "limit": str(limit)} if limit else asked)]
         try:
             while token := _continue_token(pages[-1], path):
+                if len(pages) == _MAX_PAGES:
+                    raise TooLarge(f"GET {path}: the list has more than {_MAX_PAGES} pages, the limit of this client")
                 pages.append(await self.get_bytes(path, _next_page(asked, limit, token)))
         except ApiError as error:
             if error.reason != "Expired":
@@ -212,7 +215,7 @@ class ApiClient:
 
     async def _repeat(self, request: OutgoingRequest, once: Callable[[], Awaitable[T]]) -> T:
         """Try until there is a final answer: once more with new credentials after a 401, otherwise as often as client-go."""
-        retries, is_renewed = 0, False
+        retries, is_renewed = Retries(), False
         while True:
             error: Exception
             wait_s: float | None
@@ -225,11 +228,13 @@ class ApiClient:
                 error, wait_s = refused.error, refused.wait_s
             except ConnectionLost as lost:
                 # The server may have closed an idle connection just as the request used it: the first retry is at once.
-                error, wait_s = lost, (LOST_CONNECTION_WAIT_S if retries else 0.0) if request.method == "GET" else None
-            if wait_s is None or retries == MAX_RETRIES:
+                error, wait_s = (
+                    lost,
+                    (LOST_CONNECTION_WAIT_S if retries.count else 0.0) if request.method == "GET" else None,
+                )
+            if wait_s is None or not retries.allows(wait_s):
                 raise error from None
-            retries += 1
-            log.debug("%s: attempt %d failed, the next is in %g s", request, retries, wait_s)
+            log.debug("%s: attempt %d failed, the next is in %g s", request, retries.count, wait_s)
             if wait_s:
                 await self._timing.sleep(wait_s)
 
@@ -242,7 +247,7 @@ class ApiClient:
         async with self._counted(request, began_s), self._transport.attempt(request, grant) as answer:
             self._count(str(answer.status), request, began_s)
             if answer.status >= 300:
-                wait_s = _retry_after_s(answer)
+                wait_s = retry_after_s(answer.status, answer.headers.get("Retry-After", "").strip())
                 body = await _body(answer, self._limits.error_bytes, request)
                 raise _Refused(refusal(answer.status, body, str(request), wait_s or 0), grant, wait_s)
             yield answer
@@ -276,13 +281,6 @@ async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: Outgoin
 
 def _too_large(request: OutgoingRequest, max_bytes: int) -> TooLarge:
     return TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, the limit of this client")
-
-
-def _retry_after_s(answer: aiohttp.ClientResponse) -> int | None:
-    """The seconds of Retry-After. Parity: client-go retries only 429 and 5xx, and ignores a date in the header."""
-    written = answer.headers.get("Retry-After", "")
-    is_repeated = answer.status == 429 or answer.status >= 500
-    return int(written) if is_repeated and written.isascii() and written.isdigit() else None
 
 
 def _watch_limit_s(params: Params) -> float | None:

@@ -9,13 +9,20 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from mooring.apiclient.client import MAX_RETRIES, NO_ANSWER, ApiClient, Limits, Observe
+from mooring.apiclient.client import NO_ANSWER, ApiClient, Limits, Observe
 from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
 from mooring.apiclient.credentials.credentials import Grant, Identity
 from mooring.apiclient.lean_connection import AT_ONCE_BYTES, KnownHeads, LeanConnection, Reply
 from mooring.apiclient.lean_socket import LeanSocket
-from mooring.apiclient.request_errors import ConnectionRefused, TimedOut, Unanswered, refusal, unanswered
-from mooring.apiclient.throttle import Throttle, Timing
+from mooring.apiclient.request_errors import (
+    ConnectionRefused,
+    TimedOut,
+    Unanswered,
+    check_success,
+    refusal,
+    unanswered,
+)
+from mooring.apiclient.throttle import Retries, Throttle, Timing
 from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import OutgoingRequest
 from mooring.kit.clock import NS_PER_S
@@ -66,6 +73,8 @@ class LeanClient:
         self._grant: Grant | None = None
         self._tls = tls or TlsContexts(access)
         self._head = b""
+        self._last_answer: bytes | None = None
+        """The last answer that was checked."""
         url = urlsplit(access.server)
         self._host, self._prefix = url.hostname or "", url.path.rstrip("/")
         self._port = url.port or (443 if url.scheme == "https" else 80)
@@ -98,20 +107,23 @@ class LeanClient:
     ) -> bytes:
         """Send one write. It is repeated after the delay of a Retry-After header, and once with new credentials.
 
-        `traceparent` is the header of W3C Trace Context; empty: none is sent.
+        An answer of success that is not an object of the API raises Unreadable: something else than an API server may have
+        written it, so that the outcome is unknown. `traceparent` is the header of W3C Trace Context; empty: none is sent.
         """
         if self._general is not None:
-            return await self._general.send(
-                OutgoingRequest(
-                    method,
-                    path,
-                    body=body,
-                    content_type=content_type,
-                    time_limit_s=self._time_limit_s,
-                    traceparent=traceparent,
-                )
+            request = OutgoingRequest(
+                method,
+                path,
+                body=body,
+                content_type=content_type,
+                time_limit_s=self._time_limit_s,
+                traceparent=traceparent,
             )
-        retries, is_renewed = 0, False
+            answer = await self._general.send(request)
+            check_success(answer, str(request))
+            return answer
+        retries: Retries | None = None
+        is_renewed = False
         while True:
             if self._is_limited:
                 await self._throttle.take()
@@ -122,16 +134,16 @@ class LeanClient:
             began_s = self._timing.monotonic_s()
             code = NO_ANSWER
             try:
-                request = self._request(method, path, body, content_type, grant, traceparent)
+                outgoing = self._request(method, path, body, content_type, grant, traceparent)
                 fence = NO_FENCE if method == "GET" else self._fence
                 connection = self._take_place() if self._free else await self._wait_for_place(grant)
-                if connection is None or len(request) > AT_ONCE_BYTES:
-                    reply = await self._ask(connection, request, grant, fence)
+                if connection is None or len(outgoing) > AT_ONCE_BYTES:
+                    reply = await self._ask(connection, outgoing, grant, fence)
                 else:
                     # Hot: as `_ask`, without two coroutines.
                     self._limit(connection)
                     try:
-                        reply = await connection.begin(request, fence)
+                        reply = await connection.begin(outgoing, fence)
                     finally:
                         connection.end()
                         self._give_back(connection, grant)
@@ -143,15 +155,22 @@ class LeanClient:
                     taken_ns = int((self._timing.monotonic_s() - began_s) * NS_PER_S)
                     self._observe(code, method, self._netloc, taken_ns)
             if reply.status < 300:
-                return reply.body
+                return reply.body if reply.body == self._last_answer else self._checked(reply.body, method, path)
+            retries = retries or Retries()
             if reply.status == 401 and not is_renewed and self._access.credentials.reject(grant):
                 is_renewed = True
                 continue
             error = refusal(reply.status, reply.body, f"{method} {path}", reply.retry_after_s or 0)
-            if not _is_repeated(reply) or retries == MAX_RETRIES:
+            if reply.retry_after_s is None or not retries.allows(reply.retry_after_s):
                 raise error
-            retries += 1
-            await self._timing.sleep(reply.retry_after_s or 0)
+            await self._timing.sleep(reply.retry_after_s)
+
+    def _checked(self, answer: bytes, method: str, path: str) -> bytes:
+        """The answer, if it is an object of the API. Hot: all answers to binds are the same, so that the last one that was
+        checked is remembered."""
+        check_success(answer, f"{method} {path}")
+        self._last_answer = answer
+        return answer
 
     async def _ask(self, connection: LeanConnection | None, request: bytes, grant: Grant, fence: Fence) -> Reply:
         """Ask on this connection, or on a new one."""
@@ -281,7 +300,3 @@ class LeanClient:
 def _is_refused(error: Exception) -> bool:
     """For a host with several addresses asyncio raises one OSError with all failures in its text."""
     return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
-
-
-def _is_repeated(reply: Reply) -> bool:
-    return reply.retry_after_s is not None and (reply.status == 429 or reply.status >= 500)

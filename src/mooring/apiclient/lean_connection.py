@@ -11,6 +11,7 @@ import httptools
 import msgspec
 
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
+from mooring.apiclient.throttle import retry_after_s
 from mooring.kit.fence import NO_FENCE, Fence
 
 # ---- answers
@@ -26,7 +27,7 @@ _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 class Reply(msgspec.Struct):
-    """An answer: status, the seconds of Retry-After (None without that header), and body."""
+    """An answer: status, the seconds of Retry-After (None: the request is not to be repeated), and body."""
 
     status: int
     retry_after_s: int | None
@@ -145,8 +146,8 @@ class AnswerReader:
             self._has_length = True
             if value.isdigit():
                 self._check_size(int(value))
-        elif name == b"retry-after" and value.strip().isdigit():
-            self._retry_after_s = int(value)
+        elif name == b"retry-after":
+            self._retry_after_s = retry_after_s(self._parser.get_status_code(), value.decode("latin-1").strip())
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False

@@ -151,6 +151,23 @@ def refusal(code: int, body: bytes, request: str, retry_after_s: int = 0) -> Api
     return _rebuilt(status, code, retry_after_s)
 
 
+class _Success(msgspec.Struct):
+    """The field that tells a Status from other objects of the API. The rest is skipped."""
+
+    kind: str | None = None
+
+
+def check_success(body: bytes, request: str) -> None:
+    """Check the body of an answer with a status of success. Raises Unreadable if it is not a JSON object, such as the page
+    of a proxy, and ApiError if it is a Status that reports a failure."""
+    try:
+        found = msgspec.json.decode(body, type=_Success)
+        if found.kind == "Status" and (error := failed_status(msgspec.json.decode(body))):
+            raise error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Unreadable(f"{request}: the answer is not an object of the API") from None
+
+
 def failed_status(value: Any) -> ApiError | None:
     """The ApiError of a Status that reports a failure: the object of an ERROR event, or the body of an answer with 200."""
     if not isinstance(value, dict) or value.get("kind") != "Status" or value.get("status") != "Failure":

@@ -1,6 +1,7 @@
-"""How fast a client may send requests (a token bucket), and how long it waits after failures (exponential backoff).
+"""How fast a client may send requests (a token bucket), how long it waits after failures (exponential backoff), and how long
+a server may make it wait (Retry-After).
 
-Both follow client-go, and take the passing of time as an argument, so that tests run without waiting.
+All follow client-go, and take the passing of time as an argument, so that tests run without waiting.
 """
 
 import asyncio
@@ -59,6 +60,45 @@ class Throttle:
         now_s = self._timing.monotonic_s()
         self._tokens = min(self._burst, self._tokens + (now_s - self._filled_at_s) * self._qps)
         self._filled_at_s = now_s
+
+
+# ---- Retry-After
+
+
+MAX_RETRIES = 10
+"""client-go's number: so often a request is repeated after the delay that the server asks for."""
+LONGEST_WAITS_S = 30.0
+"""How long one request waits in all because a server asks for it. client-go has no such limit, so that a proxy that answers
+with a delay of a day holds a pod for a day. An API server asks for 1 s, and for at most 32 s under heavy load."""
+_MOST_DIGITS = 9
+"""Longer numbers of seconds are decades, and int() refuses very long ones."""
+
+
+def retry_after_s(status: int, written: str) -> int | None:
+    """The seconds of a Retry-After header; None: the request is not to be repeated.
+
+    Parity: client-go repeats only after 429 and 5xx, and ignores a date in the header.
+    """
+    if not (status == 429 or status >= 500) or not (written.isascii() and written.isdigit()):
+        return None
+    return int(written) if len(written) <= _MOST_DIGITS else 10**_MOST_DIGITS
+
+
+class Retries:
+    """The retries of one request."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._waited_s = 0.0
+
+    def allows(self, wait_s: float) -> bool:
+        """Whether the request may be repeated after this wait, which then counts. If not, the caller gets the refusal now,
+        and continues by its own backoff."""
+        if self.count == MAX_RETRIES or self._waited_s + wait_s > LONGEST_WAITS_S:
+            return False
+        self.count += 1
+        self._waited_s += wait_s
+        return True
 
 
 # ---- backoff

@@ -112,8 +112,8 @@ class ApiWriter(msgspec.Struct, frozen=True):
             raise Unreadable(f"GET {_path(pod)}: the answer is not an object") from None
 
     async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
-        """Try again a few times if the API server is not ready, reports a conflict, or closes the connection: the same patch
-        twice does no harm.
+        """Try again a few times if the API server is not ready, reports a conflict, closes the connection, or answers with
+        something unreadable: the same patch twice does no harm.
 
         A patch that was sent but not answered may still arrive. If it arrives after a bind, it sets PodScheduled to False on
         a pod that has its node. So the writer waits for a moment before it returns.
@@ -156,7 +156,7 @@ class ApiWriter(msgspec.Struct, frozen=True):
 def _is_worth_another_try(fault: ApiError | Unanswered) -> bool:
     if isinstance(fault, ApiError):
         return fault.code in _NOT_READY
-    return isinstance(fault, ConnectionRefused | ConnectionLost)
+    return isinstance(fault, ConnectionRefused | ConnectionLost | Unreadable)
 
 
 def _path(pod: Pod) -> str:

@@ -7,12 +7,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from itertools import chain, repeat, takewhile
+from math import inf
 from typing import Any
 
 import msgspec
 
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.request_errors import ConnectionRefused, Unanswered
+from mooring.apiclient.request_errors import ConnectionRefused, Unanswered, Unreadable
 from mooring.apiclient.throttle import Timing
 from mooring.framework.intents import Bind
 from mooring.live.api_writer import Writer
@@ -28,9 +29,13 @@ LANDING_S = 0.5
 """How long to wait before looking for a bind whose connection broke: the request may still be on its way, and a lookup
 that comes first would find no node."""
 LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Pauses between lookups; the last one repeats until there is an answer."""
+"""Pauses between lookups; the last one repeats while there is no answer."""
+LOOKUP_S = 8.0
+"""How long lookups go on that the server refuses or answers with something unreadable. By then the watch would have shown the
+node."""
 DOUBT_S = 60.0
-"""How long a bind without an answer may still take effect: an API server gives a request one minute (--request-timeout)."""
+"""How long a bind without an answer may still take effect: an API server gives a request one minute (--request-timeout). For
+as long a server that answers lookups with 5xx is asked again."""
 
 
 class BindOutcome(msgspec.Struct, frozen=True):
@@ -173,8 +178,13 @@ class Binder:
         return self._timing.monotonic_s() < self._doubts.get(pod.id, 0.0)
 
     async def _node_of(self, pod: Pod) -> str:
-        """The node of the pod, or "" if it has none. Asks until the API server answers or the watch shows the node."""
-        for tries, wait_s in enumerate(chain(LOOKUP_WAITS_S, repeat(LOOKUP_WAITS_S[-1]))):
+        """The node of the pod, or "" if it has none. Asks until the API server answers or the watch shows the node.
+
+        A server that keeps refusing, or whose answers cannot be read, must not hold the pod. If the bind took effect after
+        all, the API server rejects the next one, so that no pod is bound twice.
+        """
+        began_s = self._timing.monotonic_s()
+        for wait_s in chain(LOOKUP_WAITS_S, repeat(LOOKUP_WAITS_S[-1])):
             seen = self._seen(pod.key)
             if seen is None or seen.id != pod.id:
                 return ""
@@ -184,8 +194,8 @@ class Binder:
                 found = await self._writer.read_pod(pod) or {}
             except (ApiError, Unanswered, CredentialsError) as fault:
                 log.info("cannot see yet whether %s was bound: %s", pod.key, fault)
-                if _is_forbidden(fault) and tries >= len(LOOKUP_WAITS_S):
-                    break  # this account may not read pods, and by now the watch would have shown the node
+                if self._timing.monotonic_s() - began_s >= _patience_s(fault):
+                    break
                 await self._timing.sleep(wait_s)
                 continue
             is_same = found.get("metadata", {}).get("uid") == pod.uid
@@ -193,5 +203,9 @@ class Binder:
         return ""
 
 
-def _is_forbidden(fault: Exception) -> bool:
-    return isinstance(fault, ApiError) and fault.code in (401, 403)
+def _patience_s(fault: Exception) -> float:
+    """How long to look for a pod after faults like this one. Without any answer there is no limit: a server that cannot be
+    reached does not take another bind either."""
+    if isinstance(fault, ApiError):
+        return LOOKUP_S if fault.code < 500 else DOUBT_S
+    return LOOKUP_S if isinstance(fault, Unreadable) else inf
