@@ -117,7 +117,7 @@ def test_other_faults(kind: str, written: Any, texts: list[str]) -> None:
 
 
 def test_a_problem_is_one_line_whatever_it_shows() -> None:
-    assert str(Problem("a\nb", 'x\x00"', "c", "f\r")) == 'f\\r: a\\nb: Invalid value: x\\u0000": must be c'
+    assert str(Problem("a\nb", 'x\x00"', "c", "f\r")) == 'f\\r: a\\nb: Invalid value: x\\x00": must be c'
 
 
 def test_json_goes_straight_into_the_struct() -> None:

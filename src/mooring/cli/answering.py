@@ -3,7 +3,6 @@
 Standard output has only the answer, which programs may read; notes, warnings and progress go to standard error.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
-import yaml
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.loaded_cluster import LoadedCluster, from_manifests
@@ -28,6 +26,7 @@ from mooring.cli.options import (
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import cut_table, with_known_bars
+from mooring.cli.terminal import Block, spaced, tell, tell_json, tell_yaml
 from mooring.sim.input_errors import LiveSourceError, NoKubeconfig
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests, read
@@ -106,7 +105,7 @@ class ClusterSource:
         with LateBar("reading") as bar:
             manifests = read(self.sources, sys.stdin.buffer, bar, validation=Validation(self.validate), gates=gates)
         for warning in manifests.warnings:
-            click.echo(f"warning: {warning}", err=True)
+            tell(f"warning: {warning}", err=True)
         if manifests.problems:
             refuse(*manifests.problems)
         tell_notes(manifests.notes_of_dump())
@@ -130,7 +129,7 @@ class ClusterSource:
 def tell_notes(notes: Iterable[str]) -> None:
     """Print what the user should know, beside the answer."""
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}", err=True)
 
 
 def asks_cluster(command: F, configuration: Callable[[Any], Any] = config_file) -> F:
@@ -171,27 +170,28 @@ def own_output() -> Iterator[None]:
 def print_answer(answer: ClusterAnswer, output: str) -> None:
     """Print an answer in the form that `-o` names."""
     if output == "json":
-        click.echo(json.dumps(answer.to_dict(), indent=2, ensure_ascii=False))
+        tell_json(answer.to_dict())
     elif output == "yaml":
-        click.echo(yaml.safe_dump(answer.to_dict(), sort_keys=False, allow_unicode=True), nl=False)
+        tell_yaml(answer.to_dict())
     else:
-        click.echo(with_known_bars("\n\n".join(_parts(answer, output == "wide"))))
+        tell(*map(with_known_bars, spaced(answer_blocks(answer, output == "wide"))))
 
 
-def _parts(answer: ClusterAnswer, wide: bool) -> Iterator[str]:
-    yield "\n".join(answer.summary())
-    yield from tables_as_text(answer.tables(), wide)
+def answer_blocks(answer: ClusterAnswer, wide: bool) -> Iterator[Block]:
+    """The summary and the tables of an answer."""
+    yield answer.summary()
+    yield from table_blocks(answer.tables(), wide)
 
 
-def tables_as_text(tables: Iterable[AnswerTable], wide: bool) -> Iterator[str]:
+def table_blocks(tables: Iterable[AnswerTable], wide: bool) -> Iterator[Block]:
     """Those of the tables that have rows; details only if it is `wide`."""
     for table in tables:
         if table.rows and (wide or not table.is_detail):
             yield _as_text(table if wide else table.brief(), wide)
 
 
-def _as_text(table: AnswerTable, wide: bool) -> str:
-    return f"{table.title}\n{cut_table([_head(column) for column in table.columns], table.rows, wide)}"
+def _as_text(table: AnswerTable, wide: bool) -> Block:
+    return [table.title, *cut_table([_head(column) for column in table.columns], table.rows, wide)]
 
 
 def _head(column: str) -> str:

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from mooring.cli import commands
 from mooring.cli.completion_scripts import VARIABLE, register
+from mooring.cli.terminal import guarded_output, open_closed_streams, tell_uncaught
 from mooring.kit.process import limit_blas_threads, without_collector
 from mooring.kit.version import VERSION
 
@@ -33,6 +34,20 @@ Examples:
 
 class Commands(click.Group):
     """The modules of `mooring.cli.commands`. Each is imported only when its command runs, so that commands start quickly."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The program itself, as it is installed."""
+        open_closed_streams()
+        sys.excepthook = tell_uncaught
+        return super().__call__(*args, **kwargs)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with guarded_output():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with guarded_output():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))

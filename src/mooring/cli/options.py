@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from mooring.cli.refusal import refuse
+from mooring.cli.terminal import tell
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
@@ -140,7 +141,7 @@ def tell_gates(gates: Mapping[str, bool]) -> None:
     """Print to standard error which of the given gates have no effect."""
     for text, told in told_gates(gates):
         if told and text != IN_EFFECT:
-            click.echo(f"{text}: {', '.join(told)}", err=True)
+            tell(f"{text}: {', '.join(told)}", err=True)
 
 
 def registry_with(plugin_files: Sequence[str]) -> Registry:

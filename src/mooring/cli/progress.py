@@ -5,9 +5,10 @@ import time
 from types import TracebackType
 from typing import Self
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from mooring.cli.terminal import tell
 
 PATIENCE_S = 1.0
 """Most simulations are faster than this and show no bar."""
@@ -48,7 +49,7 @@ class LateBar:
             self._draw(done, total)
         else:
             share = 100 * done / total if total else 100.0
-            click.echo(f"{self._what}: {share:.1f}% after {now_s - self._begin_s:.0f} s", err=True)
+            tell(f"{self._what}: {share:.1f}% after {now_s - self._begin_s:.0f} s", err=True)
 
     def _draw(self, done: int, total: int) -> None:
         if self._bar is None:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import click
-
 from mooring.answers.replay.open_loop import recorded_settings
 from mooring.app.dashboards import DashboardPlan
 from mooring.app.recorded_cluster import RecordedClusterSettings, moment_in, open_recorded
@@ -14,6 +12,7 @@ from mooring.cli.answering import own_output
 from mooring.cli.commands.up import UpSession
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refuse
+from mooring.cli.terminal import tell
 from mooring.dashboard.interfaces import Program
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.framework.registry import Registry
@@ -66,10 +65,10 @@ def _cluster(served: ServedRecording, nothing: str) -> EmbeddedCluster:
     settings = RecordedClusterSettings(recorded.config, served.registry, recorded.gates, served.schedules)
     cluster, refusals = open_recorded(moment, settings, _report)
     for text in refusals[:LEFT_OUT]:
-        click.echo(one_line(f"left out: {text}"), err=True)
+        tell(one_line(f"left out: {text}"), err=True)
     if len(refusals) > LEFT_OUT:
-        click.echo(f"left out: {len(refusals) - LEFT_OUT} more objects", err=True)
-    click.echo(f"The cluster as it was at {in_seconds(moment.now_ns)}", err=True)
+        tell(f"left out: {len(refusals) - LEFT_OUT} more objects", err=True)
+    tell(f"The cluster as it was at {in_seconds(moment.now_ns)}", err=True)
     return cluster
 
 
@@ -86,8 +85,8 @@ def _dashboard(served: ServedRecording, command: str | None) -> DashboardPlan | 
 
 def warn(problems: Iterable[str]) -> None:
     for problem in problems:
-        click.echo(one_line(f"warning: {problem}"), err=True)
+        tell(one_line(f"warning: {problem}"), err=True)
 
 
 def _report(text: str, error: Exception | None) -> None:
-    click.echo(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)
+    tell(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)

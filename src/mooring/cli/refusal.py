@@ -7,19 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
-import click
-
+from mooring.cli.terminal import BAD_INPUT, tell, traceback_lines
 from mooring.framework import status
 from mooring.framework.status import describe
 from mooring.sim.input_errors import problem_line, problems_of
-
-BAD_INPUT = 2
 
 
 def refuse(*problems: object) -> NoReturn:
     """Print the problems, each on one line of limited length, and exit."""
     for problem in problems:
-        click.echo(problem_line(problem), err=True)
+        tell(problem_line(problem), err=True)
     sys.exit(BAD_INPUT)
 
 
@@ -45,14 +42,21 @@ def refusals(source: str = "configuration", plugin_files: Sequence[str] = ()) ->
         refuse(f"{line or ', '.join(plugin_files) + ': cannot be used'}: {text}")
 
 
+class _TracebackTeller(logging.Handler):
+    """Prints records with their tracebacks to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        tell(record.getMessage(), *(traceback_lines(error) if error is not None else ()), err=True)
+
+
 @contextmanager
 def tracebacks(shown: bool) -> Iterator[None]:
     """If `shown`, print the traceback of each exception of a plugin, once for each line that raises."""
     if not shown:
         yield
         return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler = _TracebackTeller()
     seen: set[tuple[object, ...]] = set()
 
     def is_new(record: logging.LogRecord) -> bool:

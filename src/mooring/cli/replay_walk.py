@@ -3,12 +3,11 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-import click
-
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.replay.moment_view import view_between_steps
-from mooring.cli.answering import tables_as_text
+from mooring.cli.answering import answer_blocks
 from mooring.cli.report import cut_table
+from mooring.cli.terminal import Block, spaced, tell
 from mooring.cluster.nodes.amounts import amounts_on
 from mooring.framework.registry import Registry
 from mooring.kit.clock import in_micros, in_seconds
@@ -51,7 +50,7 @@ class ReplayWalk:
         runs: Sequence[RecordedRun],
         registry: Registry | None,
         span: RecordedSpan,
-        tell: Callable[[str], None] = click.echo,
+        tell: Callable[..., None] = tell,
     ) -> None:
         self._runs, self._registry, self._span, self._tell = runs, registry, span, tell
         self._begin_ns = began_ns(runs)
@@ -99,7 +98,7 @@ class ReplayWalk:
             case "to":
                 self._go_to(value)
             case "help":
-                self._tell(HELP)
+                self._tell(*HELP.splitlines())
             case _:
                 self._show(name, value)
 
@@ -126,7 +125,7 @@ class ReplayWalk:
             self.count += 1
             self.differing += not replayed.is_equal
             if found(replayed):
-                self._tell(_shown(replayed))
+                self._tell(*_shown(replayed))
                 return True
         self._tell(
             f"the recording ends here, after {count(self.count, 'step')}, {self.differing} of which came out otherwise"
@@ -142,13 +141,13 @@ class ReplayWalk:
         elif name == "where":
             self._tell(self._where(self._last, scheduler))
         elif name == "queue":
-            self._tell(_queue(scheduler))
+            self._tell(*_queue(scheduler))
         elif not value:
             self._tell(f"{name}: name a {'node' if name == 'node' else 'pod'}")
         elif name == "node":
-            self._tell(_node(scheduler, value))
+            self._tell(*_node(scheduler, value))
         else:
-            self._tell(_explained(scheduler, value))
+            self._tell(*_explained(scheduler, value))
 
     def _where(self, last: ReplayedStep, scheduler: Scheduler) -> str:
         run = self._replayer.run.name if self._replayer is not None else ""
@@ -170,20 +169,20 @@ def _is_about(replayed: ReplayedStep, pod: str) -> bool:
     return not pod or any(pod in outcome for outcome in replayed.step.outcomes)
 
 
-def _shown(replayed: ReplayedStep) -> str:
+def _shown(replayed: ReplayedStep) -> Block:
     """One step, with what it led to, and what it leads to now if that is something else."""
     step = replayed.step
     lines = [f"{replayed.number:>7,}  {in_micros(step.now_ns)}  {step_in_words(step)}"]
     lines += [f"         {text}" for text in (outcomes_in_words(step.outcomes) if step.outcomes else ())]
     if not replayed.is_equal:
         lines += [f"         now: {text}" for text in outcomes_in_words(replayed.outcomes)]
-    return "\n".join(lines)
+    return lines
 
 
-def _queue(scheduler: Scheduler) -> str:
+def _queue(scheduler: Scheduler) -> Block:
     entries = sorted(scheduler.queued_pods(), key=lambda entry: (entry.timestamp_ns, entry.key))
     if not entries:
-        return "no pod waits"
+        return ["no pod waits"]
     rows = [
         (
             entry.key,
@@ -197,28 +196,28 @@ def _queue(scheduler: Scheduler) -> str:
     return cut_table(("POD", "PLACE", "ATTEMPTS", "SINCE", "REJECTED BY"), rows, wide=False)
 
 
-def _node(scheduler: Scheduler, name: str) -> str:
+def _node(scheduler: Scheduler, name: str) -> Block:
     nodes = scheduler.cluster.nodes
     row = nodes.row_book.get(name)
     if row is None or not nodes.alive[row]:
         known = [node for node in nodes.nodes if node is not None]
-        return f"there is no node {name}{alike(name, known)}"
+        return [f"there is no node {name}{alike(name, known)}"]
     used = [
         (resource, show_amount(resource, held), show_amount(resource, room))
         for resource, (held, room) in amounts_on(nodes, row).items()
     ]
     pods = [(pod.key, pod.priority, pod.status.phase or "-") for pod in nodes.pods_on[row]]
-    parts = [cut_table(("RESOURCE", "REQUESTED", "ALLOCATABLE"), used, wide=False)]
-    return "\n\n".join([*parts, cut_table(("POD", "PRIORITY", "PHASE"), pods, wide=False)])
+    resources = cut_table(("RESOURCE", "REQUESTED", "ALLOCATABLE"), used, wide=False)
+    return spaced([resources, cut_table(("POD", "PRIORITY", "PHASE"), pods, wide=False)])
 
 
-def _explained(scheduler: Scheduler, name: str) -> str:
+def _explained(scheduler: Scheduler, name: str) -> Block:
     key = name if "/" in name else f"default/{name}"
     seen = scheduler.pods.get(key)
     if seen is None:
-        return f"there is no pod {key}{alike(key, list(scheduler.pods.values()))}"
+        return [f"there is no pod {key}{alike(key, list(scheduler.pods.values()))}"]
     answer = explain_pod(view_between_steps(scheduler), scheduler.placed(seen.id) or seen, cures=False)
-    return "\n\n".join(["\n".join(answer.summary()), *tables_as_text(answer.tables(), wide=False)])
+    return spaced(answer_blocks(answer, wide=False))
 
 
 def lines_of_user() -> Iterator[str]:
@@ -226,7 +225,7 @@ def lines_of_user() -> Iterator[str]:
     is_person = sys.stdin.isatty()
     while True:
         if is_person:
-            click.echo(PROMPT, nl=False)
+            tell(PROMPT, nl=False)
         line = sys.stdin.readline()
         if not line:
             return

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mooring.answers.simulate.day_answer import BARS
 from mooring.answers.simulate.results_as_data import why_not_placed
+from mooring.kit.shown_text import shown
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim.results import Explanation, Fate, Story
 
@@ -14,20 +15,18 @@ PLAIN_BARS = " .:-=+*#@"
 """For an output encoding without the characters of curves."""
 
 
-def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> str:
-    """Columns aligned to the left, three spaces apart, no trailing blanks: for cut and grep."""
-    lines = [list(headers), *([str(cell) for cell in row] for row in rows)]
+def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Columns aligned to the left, three spaces apart, no trailing blanks: for cut and grep. Cells are escaped here, because
+    their widths count."""
+    lines = [[shown(str(cell)) for cell in row] for row in (headers, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
-    return "\n".join(
-        indent + "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    return ["   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
-def cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: bool) -> str:
+def cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: bool) -> list[str]:
     if wide or len(rows) <= ROWS:
         return format_table(heads, rows)
-    return f"{format_table(heads, rows[:ROWS])}\n... and {len(rows) - ROWS} more: -o wide shows all"
+    return [*format_table(heads, rows[:ROWS]), f"... and {len(rows) - ROWS} more: -o wide shows all"]
 
 
 def with_known_bars(text: str) -> str:
@@ -43,7 +42,7 @@ def can_show(text: str) -> bool:
     return True
 
 
-def tell(story: Story, wide: bool) -> str:
+def told_story(story: Story, wide: bool) -> list[str]:
     """The story of a pod, one line for each moment: the first and the last ones, or all with `wide`."""
     lines = [str(moment) for moment in story.moments]
     if story.left_out:
@@ -51,7 +50,7 @@ def tell(story: Story, wide: bool) -> str:
     if not wide and len(lines) > ROWS:
         half = ROWS // 2
         lines = [*lines[:half], f"... {len(lines) - 2 * half} more: -o wide shows all", *lines[-half:]]
-    return "\n".join((f"The story of {story.pod}", *(lines or ["nothing happened to it"])))
+    return [f"The story of {story.pod}", *(lines or ["nothing happened to it"])]
 
 
 def told_outcome(explanation: Explanation) -> str:

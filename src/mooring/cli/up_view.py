@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mooring.embedded.cluster_statistics import ClusterSummary, NodeUsage
+from mooring.kit.shown_text import shown
 
 _BAR = 20
 """Characters of a bar."""
@@ -29,10 +30,10 @@ class UpView:
         parts.append(_node_bars(summary.nodes) if len(summary.nodes) <= _MOST_ROWS else _histogram(summary.nodes))
         if summary.pending:
             parts += [Text(""), Text("waiting", style="bold")]
-            parts += [Text(_cut(f"  {name}: {why}", width)) for name, why in summary.pending]
+            parts += [Text(_cut(shown(f"  {name}: {why}"), width)) for name, why in summary.pending]
         if summary.events:
             parts += [Text(""), Text("events", style="bold")]
-            parts += [Text(_cut(f"  {event}", width), style="dim") for event in summary.events]
+            parts += [Text(_cut(shown(f"  {event}"), width), style="dim") for event in summary.events]
         return Group(*parts)
 
     def _head(self) -> Text:
@@ -55,7 +56,12 @@ def _node_bars(nodes: list[NodeUsage]) -> Table:
         table.add_column(header, justify="right" if header in ("pods", "") else "left")
     for load in nodes:
         table.add_row(
-            load.name, _bar(load.cpu), f"{load.cpu:.0%}", _bar(load.memory), f"{load.memory:.0%}", str(load.pods)
+            Text(shown(load.name)),
+            _bar(load.cpu),
+            f"{load.cpu:.0%}",
+            _bar(load.memory),
+            f"{load.memory:.0%}",
+            str(load.pods),
         )
     return table
 

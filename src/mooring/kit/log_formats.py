@@ -15,6 +15,9 @@ from typing import Any
 
 import msgspec
 
+from mooring.kit.json_text import json_bytes
+from mooring.kit.shown_text import is_shown, shown, shown_json
+
 Keys = Mapping[str, Any]
 
 HIDDEN = "--- HIDDEN ---"
@@ -26,8 +29,7 @@ _SECRET_TEXT = re.compile(
     re.DOTALL,
 )
 
-_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
-_ESCAPES |= {"\\": r"\\", '"': r"\""}
+_QUOTED = {"\\": r"\\", '"': r"\""}
 _LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))
 _PLAIN = (bool, int, float, type(None))
 
@@ -79,43 +81,19 @@ class JsonFormat(logging.Formatter):
         verbosity = {} if is_error else {"v": verbosity_of(record.levelno)}
         values = _without_doubles(_context_keys(record), verbosity, _error_keys(record), _call_keys(record))
         line |= {key: _json_value(value) for key, value in values.items() if key not in line}
-        return _printable_json(msgspec.json.encode(line, enc_hook=str).decode())
+        return shown_json(json_bytes(line).decode())
 
 
 def quoted(text: str) -> str:
     """As Go's strconv.Quote."""
-    if text.isprintable() and '"' not in text and "\\" not in text:
+    if is_shown(text) and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join(map(_escaped, text)) + '"'
+    return '"' + "".join(_QUOTED.get(c) or shown(c) for c in text) + '"'
 
 
 def one_line(text: str) -> str:
-    """Text for a terminal or a plain log: characters that end a line or move the cursor are escaped as in Go.
-
-    Without this, names and paths from outside can forge lines.
-    """
-    safe = _free_of_secrets(text)
-    return safe if safe.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in safe)
-
-
-def _printable_json(text: str) -> str:
-    """JSON has to escape only the first 32 characters; other characters control terminals too (C1), or end lines."""
-    return text if text.isprintable() else "".join(map(_json_letter, text))
-
-
-def _json_letter(letter: str) -> str:
-    return letter if letter.isprintable() else json.dumps(letter)[1:-1]
-
-
-def _escaped(letter: str) -> str:
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
-    if letter.isprintable():
-        return letter
-    code = ord(letter)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    """Text of errors for a terminal or a plain log, on one line and without what looks like a credential."""
+    return shown(_free_of_secrets(text))
 
 
 def _letter(level: int) -> str:
@@ -189,13 +167,13 @@ def _in_lines(text: str) -> str:
 
 def _visible(line: str) -> str:
     """A line with everything escaped that controls terminals. Tabs stay: they only indent."""
-    return line if line.isprintable() else "".join(c if c.isprintable() or c == "\t" else _escaped(c) for c in line)
+    return "\t".join(map(shown, line.split("\t")))
 
 
 def _plain_json(value: Any) -> str:
     try:
         text = json.dumps(_json_value(value), ensure_ascii=False, separators=(",", ":"), default=_told)
-        return _printable_json(_free_of_secrets(text))
+        return shown_json(_free_of_secrets(text))
     except (TypeError, ValueError) as error:
         return quoted(f"<internal error: {error}>")
 

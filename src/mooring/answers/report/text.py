@@ -6,6 +6,8 @@ of what follows: a reader must not take one name for another.
 
 from html import escape
 
+from mooring.kit.shown_text import replaced
+
 MOST_CHARACTERS = 500
 """Of one cell or sentence: a message may be megabytes long."""
 
@@ -17,7 +19,7 @@ def safe(text: object, most: int = MOST_CHARACTERS) -> str:
 
 def visible(text: str) -> str:
     """The text with characters that have no shape of their own as their number: ⟨U+202E⟩."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else f"⟨U+{ord(c):04X}⟩" for c in text)
+    return replaced(text, lambda letter: f"⟨U+{ord(letter):04X}⟩")
 
 
 def cut(text: str, most: int) -> str:

@@ -9,6 +9,7 @@ from mooring.cli.answering import output_form, own_output, print_answer
 from mooring.cli.options import configured, plugin_files, registry_with
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.terminal import tell
 from mooring.recording.segment_file import RecordingError
 
 EPILOG = """
@@ -65,7 +66,7 @@ def agree(directory: Path, config: str | None, plugins: tuple[str, ...], pod: st
     if not answer.sources:
         refuse(*answer.problems)
     for problem in answer.problems:
-        click.echo(problem, err=True)
+        tell(problem, err=True)
     if pod:
         similar = answer.similar_to(pod)
         answer = answer.about(pod)

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.terminal import tell_json_text
 
 EPILOG = """
 \b
@@ -31,4 +32,4 @@ def bench(scenario: BinaryIO, queue: bool) -> None:
             figures = (measure_with_queue if queue else measure)(scenario.read())
         except ScenarioError as error:
             refuse(f"{scenario.name}: {error}")
-    click.echo(msgspec.json.encode(figures).decode())
+    tell_json_text(msgspec.json.encode(figures))

@@ -8,6 +8,7 @@ from mooring.answers.capacity.capacity import MOST, Capacity
 from mooring.answers.capacity.capacity import capacity as ask_capacity
 from mooring.answers.capacity.gangs import MOST_SIZE
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.terminal import tell
 from mooring.model.validation.problem import Problem
 from mooring.sim.reading.field_checks import Validation
 
@@ -77,7 +78,7 @@ def capacity(
 def _show(answer: Capacity, output: str) -> None:
     print_answer(answer, output)
     for note in answer.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}", err=True)
     if not answer.fits:
         sys.exit(NOTHING_FITS)
 
@@ -91,4 +92,4 @@ def _counted(text: str) -> tuple[str, int]:
 
 
 def _warn(problem: Problem) -> None:
-    click.echo(f"warning: {problem}", err=True)
+    tell(f"warning: {problem}", err=True)

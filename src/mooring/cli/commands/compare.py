@@ -20,6 +20,7 @@ from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import chosen_gates, configured, enable_loaded, registry_with
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.terminal import tell
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.sim.input_errors import UnusableInput
 from mooring.sim.reading.arrivals import Arrival, read_arrivals
@@ -120,7 +121,7 @@ def compare(
                 dask=dask,
                 results=results,
                 on_progress=lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
-                on_note=lambda note: click.echo(f"note: {note}", err=True),
+                on_note=lambda note: tell(f"note: {note}", err=True),
             )
         except ConfigError as error:
             refuse(*(f"{error.source}: {problem}" for problem in error.problems))
@@ -182,6 +183,6 @@ def _configuration(name: str, loaded: LoadedCluster, source: ClusterSource) -> K
 
 def _arrivals(path: str, loaded: LoadedCluster, source: ClusterSource) -> list[Arrival]:
     def warn(problem: object) -> None:
-        click.echo(f"warning: {problem}", err=True)
+        tell(f"warning: {problem}", err=True)
 
     return read_arrivals(path, loaded.objects, Validation(source.validate), warn, loaded.gates)

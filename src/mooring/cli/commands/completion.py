@@ -8,6 +8,7 @@ import click
 
 from mooring.cli.completion_scripts import MARK, SHELLS, script
 from mooring.cli.refusal import refuse
+from mooring.cli.terminal import tell, tell_script
 
 EPILOG = """
 \b
@@ -34,13 +35,13 @@ def completion(shell: str | None, install: bool) -> None:
             refuse(
                 "name a shell: mooring completion bash|zsh|fish; or install the script: mooring completion --install"
             )
-        click.echo(script(shell), nl=False)
+        tell_script(script(shell))
         return
     chosen = shell or _shell_in_use(os.environ)
     path = place_of(chosen, os.environ)
     _write(path, script(chosen))
-    click.echo(f"The completion for {chosen} is in {path}. Delete this file to remove it.")
-    click.echo(_next_step(chosen, path))
+    tell(f"The completion for {chosen} is in {path}. Delete this file to remove it.")
+    tell(_next_step(chosen, path))
 
 
 def _shell_in_use(environment: Mapping[str, str]) -> str:

@@ -1,11 +1,11 @@
 """`mooring config`: checks, completes and explains a KubeSchedulerConfiguration without running anything."""
 
 import click
-import yaml
 
 from mooring.cli.options import chosen_gates, configured, feature_gates, plugin_files, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import format_table
+from mooring.cli.terminal import tell, tell_blocks, tell_yaml
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_object
@@ -42,9 +42,9 @@ def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> Non
         refuse(
             f'{file}: strict decoding error: unknown field "tracing": Mooring has this section, kube-scheduler has none'
         )
-    click.echo(f"{file or 'the default configuration'}: ok")
+    tell(f"{file or 'the default configuration'}: ok")
     for text, told in told_gates(chosen_gates(feature_gates)):
-        click.echo(f"{text}: {', '.join(told)}")
+        tell(f"{text}: {', '.join(told)}")
 
 
 @config.command()
@@ -54,7 +54,7 @@ def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> Non
 def defaults(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Print the effective configuration, with all defaults."""
     effective, _ = _build(file, feature_gates, plugins)
-    click.echo(yaml.safe_dump(as_object(effective)), nl=False)
+    tell_yaml(as_object(effective), sort_keys=True)
 
 
 @config.command()
@@ -64,15 +64,15 @@ def defaults(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> 
 def explain(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Print the plugins of each profile by extension point, in the order of execution."""
     _, profiles = _build(file, feature_gates, plugins)
-    parts = []
+    blocks = []
     for name, profile in profiles.items():
         rows = [
             (point if i == 0 else "", plugin)
             for point, names in profile.describe().items()
             for i, plugin in enumerate(names)
         ]
-        parts.append(f"Profile {name}\n{format_table(('POINT', 'PLUGIN (*weight)'), rows)}")
-    click.echo("\n\n".join(parts))
+        blocks.append([f"Profile {name}", *format_table(("POINT", "PLUGIN (*weight)"), rows)])
+    tell_blocks(blocks)
 
 
 def _build(

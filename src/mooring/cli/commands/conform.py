@@ -5,6 +5,7 @@ import sys
 import click
 
 from mooring.cli.refusal import refusals
+from mooring.cli.terminal import tell_json_text
 
 EPILOG = """
 \b
@@ -27,5 +28,4 @@ def conform(mode: str) -> None:
 
     with refusals():
         for line in answer_all(mode, sys.stdin.buffer):
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+            tell_json_text(line)

@@ -1,6 +1,5 @@
 """`mooring dump`: saves a cluster as a file that every question takes with --from, and that may be passed on."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from mooring.answers.dumps.dump_file import dump_text, write_dump
 from mooring.cli.answering import ClusterSource, asks_cluster, tell_notes
 from mooring.cli.options import chosen_gates, configured
 from mooring.cli.refusal import refuse
+from mooring.cli.terminal import tell, tell_json_text
 from mooring.framework.config.settings import settings_object
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
@@ -76,7 +76,7 @@ def dump(source: ClusterSource, output: str, anonymize: bool, names: str | None,
             _write(names, msgspec.json.format(msgspec.json.encode(anonymizer.book.new_names())))
     items = [*dumped_objects(manifests, settings)]
     _write(output, dump_text(items))
-    click.echo(f"{_shown(output)}: {_summary(items)}", err=True)
+    tell(f"{_shown(output)}: {_summary(items)}", err=True)
 
 
 def _check_use(output: str, anonymize: bool, names: str | None, force: bool) -> None:
@@ -125,7 +125,7 @@ def _left_out(settings: JsonObject | None) -> list[str]:
 
 def _write(output: str, text: bytes) -> None:
     if output == STDOUT:
-        sys.stdout.buffer.write(text)
+        tell_json_text(text)
         return
     try:
         write_dump(Path(output), text)

@@ -19,6 +19,7 @@ from mooring.app.node_actions import NotOurs, own_connection
 from mooring.cli.options import node_template as template_option
 from mooring.cli.options import read_node_template
 from mooring.cli.refusal import refuse
+from mooring.cli.terminal import tell
 from mooring.model.api_errors import ApiError
 
 EPILOG = """
@@ -63,7 +64,7 @@ def add(count: int, node_template: str | None, kubeconfig: Path | None) -> None:
 
     async def act(client: ApiClient) -> None:
         async for name in node_actions.add(client, count, template):
-            click.echo(f"{name} added")
+            tell(f"{name} added")
 
     _run(act, kubeconfig)
 
@@ -101,7 +102,7 @@ def drain(names: tuple[str, ...], kubeconfig: Path | None) -> None:
     async def act(client: ApiClient) -> None:
         for name in names:
             async for line in node_actions.drain(client, name):
-                click.echo(line)
+                tell(line)
 
     _run(act, kubeconfig)
 
@@ -114,7 +115,7 @@ def _run_each(
     async def act(client: ApiClient) -> None:
         for name in names:
             await action(client, name)
-            click.echo(f"{name} {done}")
+            tell(f"{name} {done}")
 
     _run(act, kubeconfig)
 

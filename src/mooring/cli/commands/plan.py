@@ -10,6 +10,7 @@ from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_
 from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refuse
+from mooring.cli.terminal import tell
 from mooring.sim.reading.arrivals import ArrivalsError
 from mooring.sim.reading.field_checks import Validation
 
@@ -103,6 +104,6 @@ def plan(
     print_answer(answer, output)
     report.write(answer, answer.notes)
     for note in answer.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}", err=True)
     if not answer.fits:
         sys.exit(NOT_ALL_FIT)

@@ -11,6 +11,7 @@ from mooring.app.record import ObserverError, ObserverSettings, Observing
 from mooring.cli.options import ByteQuantity, GoDuration, chosen_gates, configured, feature_gates, tell_gates
 from mooring.cli.recording_options import recording_limits
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.terminal import tell
 from mooring.framework.config.durations import Duration
 from mooring.kit.process import raise_descriptor_limit, run_event_loop
 from mooring.kit.version import VERSION
@@ -133,12 +134,12 @@ class _TurnTeller:
         if not self._told_s:
             self._told_s = now_s
             known = count(recorder.known_count, "object")
-            click.echo(f"recording {self._server} in {recorder.path}: {known} at the start; Ctrl-C ends it", err=True)
+            tell(f"recording {self._server} in {recorder.path}: {known} at the start; Ctrl-C ends it", err=True)
         elif now_s - self._told_s >= TOLD_S and sys.stderr.isatty():
             self._told_s = now_s
             if (text := _figures(recorder)) != self._said:
                 self._said = text
-                click.echo(text, err=True)
+                tell(text, err=True)
 
 
 def _figures(recorder: ObserverRecorder) -> str:
@@ -150,10 +151,10 @@ def _figures(recorder: ObserverRecorder) -> str:
 
 def _tell_end(recorder: ObserverRecorder | None) -> None:
     if recorder is None:
-        click.echo("stopped before the first lists were complete: nothing is recorded", err=True)
+        tell("stopped before the first lists were complete: nothing is recorded", err=True)
     else:
-        click.echo(f"{recorder.path}: {_figures(recorder)}", err=True)
+        tell(f"{recorder.path}: {_figures(recorder)}", err=True)
 
 
 def _tell_trouble(text: str, fault: Exception | None) -> None:
-    click.echo(f"{text}{f': {fault}' if fault is not None else ''}", err=True)
+    tell(f"{text}{f': {fault}' if fault is not None else ''}", err=True)

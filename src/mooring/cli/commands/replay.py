@@ -20,8 +20,8 @@ from mooring.cli.options import config_file, configured, enable_loaded, plugin_f
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.replay_walk import ReplayWalk, lines_of_user
+from mooring.cli.terminal import tell
 from mooring.framework.registry import Registry
-from mooring.kit.log_formats import one_line
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.segment_file import RecordingError
 from mooring.sim.replay.recorded_span import RecordedSpan, UnusableSpan, span_of
@@ -226,4 +226,4 @@ class _Replay:
 
 def _warn(problems: Any) -> None:
     for problem in problems:
-        click.echo(one_line(f"warning: {problem}"), err=True)
+        tell(f"warning: {problem}", err=True)

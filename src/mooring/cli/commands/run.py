@@ -33,8 +33,9 @@ from mooring.cli.options import (
     registry_with,
 )
 from mooring.cli.recording_options import recording_options, recording_settings
-from mooring.cli.refusal import BAD_INPUT, refusals, refuse
+from mooring.cli.refusal import refusals, refuse
 from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
+from mooring.cli.terminal import BAD_INPUT, tell
 from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
@@ -301,7 +302,7 @@ def _delegate(kubeconfig: str | None, flag: str) -> ConnectionSettings | None:
     try:
         return in_cluster()
     except CredentialsError as fault:
-        click.echo(f"Warning: {flag} is not set, and the service account of this pod cannot be used: {fault}", err=True)
+        tell(f"Warning: {flag} is not set, and the service account of this pod cannot be used: {fault}", err=True)
         return None
 
 

@@ -26,7 +26,7 @@ from mooring.cli.answering import (
     output_form,
     own_output,
     print_answer,
-    tables_as_text,
+    table_blocks,
     tell_notes,
 )
 from mooring.cli.html_report import ReportFile, writes_report
@@ -34,8 +34,8 @@ from mooring.cli.options import idle_plugins
 from mooring.cli.progress import LateBar
 from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import refusals, refuse, tracebacks
-from mooring.cli.report import tell as tell_story
-from mooring.cli.report import told_others, told_outcome, told_preemption
+from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
+from mooring.cli.terminal import Block, tell, tell_blocks
 from mooring.kit.process import relax_collector
 from mooring.model.kinds import KINDS
 from mooring.model.validation.problem import Problem, show
@@ -263,7 +263,7 @@ class _Task:
         if self.output in ("json", "yaml") or not (answer.explanations or answer.story):
             print_answer(answer, self.output)
         else:
-            click.echo("\n\n".join(_asked(answer, self.output == "wide")))
+            tell_blocks(_asked(answer, self.output == "wide"))
         self.report.write(answer, answer.notes)
         tell_notes(answer.notes)
         return len(answer.placed) == len(answer.pods)
@@ -284,7 +284,7 @@ class _Task:
         except LoadPlanError as error:
             refuse(*(problem.at(problem.where, path) for problem in error.problems))
         told = f"{len(load)} pods of {len(load.templates)} templates, {len(load.nodes)} nodes"
-        click.echo(f"generated {told}, from {path}", err=True)
+        tell(f"generated {told}, from {path}", err=True)
         planned_s = time.perf_counter() - begin_s - read_s
         relax_collector()  # a full collection would visit the objects of all nodes and pods again and again
         answer = self._day(load)
@@ -307,7 +307,7 @@ class _Task:
 
     def _show_day(self, answer: DayAnswer) -> bool:
         if answer.story is not None and self.output in ("table", "wide"):
-            click.echo(f"{tell_story(answer.story, self.output == 'wide')}\n")
+            tell(*told_story(answer.story, self.output == "wide"), "")
         print_answer(answer, self.output)
         self.report.write(answer, answer.notes)
         tell_notes(answer.notes)
@@ -345,7 +345,7 @@ def _serve(directory: Path, loaded: LoadedCluster, dashboard_port: int | None) -
 
 
 def _warn(problem: object) -> None:
-    click.echo(f"warning: {problem}", err=True)
+    tell(f"warning: {problem}", err=True)
 
 
 @contextmanager
@@ -366,22 +366,22 @@ def _stays(path: str | None) -> Iterator[StayFile | None]:
 # ---- what was asked about single pods
 
 
-def _asked(answer: SimulationAnswer, wide: bool) -> Iterator[str]:
+def _asked(answer: SimulationAnswer, wide: bool) -> Iterator[Block]:
     """The explanations and the story, and what became of all pods in one line."""
     for explanation in answer.explanations:
         yield from _explained(answer, explanation, wide)
     if answer.story is not None:
-        yield tell_story(answer.story, wide)
-    yield answer.outcome()
+        yield told_story(answer.story, wide)
+    yield [answer.outcome()]
 
 
-def _explained(answer: SimulationAnswer, explanation: Explanation, wide: bool) -> Iterator[str]:
-    yield told_outcome(explanation)
+def _explained(answer: SimulationAnswer, explanation: Explanation, wide: bool) -> Iterator[Block]:
+    yield [told_outcome(explanation)]
     found = answer.answers.get(explanation.pod.key)
     if found is not None:
         if isinstance(found, GroupExplanation):
-            yield "\n".join(found.summary())
-        yield from tables_as_text(found.tables(), wide)
-    yield from told_preemption(explanation)
-    yield from tables_as_text(explanation_tables(explanation), wide)
-    yield from told_others(explanation)
+            yield found.summary()
+        yield from table_blocks(found.tables(), wide)
+    yield from ([line] for line in told_preemption(explanation))
+    yield from table_blocks(explanation_tables(explanation), wide)
+    yield from ([line] for line in told_others(explanation))

@@ -14,6 +14,7 @@ from mooring.apiclient.credentials.credentials import CredentialsError, Identity
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app.run import SNAPSHOT_PATH
 from mooring.cli.refusal import refuse
+from mooring.cli.terminal import tell_json_text
 from mooring.model.api_errors import ApiError
 
 EPILOG = """
@@ -62,7 +63,7 @@ def snapshot(server: str, ca_file: Path | None, token_file: Path | None, output:
     except (ApiError, Unanswered, CredentialsError) as fault:
         refuse(f"{fault}. Check that `mooring run` serves at {server}, or give its address with --server")
     if output is None:
-        click.echo(text.decode())
+        tell_json_text(text)
     else:
         output.write_bytes(text)
 

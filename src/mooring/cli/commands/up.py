@@ -38,6 +38,7 @@ from mooring.cli.options import (
 from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
+from mooring.cli.terminal import tell
 from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
@@ -175,7 +176,7 @@ def up(**given: Any) -> None:
     cluster = _cluster(flags, clock, source)
     classes = default_class(items) if cluster.is_new else []
     for refusal in seed(cluster.api, [*classes, *items]):
-        click.echo(one_line(f"left out: {refusal}"), err=True)
+        tell(one_line(f"left out: {refusal}"), err=True)
     _add_nodes(cluster, flags.nodes, template, has_own=bool(items))
     default_port = 0 if flags.command is not None else DEFAULT_PORT
     port = default_port if flags.port is None else flags.port
@@ -228,7 +229,7 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
     with refusals(flags.config or "configuration", flags.plugins):
         chosen, registry = configured(flags.config, gates), registry_with(flags.plugins)
         for name in idle_plugins(chosen, registry):
-            click.echo(f"note: plugin {name} is loaded, but no profile enables it", err=True)
+            tell(f"note: plugin {name} is loaded, but no profile enables it", err=True)
         settings = EmbeddedSettings(
             chosen,
             registry,
@@ -248,7 +249,7 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
         try:
             return EmbeddedCluster(settings, clock, _report)
         except LossError as fault:
-            click.echo(f"{fault}\n{_ADVICE}", err=True)
+            tell(fault, _ADVICE, err=True)
             sys.exit(EXIT_DAMAGED)
         except JournalError as fault:
             refuse(fault)
@@ -316,16 +317,16 @@ class UpSession:
             if fault.errno is None or not self.settings.port:
                 raise
             refuse(f"port {self.settings.port} is not available: {fault.strerror}. Use --port 0 for a free port")
-        click.echo("stopped", err=True)
+        tell("stopped", err=True)
         return 0
 
     def _announce(self, service: EmbeddedService) -> None:
         """Print the export line to standard output, for `eval`, and what to try to standard error."""
-        click.echo(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
+        tell(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
         if self.settings.kubeconfig is not None:
-            click.echo(f"The current context is {service.context} until this cluster stops.", err=True)
+            tell(f"The current context is {service.context} until this cluster stops.", err=True)
         _tell_dashboard(service)
-        click.echo(f"\nTry, in another terminal, after that line:\n{self.advice}", err=True)
+        tell("", "Try, in another terminal, after that line:", *self.advice.split("\n"), err=True)
 
     async def _watch(self, service: EmbeddedService, stopped: StopSignal) -> None:
         """Show the live view on a terminal; otherwise only wait."""
@@ -344,7 +345,7 @@ class UpSession:
 def _tell_dashboard(service: EmbeddedService) -> None:
     """The link has the token: whoever has it can do everything with this cluster."""
     if service.dashboard:
-        click.echo(f"Dashboard: {service.dashboard}", err=True)
+        tell(f"Dashboard: {service.dashboard}", err=True)
 
 
 async def _execute(command: str, service: EmbeddedService, stopped: StopSignal) -> int:
@@ -377,7 +378,7 @@ def _add_nodes(cluster: EmbeddedCluster, count: int | None, template: dict[str, 
     missing = missing_nodes(wanted, existing, template)
     seed(cluster.api, missing)
     if count is not None and existing:
-        click.echo(_told_nodes(count, len(existing), len(missing)), err=True)
+        tell(_told_nodes(count, len(existing), len(missing)), err=True)
 
 
 def _told_nodes(asked: int, existing: int, made: int) -> str:
@@ -390,11 +391,11 @@ def _items(paths: tuple[str, ...], validate: str) -> list[dict[str, Any]]:
     """The objects of --cluster, without the header that a dump has. Exits with all problems of the files."""
     read = read_served(paths, sys.stdin.buffer, Validation(validate))
     for warning in read.warnings:
-        click.echo(one_line(f"warning: {warning}"), err=True)
+        tell(one_line(f"warning: {warning}"), err=True)
     if read.problems:
         refuse(*read.problems)
     return [item for item in read.items if not is_header(item["kind"], item["apiVersion"])]
 
 
 def _report(text: str, error: Exception | None) -> None:
-    click.echo(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)
+    tell(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)

@@ -14,6 +14,7 @@ from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_
 from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import configured, enable_loaded
 from mooring.cli.refusal import refuse
+from mooring.cli.terminal import tell
 from mooring.kit.process import relax_collector
 from mooring.sim.reading.field_checks import Validation
 
@@ -132,7 +133,7 @@ def _prepared(loaded: LoadedCluster, name: str, value: str) -> Change:
         return name, value
     config = configured(value, loaded.gates)
     for note in enable_loaded(config, loaded.registry):
-        click.echo(f"note: {value}: {note}", err=True)
+        tell(f"note: {value}: {note}", err=True)
     return name, config
 
 

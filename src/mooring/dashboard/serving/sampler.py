@@ -10,7 +10,6 @@ from time import monotonic
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.interfaces import DashboardSource, TimeLine
-from mooring.dashboard.json_text import json_bytes
 from mooring.dashboard.serving.streams import Streams
 from mooring.dashboard.slices import timed_slices
 from mooring.dashboard.views.node_map import MappedNodes, map_nodes, use_of
@@ -18,6 +17,7 @@ from mooring.dashboard.views.pending_groups import pending_groups
 from mooring.dashboard.views.queue_counts import queue_activity, queue_sample
 from mooring.dashboard.views.sample_history import SampleHistory
 from mooring.kit.clock import in_millis
+from mooring.kit.json_text import json_bytes
 from mooring.scheduler.core import Report
 
 QUICK_S = 1.0

@@ -4,9 +4,9 @@ from collections import deque
 
 import msgspec
 
-from mooring.dashboard.json_text import json_bytes
 from mooring.dashboard.views.queue_counts import QueueSample
 from mooring.dashboard.views.scheduling_flow import FlowSample
+from mooring.kit.json_text import json_bytes
 
 LENGTH = 600
 """Samples, one a second: ten minutes."""

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from mooring.kit.shown_text import shown
+
 NOTHING_THERE = "nothing"
 """As `found`: the field is missing. As the start of `allowed`: the field must be empty."""
 AGAIN = " a second time"
@@ -37,8 +39,7 @@ class Problem:
     def __str__(self) -> str:
         """`file:line: object: path: fault`. Characters that control a terminal are escaped: a manifest may have any."""
         place = f"{self.file}:{self.line}" if self.file and self.line else self.file
-        text = ": ".join(part for part in (place, self.where, self.path, self._fault()) if part)
-        return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+        return shown(": ".join(part for part in (place, self.where, self.path, self._fault()) if part))
 
     def at(self, where: str, file: str = "") -> "Problem":
         return replace(self, where=where, file=file or self.file)

@@ -1,0 +1,135 @@
+"""Where the command line writes. All text, JSON and YAML of commands goes through here, to a terminal, a file or a pipe.
+
+Callers hand over lines: what would end a line, control the terminal or hide is escaped (`kit/shown_text.py`). So a name that
+a tenant chose forges no line, and a table stays a table. Output that cannot be written ends the program: quietly if its
+reader is gone (`| head`), else with one line on standard error.
+"""
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, NoReturn, TextIO
+
+import click
+
+from mooring.kit.shown_text import shown, shown_json
+
+BAD_INPUT = 2
+"""The exit status for input that cannot be used, and for output that cannot be written."""
+READER_GONE = 141
+"""The exit status if nobody reads standard output any more: that of a program which SIGPIPE ends (128 + 13)."""
+
+Block = Sequence[str]
+"""Lines that belong together, such as a table with its title."""
+
+
+def tell(*lines: object, err: bool = False, nl: bool = True) -> None:
+    """Write lines to standard output, or to standard error with `err`."""
+    _write("\n".join(shown(str(line)) for line in lines), err, nl)
+
+
+def tell_blocks(blocks: Iterable[Block]) -> None:
+    """Write blocks to standard output, with an empty line between them."""
+    tell(*spaced(blocks))
+
+
+def spaced(blocks: Iterable[Block]) -> list[str]:
+    """The lines of the blocks, with an empty line between blocks."""
+    lines: list[str] = []
+    for block in blocks:
+        lines += ["", *block] if lines else block
+    return lines
+
+
+def tell_json(document: Any) -> None:
+    """Write a document to standard output as indented JSON."""
+    from mooring.kit.shown_documents import json_document
+
+    _write(json_document(document))
+
+
+def tell_yaml(document: Any, sort_keys: bool = False) -> None:
+    """Write a document to standard output as YAML."""
+    from mooring.kit.shown_documents import yaml_document  # Hot: YAML takes 40 ms to import
+
+    _write(yaml_document(document, sort_keys), nl=False)
+
+
+def tell_json_text(text: bytes) -> None:
+    """Write JSON to standard output that is already text; it keeps its meaning and its line ends."""
+    _write(shown_json(text.decode(errors="replace")), nl=not text.endswith(b"\n"))
+
+
+def tell_script(text: str) -> None:
+    """Write a text of the program itself to standard output as it is."""
+    _write(text, nl=False)
+
+
+def traceback_lines(error: BaseException) -> Iterator[str]:
+    """The traceback of an exception. Its message is one line, whatever it has."""
+    for part in traceback.format_exception(error):
+        text = part.strip("\n")
+        yield from map(shown, text.split("\n")) if text.startswith('  File "') else [shown(text)]
+
+
+def tell_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """As `sys.excepthook`, for a bug of Mooring: its message may have text of others."""
+    tell(*traceback_lines(error), err=True)
+
+
+# ---- output that cannot be written
+
+
+def _write(text: str, err: bool = False, nl: bool = True) -> None:
+    try:
+        click.echo(text, err=err, nl=nl)
+    except OSError as fault:
+        if not err:
+            _end(fault)
+        _discard(sys.stderr)  # there is no other place to report it, and the answer is on standard output
+
+
+@contextmanager
+def guarded_output() -> Iterator[None]:
+    """A context in which click writes by itself: help, versions and errors of usage."""
+    try:
+        yield
+    except click.ClickException as fault:
+        # click declares it final, and writes it as it is. Its own line ends and tabs stay: it lists choices with them.
+        fault.message = re.sub(r"[^\n\t]+", lambda part: shown(part[0]), fault.message)  # type: ignore[misc]
+        raise
+    except OSError as fault:
+        if traceback.extract_tb(fault.__traceback__)[-1].name == click.echo.__name__:
+            _end(fault)
+        raise
+
+
+def open_closed_streams() -> None:
+    """Open standard streams that the caller has closed (`>&-`): input is empty, output cannot be written, errors go nowhere.
+
+    Without this, the next file that the program opens would become standard output.
+    """
+    for name, mode, access in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
+
+
+def _discard(stream: TextIO) -> None:
+    """Send what is still to be written nowhere: at its end, Python would try again and complain."""
+    with suppress(OSError, ValueError):  # a stream of a test has no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def _end(fault: OSError) -> NoReturn:
+    """End the program after a write to standard output that failed."""
+    _discard(sys.stdout)
+    if isinstance(fault, BrokenPipeError):
+        sys.exit(READER_GONE)
+    tell(f"standard output: cannot be written: {fault.strerror or fault}", err=True)
+    sys.exit(BAD_INPUT)

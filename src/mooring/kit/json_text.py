@@ -1,0 +1,16 @@
+"""JSON of anything, also of texts that are no proper Unicode: a plugin may say anything."""
+
+import json
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def json_bytes(document: Any) -> bytes:
+    """The document as JSON without line ends. Half characters (lone surrogates) are escaped; unknown values are texts."""
+    try:
+        return _encode(document)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(document, enc_hook=str), separators=(",", ":")).encode()
