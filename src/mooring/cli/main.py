@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from mooring.cli import commands
 from mooring.cli.completion_scripts import VARIABLE, register
+from mooring.cli.suggesting import SuggestingGroup
 from mooring.cli.terminal import guarded_output, open_closed_streams, tell_uncaught
 from mooring.kit.process import limit_blas_threads, without_collector
 from mooring.kit.version import VERSION
@@ -32,7 +33,7 @@ Examples:
 """
 
 
-class Commands(click.Group):
+class Commands(SuggestingGroup):
     """The modules of `mooring.cli.commands`. Each is imported only when its command runs, so that commands start quickly."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

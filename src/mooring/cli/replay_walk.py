@@ -11,6 +11,7 @@ from mooring.cli.terminal import Block, spaced, tell
 from mooring.cluster.nodes.amounts import amounts_on
 from mooring.framework.registry import Registry
 from mooring.kit.clock import in_micros, in_seconds
+from mooring.kit.similar_names import did_you_mean, similar
 from mooring.model.quantity import show_amount
 from mooring.recording.reading import RecordedRun
 from mooring.scheduler.scheduler import Scheduler
@@ -81,7 +82,8 @@ class ReplayWalk:
             if name == "quit":
                 return
             if name is None:
-                self._tell(f"{word}: there is no such command; `help` lists them")
+                meant = did_you_mean(similar(word, _COMMANDS, 1))
+                self._tell(f"{word}: there is no such command; `help` lists them{meant}")
                 continue
             last = text if name in _MOVES else last
             self._carry_out(name, values)

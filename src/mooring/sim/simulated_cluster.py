@@ -5,7 +5,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from time import perf_counter_ns
 from typing import TypeGuard
 
@@ -18,6 +17,7 @@ from mooring.framework.runner import Runner
 from mooring.framework.status import describe
 from mooring.kit.choice import mix
 from mooring.kit.clock import VirtualClock
+from mooring.kit.similar_names import COMPARED, did_you_mean, similar
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -35,10 +35,6 @@ from mooring.sim.failure_reasons import FailureCounter
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.results import SimulatedEviction, Stories
 
-_COMPARED = 20_000
-"""With how many objects an unknown name is compared: difflib needs about a second for so many."""
-_COMPARED_LETTERS = 253 + 64
-"""The longest key of a pod: name and namespace with a slash."""
 NOTES = 5
 """How many faults a report lists one by one."""
 
@@ -227,14 +223,14 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
 
 def alike(name: str, items: Sequence[KubeObject]) -> str:
     """Similar names among the objects, for the end of a message."""
-    return alike_names(name, [item.key for item in items[:_COMPARED]])
+    return alike_names(name, [item.key for item in items[:COMPARED]])
 
 
 def alike_names(name: str, keys: Sequence[str]) -> str:
     """The same for keys of objects: `namespace/name`, or a name alone."""
-    by_name = {spelt: key for key in keys[:_COMPARED] for spelt in (key.rpartition("/")[2], key)}
-    found = dict.fromkeys(by_name[spelt] for spelt in get_close_matches(name[:_COMPARED_LETTERS], by_name, n=5))
-    return f"; did you mean {' or '.join([*found][:3])}?" if found else ""
+    by_name = {spelt: key for key in keys[:COMPARED] for spelt in (key.rpartition("/")[2], key)}
+    found = dict.fromkeys(by_name[spelt] for spelt in similar(name, by_name, 5))
+    return did_you_mean([*found][:3])
 
 
 def count(number: int, noun: str) -> str:

@@ -15,6 +15,7 @@ from mooring.answers.what_if.scaling import scale
 from mooring.answers.what_if.targets import nodes_of, reject
 from mooring.framework.config import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.kit.similar_names import did_you_mean, similar
 from mooring.model.validation.problem import Problem
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.field_checks import Validation
@@ -63,7 +64,8 @@ def _make(cluster: ChangingCluster, name: str, value: Any) -> None:
     """Make one change. Problems that are not of a file name the change."""
     make = CHANGES.get(name.replace("_", "-"))
     if make is None:
-        raise InputError([Problem("", f"no change {name!r}; the changes are {', '.join(CHANGES)}")])
+        meant = did_you_mean(similar(name, CHANGES, 1))
+        raise InputError([Problem("", f"no change {name!r}; the changes are {', '.join(CHANGES)}{meant}")])
     try:
         make(cluster, value)
     except InputError as error:

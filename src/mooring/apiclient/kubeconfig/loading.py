@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -27,6 +26,7 @@ from mooring.apiclient.kubeconfig.files import (
     merged,
 )
 from mooring.kit.clock import Clock, SteadyClock, WallClock
+from mooring.kit.similar_names import did_you_mean, similar
 
 T = TypeVar("T")
 
@@ -34,8 +34,6 @@ _NOWHERE = "none is given, neither $KUBECONFIG nor ~/.kube/config is a file that
 
 _SHOWN_NAMES = 10
 """How many names an error lists: kubeconfigs of large companies have hundreds of contexts."""
-_COMPARED, _COMPARED_LETTERS = 10_000, 200
-"""With how many names an unknown one is compared, and how many of its letters: difflib is slow for more."""
 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 """The extension of a cluster whose content goes to exec plugins."""
@@ -107,8 +105,7 @@ def _named(entries: Mapping[str, Entry[T]], context: Entry[Context], kind: str, 
 
 
 def _alike(name: str, entries: Mapping[str, Any]) -> str:
-    found = get_close_matches(name[:_COMPARED_LETTERS], [*entries][:_COMPARED], n=3)
-    return f"; did you mean {' or '.join(found)}?" if found else ""
+    return did_you_mean(similar(name, entries))
 
 
 def _there_are(entries: Mapping[str, Any]) -> str:

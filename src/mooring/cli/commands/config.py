@@ -5,6 +5,7 @@ import click
 from mooring.cli.options import chosen_gates, configured, feature_gates, plugin_files, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import format_table
+from mooring.cli.suggesting import SuggestingGroup
 from mooring.cli.terminal import tell, tell_blocks, tell_yaml
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
@@ -26,7 +27,7 @@ Exit status: 0 when kube-scheduler accepts the configuration, 2 when it does not
 _file = click.argument("file", required=False)
 
 
-@click.group(epilog=EPILOG, short_help="Check, complete and explain a scheduler configuration.")
+@click.group(cls=SuggestingGroup, epilog=EPILOG, short_help="Check, complete and explain a scheduler configuration.")
 def config() -> None:
     """Check, complete and explain a KubeSchedulerConfiguration. Without FILE, the default one."""
 

@@ -19,6 +19,7 @@ from mooring.app.node_actions import NotOurs, own_connection
 from mooring.cli.options import node_template as template_option
 from mooring.cli.options import read_node_template
 from mooring.cli.refusal import refuse
+from mooring.cli.suggesting import SuggestingGroup
 from mooring.cli.terminal import tell
 from mooring.model.api_errors import ApiError
 
@@ -49,7 +50,9 @@ _HINT = "Use the export line that `mooring up` prints, or --kubeconfig"
 Act = Callable[[ApiClient], Awaitable[None]]
 
 
-@click.group(epilog=EPILOG, short_help="Add, remove, fail and drain nodes of a cluster of `mooring up`.")
+@click.group(
+    cls=SuggestingGroup, epilog=EPILOG, short_help="Add, remove, fail and drain nodes of a cluster of `mooring up`."
+)
 def nodes() -> None:
     """Add, remove, fail and drain nodes of a cluster that `mooring up` started."""
 

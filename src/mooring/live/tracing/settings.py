@@ -6,7 +6,6 @@ variables turns tracing on. The SDK itself reads all other variables.
 """
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from math import inf
 from typing import Literal
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mooring.framework.config.types import TracingConfiguration
+from mooring.kit.similar_names import did_you_mean, similar
 
 SERVICE_NAME = "mooring"
 
@@ -31,8 +31,8 @@ _COUNTS = {_QUEUE: 2048, _BATCH: 512, "OTEL_BSP_SCHEDULE_DELAY": 5000, "OTEL_BSP
 _SECONDS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 """Numbers above zero, whole ones with the defaults of the SDK. Other values it would ignore, or fail with."""
 
-_COMPARED_LETTERS = 100
-"""Of a name that is unknown: comparing takes time that grows with the square."""
+_READ_DIGITS = 100
+"""Of a number: Python refuses to read one of more than 4,300 digits."""
 
 _EXPORTERS = ("otlp", "console", "none")
 _SAMPLERS = {
@@ -111,8 +111,7 @@ def _ratio(environ: Mapping[str, str]) -> float:
 
 def _check_name(variable: str, written: str, known: Sequence[str]) -> None:
     if written not in known:
-        near = get_close_matches(written[:_COMPARED_LETTERS], known, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
+        meant = did_you_mean(similar(written, known, 1))
         raise TracingError(f"{variable}={written} is not supported; there are: {', '.join(known)}{meant}")
 
 
@@ -143,7 +142,7 @@ def _check_authority(endpoint: str) -> None:
 def _check_numbers(environ: Mapping[str, str]) -> None:
     for variable, default in _COUNTS.items():
         written = environ.get(variable, "").strip() or str(default)
-        if not written.isdecimal() or not int(written[:_COMPARED_LETTERS]):
+        if not written.isdecimal() or not int(written[:_READ_DIGITS]):
             raise TracingError(f"{variable}={written} is not a whole number above 0")
     for variable in _SECONDS:
         _check_seconds(variable, environ.get(variable, "").strip() or "10")
