@@ -30,3 +30,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(notebook, name)
     raise AttributeError(f"module 'mooring' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not loaded yet: for `dir(mooring)` and completion in a notebook."""
+    return sorted({*__all__, *globals()} - {"Any", "TYPE_CHECKING"})

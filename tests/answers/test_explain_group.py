@@ -22,7 +22,6 @@ from mooring.answers.groups.asked_group import asked_group
 from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.groups.group_trials import GroupTrials
 from mooring.answers.loaded_cluster import LoadedCluster, load
-from mooring.framework.config.feature_gates import GateError
 from mooring.kit.clock import NS_PER_S
 from mooring.sim.input_errors import NoSuchPod
 from mooring.sim.simulation import Simulation
@@ -152,7 +151,7 @@ def test_the_python_call_takes_gates_and_refuses_unknown_ones() -> None:
     answer = mooring.load(objects, feature_gates=GROUP_GATES).explain("podgroup/gang", cures=False)
     assert isinstance(answer, GroupExplanation)
     assert "3 of 4 pods fit" in answer.to_html()
-    with pytest.raises(GateError, match="unrecognized feature gate: Gangs"):
+    with pytest.raises(mooring.InputError, match="unrecognized feature gate: Gangs"):
         mooring.load(objects, feature_gates={"Gangs": True})
 
 

@@ -9,7 +9,6 @@ import pytest
 
 import mooring
 from build import a_node, a_pod
-from mooring.framework.config import ConfigError
 from mooring.framework.plain import NodeView, PlainPlugin
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -97,14 +96,16 @@ def test_a_file_that_is_not_there_is_a_problem() -> None:
 
 
 def test_objects_that_are_none_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"^objects are files, folders and dictionaries, not 7$"):
+    with pytest.raises(
+        mooring.InputError, match=r"^objects: Invalid value: a list: must be the name of a file or folder, "
+    ):
         mooring.simulate([7])  # type: ignore[list-item]
 
 
 def test_what_is_wrong_with_a_configuration_is_raised() -> None:
-    with pytest.raises(ConfigError, match="parallelism"):
+    with pytest.raises(mooring.InputError, match="^configuration: parallelism"):
         mooring.simulate(ALL, {**HEADER, "parallelism": -1})
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(mooring.InputError, match=r"^/nowhere\.yaml: cannot be read: No such file or directory$"):
         mooring.simulate(ALL, "/nowhere.yaml")
 
 

@@ -184,7 +184,7 @@ def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
     assert told(read(["gone.yaml", "empty", "a\0b"])) == [
         "gone.yaml: cannot be read: No such file or directory",
         "empty: the folder has no manifest; manifests are *.yaml, *.yml, *.json, and those with .gz at the end",
-        "a\\u0000b: cannot be read: embedded null byte",
+        "a\\x00b: cannot be read: embedded null byte",
     ]
 
 

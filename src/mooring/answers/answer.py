@@ -15,6 +15,7 @@ from mooring.answers.report.page import ReportContent, page_html
 from mooring.answers.report.parts import AnswerPlot, AnswerTable
 from mooring.answers.report.tables import table_html
 from mooring.answers.report.text import visible
+from mooring.sim.input_errors import InputError
 
 __all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer"]
 
@@ -55,10 +56,17 @@ class ClusterAnswer(ABC):
         return {"apiVersion": API_VERSION, "kind": self.kind, **self.content()}
 
     def to_frame(self, table: int | str = 0) -> Any:
-        """A table as a pandas DataFrame: the first one, or the one with this number or title. Needs pandas."""
+        """A table as a pandas DataFrame: the first one, or the one with this number or title. Needs pandas.
+
+        Raises InputError for a table that is not there.
+        """
         tables = self.tables()
-        chosen = tables[table] if isinstance(table, int) else next(each for each in tables if each.title == table)
-        return import_module("pandas").DataFrame(list(chosen.rows), columns=list(chosen.columns))
+        by_name = {name: each for i, each in enumerate(tables) for name in (i, each.title)}
+        if table not in by_name:
+            titles = ", ".join(repr(each.title) for each in tables)
+            raise InputError(f"to_frame: there is no table {table!r}; the tables are {titles}")
+        chosen = by_name[table]
+        return _pandas().DataFrame(list(chosen.rows), columns=list(chosen.columns))
 
     def __repr__(self) -> str:
         lines = self.summary()
@@ -76,3 +84,12 @@ class ClusterAnswer(ABC):
         shown = [table.brief() for table in self.tables() if table.rows and not table.is_detail]
         parts += [table_html(table, ROWS_OF_HTML, f"to_frame({table.title!r}) has all") for table in shown]
         return "\n".join(parts)
+
+
+def _pandas() -> Any:
+    try:
+        return import_module("pandas")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "to_frame needs pandas, which is not installed: pip install 'mooring[frames]'", name=error.name
+        ) from None

@@ -20,7 +20,7 @@ from mooring.framework.points import Plugin
 from mooring.framework.registry import Registry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.validation.problem import Problem
+from mooring.model.validation.problem import Problem, show
 from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord
 from mooring.scheduler.assembly import all_plugins
@@ -138,14 +138,14 @@ def read_objects(
     validation: Validation = Validation.STRICT,
     gates: Mapping[str, bool] | None = None,
 ) -> Manifests:
-    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises TypeError for anything else.
+    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises InputError for anything else.
 
     `cluster` are the objects of the cluster that they come to, if there is one, and `gates` its feature gates.
     """
-    listed = [objects] if isinstance(objects, str | os.PathLike | Mapping) else list(objects)
+    listed = [*objects] if isinstance(objects, Iterable) and not isinstance(objects, str | Mapping) else [objects]
     for item in listed:
         if not isinstance(item, str | os.PathLike | Mapping):
-            raise TypeError(f"objects are files, folders and dictionaries, not {item!r}")
+            raise InputError(f"objects are files, folders and dictionaries, not {show(item)}")
     paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
     written = [item for item in listed if isinstance(item, Mapping)]
     if not written:
@@ -164,10 +164,18 @@ def _as_dictionary(problem: Problem) -> Problem:
 
 
 def configuration_of(config: Config | None, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
-    """The configuration of a file or a dictionary, or upstream's default. Raises ConfigError."""
+    """The configuration of a file or a dictionary, or upstream's default. Raises ConfigError, and InputError for a
+    file that cannot be read."""
     if config is None:
         return configuration.default(feature_gates=gates)
     if isinstance(config, Mapping):
         return configuration.from_object(config, feature_gates=gates)
-    with open(config, "rb") as file:
-        return configuration.load(file.read(), os.fspath(config), feature_gates=gates)
+    if not isinstance(config, str | os.PathLike):
+        raise InputError([Problem("config", show(config), "a file or a dictionary")])
+    try:
+        with open(config, "rb") as file:
+            text = file.read()
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise InputError([Problem("", f"cannot be read: {reason}", file=os.fspath(config))]) from None
+    return configuration.load(text, os.fspath(config), feature_gates=gates)

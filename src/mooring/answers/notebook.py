@@ -1,6 +1,7 @@
 """`mooring.load` and `mooring.simulate`: questions about a cluster as Python calls, for notebooks and tests of users.
 
-They read the same input as the commands, but raise all problems at once instead of printing them.
+They read the same input as the commands, but raise all problems at once instead of printing them: InputError, or an error
+derived from it, has a line for each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from mooring.answers.loaded_cluster import Config, Gates, LoadedCluster, Objects
 from mooring.answers.loaded_cluster import load as load_cluster
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
+from mooring.answers.question_errors import asks, at_least_one
 from mooring.answers.settled import settled
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
@@ -29,6 +31,20 @@ from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.arrivals import ArrivalsError, parse_duration
 from mooring.sim.simulated_cluster import count
+
+FILE = "the name of a file"
+CONFIG = "the name of a file, or a KubeSchedulerConfiguration as a dictionary"
+OBJECTS = "the name of a file or folder, a Kubernetes object as a dictionary, or a list of them"
+POD_FILE = "the name of a file, or a Pod or workload as a dictionary"
+PLUGINS = "a list of plugin classes"
+POD = "the name of a pod: name or namespace/name"
+TIMED: Mapping[str, str] = {
+    "arrivals": "the name of a file, or a list of arrivals as dictionaries",
+    "generate": "the name of a file, or a plan as a dictionary",
+    "until": "seconds, or a duration such as 90s, 15m, 24h",
+}
+SIMULATED: Mapping[str, str] = {"explain": f"{POD}; or a list of them", "story": POD, **TIMED}
+"""What arguments must be, for messages."""
 
 __all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate"]
 
@@ -48,13 +64,20 @@ class QuestionedCluster:
         """The cluster after its scheduler has placed the pending pods, as far as they fit."""
         return QuestionedCluster(settled(self.loaded))
 
+    @asks(
+        pod="a name: a pod, a workload (deployment/name) or a pod group (podgroup/name)",
+        cures="True or False",
+        decisions="a whole number",
+    )
     def explain(
         self, pod: str, *, cures: bool = True, decisions: int = DECISIONS
     ) -> PodExplanation | WorkloadExplanation | GroupExplanation:
         """Why a pod (`name`, `namespace/name`), a workload (`deployment/name`) or a pod group (`podgroup/name`) is where it
         is, and what would place it."""
+        at_least_one("decisions", decisions)
         return explain_named(self.loaded, pod, cures=cures, decisions=decisions)
 
+    @asks(changes='a pair of a change and its value, such as ("drain", "node-1")')
     def what_if(self, *changes: Change) -> WhatIf:
         """The difference that changes make, in their order: `what_if(("drain", "node-1"), ("scale", "deployment/web=9"))`.
 
@@ -63,6 +86,12 @@ class QuestionedCluster:
         """
         return what_if(self.loaded, changes)
 
+    @asks(
+        pod=f"{POD_FILE}; or a pair of it and a number",
+        mix=f"a list of pods, each of which is {POD_FILE}",
+        most="a whole number",
+        gang="a whole number",
+    )
     def capacity(
         self,
         pod: PodFile | tuple[PodFile, int],
@@ -78,6 +107,13 @@ class QuestionedCluster:
         """
         return capacity(self.loaded, pod, mix=mix, most=most, gang=gang)
 
+    @asks(
+        offers="the name of a file, or a list of offers as dictionaries",
+        apply=f"a list, each item of which is {OBJECTS}",
+        shrink="True or False",
+        at_once="True or False",
+        **TIMED,
+    )
     def plan(
         self,
         offers: Offered | None = None,
@@ -91,6 +127,7 @@ class QuestionedCluster:
         `at_once`; with `shrink`, which nodes can go. Raises InputError."""
         return plan(self.loaded, offers, apply=apply, arrivals=arrivals, shrink=shrink, at_once=at_once)
 
+    @asks(**SIMULATED)
     def simulate(
         self,
         explain: str | Sequence[str] | None = None,
@@ -103,6 +140,15 @@ class QuestionedCluster:
         """Place all pending pods, or let pods arrive over time; `mooring.simulate` says what the arguments mean."""
         return _simulated(self.loaded, explain, story, arrivals, generate, until)
 
+    @asks(
+        configs=f"a list of configurations, each of which is {CONFIG}; or a dictionary of them",
+        vary="a dictionary of fields and lists of values",
+        prices="the name of a file, or a dictionary of prices",
+        processes="a whole number",
+        dask="the address of a Dask scheduler",
+        results=FILE,
+        **TIMED,
+    )
     def compare(
         self,
         configs: Configs = (),
@@ -126,8 +172,9 @@ class QuestionedCluster:
         `arrivals` and `generate` are as in `mooring.simulate`; without them all pending pods arrive at once. `prices` an hour
         are by instance type or node. `processes` is how many processes make the runs (None: one for each core if that is
         worth it), `dask` the address of a Dask cluster that makes them. `results` is a file, CSV or Parquet, that gets a row
-        for each run; runs that it has are not made again. Raises errors that are all a ValueError.
+        for each run; runs that it has are not made again. Raises InputError.
         """
+        at_least_one("processes", processes)
         return compare(
             self.loaded,
             configs,
@@ -142,12 +189,20 @@ class QuestionedCluster:
         )
 
 
+@asks(
+    objects=OBJECTS,
+    config=CONFIG,
+    plugins=PLUGINS,
+    kubeconfig=FILE,
+    context="the name of a context",
+    feature_gates="a dictionary of names and True or False",
+)
 def load(
     objects: Objects | None = None,
     config: Config | None = None,
     plugins: Plugins = (),
     *,
-    kubeconfig: str | None = None,
+    kubeconfig: Source | None = None,
     context: str = "",
     feature_gates: Gates | None = None,
 ) -> QuestionedCluster:
@@ -158,7 +213,8 @@ def load(
     a KubeSchedulerConfiguration, as a file or as a dictionary (a snapshot has its own). `plugins` are registered beside
     those of Mooring, for a `config` that enables them. `feature_gates` are by name; the others have upstream's default.
 
-    Raises InputError with every problem of the objects, LiveSourceError, ConfigError for the configuration, GateError.
+    Raises InputError with every problem of the objects, the configuration, the feature gates and the plugins, or with the
+    reason why the live cluster cannot be read.
     """
     if objects is not None:
         return QuestionedCluster(load_cluster(objects, config, plugins, feature_gates))
@@ -209,6 +265,7 @@ def simulate(
 ) -> DayAnswer: ...
 
 
+@asks(objects=OBJECTS, config=CONFIG, plugins=PLUGINS, **SIMULATED)
 def simulate(
     objects: Objects = (),
     config: Config | None = None,
@@ -230,8 +287,8 @@ def simulate(
     waiting times and utilisation. `generate` is a plan of a generated day, as a file or as a dictionary of its form; such a
     report names no pods. `until` ends the simulation: seconds of the simulated clock, or a duration ("24h").
 
-    Raises InputError with every problem of the objects, ArrivalsError with those of the arrivals, LoadPlanError with those
-    of the plan, ConfigError for the configuration, NoSuchPod for a pod that is not there.
+    Raises InputError with every problem of the objects, the arrivals (ArrivalsError, which is an InputError), the plan, the
+    configuration and the arguments, and for a pod that is not there.
     """
     return _simulated(load_cluster(objects, config, plugins), explain, story, arrivals, generate, until)
 
@@ -255,14 +312,14 @@ def _simulated(
 
 def _check_use(explain: object, arrivals: object, generate: object) -> None:
     if arrivals is not None and generate is not None:
-        raise ValueError("generate: cannot be used with arrivals; choose one of the two")
+        raise InputError("generate: cannot be used with arrivals; choose one of the two")
     over_time = "arrivals" if arrivals is not None else "generate" if generate is not None else ""
     if over_time and explain is not None:
-        raise ValueError(f"explain: cannot be used with {over_time}; story shows what happened to a pod")
+        raise InputError(f"explain: cannot be used with {over_time}; story shows what happened to a pod")
 
 
 def _until(until: float | str | None) -> int | None:
     until_ns = parse_duration(until)
     if until is not None and until_ns is None:
-        raise ValueError(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
+        raise InputError(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
     return until_ns

@@ -12,19 +12,17 @@ SHOWN_CHARACTERS = 1000
 """Problems quote the input, and a value may be megabytes long."""
 
 
-class UnusableInput(ValueError):
-    """Input that cannot be used. `problems` has all of its problems; the text has one on each line."""
+class InputError(ValueError):
+    """Input that cannot be used: objects, files, names, arguments. `problems` has all of its problems; the text has one on
+    each line. All calls of the Python interface raise this error, or one derived from it, for what they are given."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
-
-
-class InputError(UnusableInput):
-    """Objects that cannot be used."""
+    def __init__(self, problems: Sequence[Problem] | str) -> None:
+        listed = [Problem("", line) for line in problems.splitlines()] if isinstance(problems, str) else [*problems]
+        super().__init__("\n".join(str(problem) for problem in listed))
+        self.problems = listed
 
 
-class NoSuchPod(ValueError):
+class NoSuchPod(InputError):
     """Asked about a pod that is not there."""
 
 
@@ -32,7 +30,7 @@ class ScenarioError(ValueError):
     """A scenario that cannot be used; the text says why."""
 
 
-class LiveSourceError(Exception):
+class LiveSourceError(InputError):
     """A live cluster that cannot be read. The text is one line for the user."""
 
 
@@ -55,4 +53,4 @@ def problems_of(error: BaseException, source: str) -> list[str] | None:
         return [problem_line(f"{source}: {problem}") for problem in error.problems]
     if isinstance(error, InputError):
         return [problem_line(problem) for problem in error.problems]
-    return [problem_line(error)] if isinstance(error, RegistryError | ScenarioError | NoSuchPod) else None
+    return [problem_line(error)] if isinstance(error, RegistryError | ScenarioError) else None

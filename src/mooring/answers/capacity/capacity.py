@@ -15,7 +15,7 @@ from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
 from mooring.answers.pools import zone_of
 from mooring.model.node import Node
 from mooring.model.quantity import show_amount
-from mooring.model.validation.problem import Problem
+from mooring.model.validation.problem import Problem, show
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
@@ -202,9 +202,9 @@ def capacity(
     Raises InputError, ConfigError.
     """
     if most is not None and not 1 <= most <= MOST:
-        raise ValueError(f"most: Invalid value: {most}: must be from 1 to {MOST}")
+        raise InputError([Problem("most", show(most), f"from 1 to {MOST}")])
     if gang is not None and not 1 <= gang <= MOST_SIZE:
-        raise ValueError(f"gang: Invalid value: {gang}: must be from 1 to {MOST_SIZE}")
+        raise InputError([Problem("gang", show(gang), f"from 1 to {MOST_SIZE}")])
     counted = [each if isinstance(each, tuple) else (each, 1) for each in (pod, *mix)]
     kinds = [each for file, number in counted for each in pod_copies(loaded, file, number, validation, warn)]
     if len(kinds) == 1 and (wanted := gang_of(loaded, kinds[0], gang)) is not None:

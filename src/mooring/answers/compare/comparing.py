@@ -15,8 +15,7 @@ from mooring.answers.compare.run import RunInputs, RunResult
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
 from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes
 from mooring.answers.given_loads import arrivals_from, plan_from
-from mooring.answers.loaded_cluster import Config, LoadedCluster, Source, Written
-from mooring.framework import config as configuration
+from mooring.answers.loaded_cluster import Config, LoadedCluster, Source, Written, configuration_of
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.version import VERSION
@@ -128,14 +127,9 @@ def config_name(path: str) -> str:
 def _configuration(config: Config | KubeSchedulerConfiguration, cluster: LoadedCluster) -> KubeSchedulerConfiguration:
     if isinstance(config, KubeSchedulerConfiguration):
         return config
-    if isinstance(config, Mapping):
-        return configuration.from_object(config, feature_gates=cluster.gates)
     if config == CLUSTER:
         return cluster.config
-    if config == DEFAULT:
-        return configuration.default(feature_gates=cluster.gates)
-    with open(config, "rb") as file:
-        return configuration.load(file.read(), os.fspath(config), feature_gates=cluster.gates)
+    return configuration_of(None if config == DEFAULT else config, cluster.gates)
 
 
 def _check(plans: Sequence[RunPlan], inputs: RunInputs) -> None:

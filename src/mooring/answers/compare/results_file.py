@@ -27,6 +27,7 @@ from mooring.answers.compare.figures import COMPARED, RunFigures, flat_figures
 from mooring.answers.compare.placements import unpack
 from mooring.answers.compare.run import RunResult
 from mooring.answers.compare.run_plan import RunPlan
+from mooring.sim.input_errors import InputError
 
 OWN = ("run", "name", "config", "configDigest", "seed", "load", "vary", "version")
 KEPT = ("placementsDigest", "figures", "placements")
@@ -34,7 +35,7 @@ COLUMNS = (*OWN, *COMPARED, *KEPT)
 _PARQUET = ".parquet"
 
 
-class UnusableResults(ValueError):
+class UnusableResults(InputError):
     """A results file that cannot be used; the text says why."""
 
 

@@ -12,13 +12,14 @@ from mooring.answers.compare.config_paths import LOAD, SEED, UnknownPath, with_v
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.settings import as_object
+from mooring.sim.input_errors import InputError
 
 MAX_RUNS = 100_000
 """A product grows fast; more runs than this are a slip."""
 MAX_LOAD = 1000.0
 
 
-class UnusablePlan(ValueError):
+class UnusablePlan(InputError):
     """Runs that cannot be planned; the text says why."""
 
 

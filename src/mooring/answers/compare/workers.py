@@ -19,7 +19,7 @@ from types import ModuleType
 from mooring.answers.compare.run import RunInputs, RunResult, run_once
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.framework.config import ConfigError
-from mooring.sim.input_errors import UnusableInput
+from mooring.sim.input_errors import InputError
 
 Progress = Callable[[float, int], None]
 """Called with how many runs are done, in parts of runs too, and of how many."""
@@ -33,7 +33,7 @@ WORTH_A_PROCESS = 5_000
 """How many pods in all are worth worker processes: these need half a second each to start, which is that many attempts."""
 
 
-class RunFault(ValueError):
+class RunFault(InputError):
     """A run that could not be made; the text says which and why."""
 
 
@@ -53,7 +53,7 @@ def checked_run(inputs: RunInputs, plan: RunPlan, on_progress: Callable[[int, in
         return run_once(inputs, plan, on_progress)
     except ConfigError as error:
         raise RunFault("\n".join(f"{plan.name}: {problem}" for problem in error.problems)) from None
-    except UnusableInput as error:
+    except InputError as error:
         raise RunFault("\n".join(str(problem) for problem in error.problems)) from None
 
 

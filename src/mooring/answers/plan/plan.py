@@ -17,7 +17,7 @@ from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to
 from mooring.answers.report.parts import BarPlot
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.object_changes import apply as apply_objects
-from mooring.sim.input_errors import InputError, UnusableInput
+from mooring.sim.input_errors import InputError
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
 
@@ -272,13 +272,13 @@ class _ReadingErrors:
     """Errors of several files, so that all their problems are told at once."""
 
     def __init__(self) -> None:
-        self._errors: list[UnusableInput] = []
+        self._errors: list[InputError] = []
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         try:
             yield
-        except UnusableInput as error:
+        except InputError as error:
             self._errors.append(error)
 
     def raise_all(self) -> None:

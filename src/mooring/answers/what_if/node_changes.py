@@ -52,6 +52,8 @@ def _count_and_template(value: str | tuple[int, str | Mapping[str, Any]]) -> tup
         if not sign or not template:
             reject(f"{show(value)} must be N=TEMPLATE, such as 3=node-1 or 3=node.yaml")
         return whole(number, MAX_NODES), template
+    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], str | Mapping):
+        reject(f"{show(value)} must be N=TEMPLATE, or a pair of a number and a node or a dictionary")
     return whole(str(value[0]), MAX_NODES), value[1]
 
 

@@ -16,7 +16,7 @@ from mooring.answers.what_if.targets import nodes_of, reject
 from mooring.framework.config import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.similar_names import did_you_mean, similar
-from mooring.model.validation.problem import Problem
+from mooring.model.validation.problem import Problem, show
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.simulated_cluster import count
@@ -67,6 +67,8 @@ def _make(cluster: ChangingCluster, name: str, value: Any) -> None:
         meant = did_you_mean(similar(name, CHANGES, 1))
         raise InputError([Problem("", f"no change {name!r}; the changes are {', '.join(CHANGES)}{meant}")])
     try:
+        if not isinstance(value, str) and name not in _OF_DATA:
+            reject(f"{show(value)} must be a text, as the option of `mooring what-if` takes it")
         make(cluster, value)
     except InputError as error:
         where = described(name, value)
@@ -82,8 +84,6 @@ def _use_config(cluster: ChangingCluster, value: Config | KubeSchedulerConfigura
         cluster.use(value)
     except ConfigError as error:
         raise InputError([Problem("", str(problem), file=where) for problem in error.problems]) from None
-    except OSError as error:
-        reject(f"{where}: cannot be read: {error.strerror}")
 
 
 CHANGES: Mapping[str, Callable[[ChangingCluster, Any], None]] = {
@@ -100,6 +100,8 @@ CHANGES: Mapping[str, Callable[[ChangingCluster, Any], None]] = {
     "label": label,
 }
 """What can be changed, in the order of the help text."""
+_OF_DATA = ("add-nodes", "add_nodes", "apply", "config")
+"""Changes that take dictionaries as well; all others take a text."""
 
 
 def _note_input(cluster: ChangingCluster) -> None:

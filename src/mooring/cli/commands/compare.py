@@ -11,9 +11,6 @@ import yaml
 from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
 from mooring.answers.compare.comparing import compare as compare_runs
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.results_file import UnusableResults
-from mooring.answers.compare.run_plan import UnusablePlan
-from mooring.answers.compare.workers import RunFault
 from mooring.answers.loaded_cluster import LoadedCluster, from_manifests
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 from mooring.cli.html_report import ReportFile, writes_report
@@ -22,7 +19,7 @@ from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import tell
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
-from mooring.sim.input_errors import UnusableInput
+from mooring.sim.input_errors import InputError
 from mooring.sim.reading.arrivals import Arrival, read_arrivals
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests
@@ -125,12 +122,8 @@ def compare(
             )
         except ConfigError as error:
             refuse(*(f"{error.source}: {problem}" for problem in error.problems))
-        except UnusableInput as error:
+        except InputError as error:
             refuse(*error.problems)
-        except RunFault as error:
-            refuse(*str(error).splitlines())
-        except (UnusablePlan, UnusableResults) as error:
-            refuse(error)
     print_answer(answer, output)
     report.write(answer)
     _leave(answer, exit_code)

@@ -35,7 +35,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validation.validate import validate
-from mooring.sim.input_errors import UnusableInput
+from mooring.sim.input_errors import InputError
 from mooring.sim.reading.admission import Admission
 from mooring.sim.reading.documents import ManifestFile, bytes_of
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
@@ -64,7 +64,7 @@ class Arrival:
     run_ns: int | None
 
 
-class ArrivalsError(UnusableInput):
+class ArrivalsError(InputError):
     """Arrivals that cannot be used."""
 
 

@@ -16,7 +16,7 @@ import msgspec
 from mooring.kit.yaml_reader import Repeat, YamlFault, read_documents
 from mooring.model.kinds import kind_of
 from mooring.model.validation.problem import NOTHING_THERE, Problem, show
-from mooring.sim.input_errors import UnusableInput
+from mooring.sim.input_errors import InputError
 from mooring.sim.reading.compressed import SUFFIX as COMPRESSED_SUFFIX
 from mooring.sim.reading.compressed import BadGzip, decompressed, is_compressed
 
@@ -45,7 +45,7 @@ class ManifestFile:
     """UTF-8, if the file is text; decompressed."""
 
 
-def bytes_of(path: str, max_bytes: int, remedy: str, error: type[UnusableInput]) -> bytes:
+def bytes_of(path: str, max_bytes: int, remedy: str, error: type[InputError]) -> bytes:
     """One file without its byte order mark. Raises the error if it cannot be read, or is larger; `remedy` says what to do."""
     try:
         with open(path, "rb") as file:

@@ -37,7 +37,7 @@ from mooring.model.meta import Wire
 from mooring.model.node import Taint
 from mooring.model.quantity import QuantityError, QuantityText, parse
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
-from mooring.sim.input_errors import UnusableInput
+from mooring.sim.input_errors import InputError
 from mooring.sim.reading.arrivals import parse_duration
 from mooring.sim.reading.field_checks import nearest
 from mooring.sim.reading.own_files import on_lines, read_own_file
@@ -51,7 +51,7 @@ MAX_BURST = 10_000
 _DURATION = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
 
 
-class LoadPlanError(UnusableInput):
+class LoadPlanError(InputError):
     """A plan that cannot be used."""
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.validation.problem import Problem
-from mooring.sim.input_errors import UnusableInput
+from mooring.sim.input_errors import InputError
 from mooring.sim.reading.documents import DocumentPlace, ManifestFile, bytes_of
 from mooring.sim.reading.lines import lines_of
 
 
-def read_own_file(path: str, max_bytes: int, remedy: str, error: type[UnusableInput]) -> tuple[ManifestFile, Any]:
+def read_own_file(path: str, max_bytes: int, remedy: str, error: type[InputError]) -> tuple[ManifestFile, Any]:
     """The file and its one document. Raises the error; `remedy` says what to do about a file that is larger."""
     file = ManifestFile(path, bytes_of(path, max_bytes, remedy, error))
     documents = documents_of(file, error)
@@ -19,7 +19,7 @@ def read_own_file(path: str, max_bytes: int, remedy: str, error: type[UnusableIn
     return file, documents[0]
 
 
-def documents_of(file: ManifestFile, error: type[UnusableInput]) -> list[Any]:
+def documents_of(file: ManifestFile, error: type[InputError]) -> list[Any]:
     """The one document of a file, or none if the file has no content. Raises the error."""
     try:
         documents = [document for document in read_documents(file.text) if document is not None]
