@@ -325,7 +325,7 @@ def test_what_a_watch_tells_is_on_disk_before_it_is_told() -> None:
     async def follow() -> None:
         port = await told.server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(a_get(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=20", Host="x").replace(b"HTTP/1.0", b"HTTP/1.1"))
+        writer.write(a_get(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=20", Host="localhost").replace(b"HTTP/1.0", b"HTTP/1.1"))
         await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
         for name in ("a", "b"):
             told.server.flush = partial(order.append, f"flushed {name}")
@@ -537,3 +537,29 @@ def test_the_limits_leave_half_of_all_descriptors_to_the_rest() -> None:
     assert HttpLimits.within(1 << 16) == HttpLimits()
     assert HttpLimits.within(1000) == HttpLimits(500, 375)
     assert HttpLimits.within(8) == HttpLimits(16, 12)
+
+
+# ---- web pages from elsewhere
+
+
+FOREIGN = [{"Host": "evil.example"}, {"Host": "evil.example:80"}, {"Origin": "http://evil.example"}, {"Origin": "null"}]
+
+
+def test_without_a_token_web_pages_from_elsewhere_are_refused() -> None:
+    with a_neighbour(nodes=0, settings=ServiceSettings(is_plain=True)) as cluster:
+        for headers in FOREIGN:
+            made = {"metadata": {"name": "foreign"}}
+            assert refused(cluster.ask("POST", CONFIG_MAPS, made, headers=headers), 403, "Forbidden")
+            assert refused(cluster.ask("GET", CONFIG_MAPS, headers=headers), 403, "Forbidden")
+        assert "foreign" not in str(cluster.ask("GET", CONFIG_MAPS).body)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]:1"])
+def test_without_a_token_clients_of_this_machine_are_served(host: str) -> None:
+    with a_neighbour(nodes=0, settings=ServiceSettings(is_plain=True)) as cluster:
+        assert cluster.ask("GET", NODES, headers={"Host": host}).code == 200
+        assert cluster.ask("GET", NODES, headers={"Host": host, "Origin": f"http://{host}"}).code == 200
+
+
+def test_with_a_token_a_proxy_may_have_another_name(cluster: Neighbour) -> None:
+    assert cluster.ask("GET", NODES, headers={"Host": "api.example", "Origin": "http://localhost:8001"}).code == 200

@@ -487,3 +487,14 @@ def test_tokens_are_reviewed_by_an_api_server_and_its_config_map_is_read() -> No
                 assert text.startswith('Internal Server Error: "/configz": POST /apis/authorization.k8s.io/v1/')
 
     run(main())
+
+
+def test_a_web_page_from_elsewhere_is_refused() -> None:
+    async def run() -> None:
+        async with serving() as (_, port):
+            assert (await ask(port, "/healthz"))[0] == 200
+            assert (await ask(port, "/healthz", headers={"Origin": f"http://{HOST}:{port}"}))[0] == 200
+            status, text, _ = await ask(port, "/healthz", headers={"Origin": "https://evil.example"})
+            assert status == 403 and "the request comes from a web page of another origin" in text
+
+    asyncio.run(run())

@@ -23,9 +23,11 @@ from mooring.apiserver.server.forms import YAML
 from mooring.apiserver.server.request import Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
+from mooring.kit.same_origin import is_own_host, is_own_origin
 from mooring.model.api_errors import (
     ApiError,
     bad_request,
+    forbidden,
     internal_error,
     request_entity_too_large,
     too_many_requests,
@@ -131,6 +133,7 @@ class HttpServer:
     async def _answer(self, incoming: web.BaseRequest) -> Answer | WatchResponse:
         """What to send. A write is durable before its answer is sent."""
         try:
+            self._check_source(incoming)
             self._authenticate(incoming)
             request = await _read(incoming)
             answered = answer(self.api, request, self.address, self.token)
@@ -142,6 +145,17 @@ class HttpServer:
             answered.close()
             return refusal(too_many_requests("too many watches are open, please try again later", _BUSY_S))
         return answered
+
+    def _check_source(self, incoming: web.BaseRequest) -> None:
+        """Raises 403 for a request of a web page from elsewhere, where no token keeps it out."""
+        if self.token:
+            return
+        if not is_own_host(incoming.headers):
+            raise forbidden(
+                "", "", "the Host header must be localhost or an IP address: another name may be a web page's"
+            )
+        if not is_own_origin(incoming.headers):
+            raise forbidden("", "", "the request comes from a web page of another origin")
 
     def _authenticate(self, incoming: web.BaseRequest) -> None:
         """Raises 401 without the token. The comparison takes the same time for every wrong token."""

@@ -22,6 +22,7 @@ from mooring.dashboard.serving.api_requests import (
 from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.serving.static_files import built_files, static_reply
 from mooring.dashboard.serving.streams import StreamClient, Streams
+from mooring.kit.same_origin import is_own_origin
 from mooring.kit.tasks import settle
 from mooring.scheduler.core import Report
 
@@ -163,13 +164,8 @@ def response(reply: ApiReply) -> web.Response:
 
 
 def _check_origin(incoming: web.BaseRequest) -> None:
-    """Raises Refused (403) for a request that a page from elsewhere makes. Browsers name the origin of every POST, and of
-    every request from another site."""
-    origin = incoming.headers.get("Origin")
-    if origin is None:
-        return
-    scheme, _, host = origin.partition("://")
-    if scheme not in ("http", "https") or host.lower() != incoming.headers.get("Host", "").lower():
+    """Raises Refused (403) for a request that a page from elsewhere makes."""
+    if not is_own_origin(incoming.headers):
         raise Refused(403, "the dashboard answers only its own pages")
 
 

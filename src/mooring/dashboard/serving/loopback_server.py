@@ -12,6 +12,7 @@ from mooring.dashboard.interfaces import Refused
 from mooring.dashboard.serving.api_requests import refusal_reply
 from mooring.dashboard.serving.dashboard_handler import PREFIX, DashboardHandler, redirect, response
 from mooring.kit.listener import LOOPBACK, ConnectionLimits, Listener, connection_log
+from mooring.kit.same_origin import is_own_host
 from mooring.scheduler.core import Report
 
 CONNECTIONS = 64
@@ -29,8 +30,8 @@ class LoopbackServer:
         assert token
         self._handler = handler
         self._token = token
+        self._port = 0
         self._report = report
-        self._hosts: frozenset[str] = frozenset()
         self._connections: web.Server | None = None
         self._listener: Listener | None = None
 
@@ -45,8 +46,8 @@ class LoopbackServer:
         )
         self._listener = Listener(self._connections, ConnectionLimits(CONNECTIONS, CONNECTIONS))
         bound = await self._listener.start(LOOPBACK, port)
+        self._port = bound
         self._handler.start()
-        self._hosts = frozenset(f"{name}:{bound}" for name in (LOOPBACK, "localhost", "[::1]"))
         # A fragment is not sent to any server, so that the token is in no log.
         return f"http://{LOOPBACK}:{bound}{PREFIX}#token={self._token}"
 
@@ -75,8 +76,8 @@ class LoopbackServer:
 
     def _check(self, incoming: web.BaseRequest) -> None:
         """Raises Refused: 403 for another host, 401 without the token. Comparing takes the same time for every token."""
-        if incoming.headers.get("Host", "").lower() not in self._hosts:
-            raise Refused(403, f"open the dashboard under {', '.join(sorted(self._hosts))}")
+        if not is_own_host(incoming.headers, self._port):
+            raise Refused(403, f"open the dashboard under {LOOPBACK}:{self._port} or localhost:{self._port}")
         if self._handler.is_open(incoming.rel_url.raw_path):
             return
         scheme, _, given = incoming.headers.get("Authorization", "").partition(" ")

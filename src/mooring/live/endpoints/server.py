@@ -14,10 +14,11 @@ from aiohttp import web
 
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.kit.logs import Log
+from mooring.kit.same_origin import is_own_origin
 from mooring.live.endpoints.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
 from mooring.live.endpoints.answers import PageReply, PageRequest, failure, refusal
 from mooring.live.endpoints.pages import Pages
-from mooring.model.api_errors import ApiError, quoted, request_entity_too_large, timeout
+from mooring.model.api_errors import ApiError, forbidden, quoted, request_entity_too_large, timeout
 
 ALWAYS_SENT = (("Cache-Control", "no-cache, private"), ("Server", "mooring"))
 """`Server` replaces the header of aiohttp, which would show its version."""
@@ -178,7 +179,10 @@ class WebServer:
             return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
 
     async def _admit(self, incoming: web.BaseRequest) -> None:
-        """Raises ApiError or ReviewFailed unless the caller may do this."""
+        """Raises ApiError or ReviewFailed unless the caller may do this. A browser may bring a client certificate, so that
+        web pages from elsewhere have to be kept out. Their names need not be: TLS tells them from this server."""
+        if not is_own_origin(incoming.headers):
+            raise forbidden("", "", "the request comes from a web page of another origin")
         await self._authorizer.admit(_caller(incoming), incoming.method, incoming.path)
 
     async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
