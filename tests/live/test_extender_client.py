@@ -189,6 +189,22 @@ def test_too_long_a_reply_is_not_read(is_packed: bool, says_length: bool) -> Non
     asyncio.run(run())
 
 
+def test_a_reply_of_tiny_values_is_not_decoded() -> None:
+    """A packed reply of some kilobytes would take gigabytes as lists."""
+    body = gzip.compress(b"[" + b"[]," * 3_000_000 + b"[]]")
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=body, headers={"Content-Encoding": "gzip"})
+
+    async def run() -> None:
+        async with serving(answer) as url:
+            call = a_call(url)
+            text = "it has more than one value for each 8 bytes, which no Kubernetes object has"
+            assert await asked(call) == CallFault(f'Post "{call.url}": the reply cannot be used: {text}')
+
+    asyncio.run(run())
+
+
 # ---- no connection
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node
-from mooring.sim.reading.compressed import BadGzip, decompressed
+from mooring.kit.bounded_reading import BadGzip, gunzipped
 from mooring.sim.reading.documents import STDIN
 from mooring.sim.reading.manifests import Manifests, read
 
@@ -47,7 +47,7 @@ def test_a_folder_has_compressed_manifests_among_others(tmp_path: Path) -> None:
 
 
 def test_several_members_are_one_text_and_padding_is_ignored() -> None:
-    assert decompressed(gzip.compress(b"one ") + gzip.compress(b"two") + bytes(8), 100) == b"one two"
+    assert gunzipped(gzip.compress(b"one ") + gzip.compress(b"two") + bytes(8), 100) == b"one two"
 
 
 def test_lines_of_problems_are_those_of_the_text(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_a_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path) -> None
 
 def test_the_limit_counts_the_members_together() -> None:
     raw = gzip.compress(bytes(60)) * 3
-    assert len(decompressed(raw, 100)) == 101
-    assert len(decompressed(raw, 180)) == 180
+    assert len(gunzipped(raw, 100)) == 101
+    assert len(gunzipped(raw, 180)) == 180
 
 
 def test_damaged_files_are_problems(tmp_path: Path) -> None:
@@ -84,4 +84,4 @@ def test_any_change_gives_the_content_or_a_problem(content: bytes, limit: int, p
     raw = bytearray(gzip.compress(content))
     raw[place % len(raw)] = value
     with suppress(BadGzip):
-        assert len(decompressed(bytes(raw), limit)) <= limit + 1
+        assert len(gunzipped(bytes(raw), limit)) <= limit + 1

@@ -18,6 +18,7 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.plain import PlainPlugin
 from mooring.framework.points import Plugin
 from mooring.framework.registry import Registry
+from mooring.kit.bounded_reading import read_file
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem, show
@@ -173,8 +174,7 @@ def configuration_of(config: Config | None, gates: Mapping[str, bool] | None) ->
     if not isinstance(config, str | os.PathLike):
         raise InputError([Problem("config", show(config), "a file or a dictionary")])
     try:
-        with open(config, "rb") as file:
-            text = file.read()
+        text = read_file(config)
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
         reason = getattr(error, "strerror", None) or error
         raise InputError([Problem("", f"cannot be read: {reason}", file=os.fspath(config))]) from None

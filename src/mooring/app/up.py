@@ -21,6 +21,7 @@ from mooring.apiserver.server.http import HttpLimits, HttpServer
 from mooring.app.cluster_doings import ClusterDoings
 from mooring.app.dashboards import DashboardPlan, serve_dashboard
 from mooring.embedded.cluster import EmbeddedCluster, Report
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.listener import LOOPBACK
 from mooring.kit.process import raise_descriptor_limit
 
@@ -116,7 +117,7 @@ def _context(path: Path, login: Login, cluster_id: str, report: Report) -> Itera
 def _token(path: Path) -> str:
     """The token of the last run, or a new one."""
     with suppress(FileNotFoundError):
-        kept = path.read_text().strip()
+        kept = read_file(path).decode(errors="replace").strip()
         if kept:
             return kept
     token = secrets.token_urlsafe(32)

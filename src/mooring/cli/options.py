@@ -21,6 +21,7 @@ from mooring.framework.config.settings import SchedulerSettings
 from mooring.framework.config.types import PluginEntry, Plugins
 from mooring.framework.points import QueueSortPlugin
 from mooring.framework.registry import Registry, load_file
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.quantity import QuantityError, to_int
 from mooring.model.quantity import parse as parse_quantity
@@ -87,8 +88,7 @@ def configured(
     if path is None:
         return configuration.default(feature_gates=gates)
     try:
-        with open(path, "rb") as file:
-            text = file.read()
+        text = read_file(path)
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
         refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
     return configuration.load(text, path, feature_gates=gates)
@@ -165,8 +165,7 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
     from mooring.sim.reading.served_objects import template_problems
 
     try:
-        with open(path, "rb") as file:
-            text = file.read()
+        text = read_file(path)
         written = read_document(text, keep_last)
     except OSError as fault:
         refuse(f"{path}: cannot be read: {fault.strerror}")

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from mooring.framework.plain import PlainPlugin, lift
 from mooring.framework.points import Handle, Plugin
 from mooring.framework.status import describe
+from mooring.kit.bounded_reading import read_file
 
 ENTRY_POINT_GROUP = "mooring.plugins"
 """What packages name in their pyproject.toml."""
@@ -130,7 +131,7 @@ def load_file(registry: Registry, path: str) -> None:
 
 def _run_file(name: str, path: str) -> dict[str, Any]:
     scope: dict[str, Any] = {"__name__": name, "__file__": path}
-    exec(compile(Path(path).read_bytes(), path, "exec"), scope)
+    exec(compile(read_file(path), path, "exec"), scope)
     return scope
 
 

@@ -60,10 +60,14 @@ class YamlLimits(msgspec.Struct, frozen=True):
     depth: int = 1000
     """Levels of nesting. Callers walk the data with recursive functions, and Python allows 1000 frames by default."""
     aliased_nodes: float = 1_000_000
-    """How many nodes aliases may stand for: a few lines of anchors can otherwise unfold to terabytes."""
+    """How many nodes aliases may stand for: a few lines of anchors can otherwise unfold to terabytes. A long scalar counts
+    as one node for each CHARACTERS_OF_A_NODE."""
 
 
 STANDARD_LIMITS = YamlLimits()
+CHARACTERS_OF_A_NODE = 64
+"""Most scalars of Kubernetes objects are shorter, and count once. Many aliases of one long scalar stand for as much text as
+many nodes do."""
 
 
 class Repeat(NamedTuple):
@@ -197,7 +201,7 @@ class _Document:
         self._limits = limits
         self._stack: list[_Frame] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
-        """Anchor -> its value, and how many nodes the value has with its aliases written out."""
+        """Anchor -> its value, and how many nodes the value counts for with its aliases written out."""
         self._nodes = 0
         self._aliased = 0
 
@@ -207,9 +211,10 @@ class _Document:
             value = resolve(event.value) if plain and event.tag is None else event.value
         else:
             value = _tagged(event)
-        self._nodes += 1
+        weight = 1 + len(event.value) // CHARACTERS_OF_A_NODE
+        self._nodes += weight
         if event.anchor is not None:
-            self._anchors[event.anchor] = (value, 1)
+            self._anchors[event.anchor] = (value, weight)
         self._place(value, event, plain)
 
     def open(self, container: Any, event: Any) -> None:

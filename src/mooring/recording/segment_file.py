@@ -19,6 +19,9 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
+from mooring.kit.bounded_reading import TOO_MANY_VALUES, Bomb, has_too_many_values
+from mooring.kit.zstd_stream import ZstdStream
+
 FORMAT = 3
 """The format that is written. Files of older formats are read too. In format 2 every pod was written with its spec
 (`pod_templates.py`). In format 1 checksums were those of blocks alone too, and files had no end of their own: a file that was
@@ -32,7 +35,6 @@ MAX_BLOCK = 256 << 20
 third of it."""
 _FRAME = struct.Struct("<II")
 """The length of a block and its checksum (CRC-32)."""
-_READ = 1 << 20
 
 
 class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
@@ -132,26 +134,28 @@ class SegmentReader:
     def blocks(self) -> Iterator[bytes]:
         """All blocks that are whole."""
         self.damage, self._count, self.is_ended = None, 0, False
-        stream, held = zstandard.ZstdDecompressor().decompressobj(), bytearray()
+        held = bytearray()
         with self.path.open("rb") as file:
             file.seek(self._start)
-            while chunk := file.read(_READ):
-                try:
-                    held += stream.decompress(chunk)
-                except zstandard.ZstdError as fault:
-                    self.damage = f"its compressed data are damaged ({fault})"
-                    yield from self._whole(held)
-                    return
+            stream = ZstdStream(file)
+            pieces = stream.pieces()
+            while self.damage is None and (piece := self._next(pieces)):
+                held += piece
                 yield from self._whole(held)
-                if self.damage is not None or stream.eof:
-                    break
-            rest = bool(stream.unused_data) or bool(file.read(1))
         if self.damage is None and held:
             self.damage = f"its last {len(held):,} bytes are not a whole block"
         if self.format == 1:
-            self.is_ended = stream.eof
-        if self.damage is None and stream.eof and (rest or not self.is_ended):
+            self.is_ended = stream.is_ended
+        if self.damage is None and stream.is_ended and (stream.has_rest or not self.is_ended):
             self.damage = "its compressed data end too early"
+
+    def _next(self, pieces: Iterator[bytes]) -> bytes:
+        """The next piece of the stream; an empty one at its end, or at damage."""
+        try:
+            return next(pieces, b"")
+        except (zstandard.ZstdError, Bomb) as fault:
+            self.damage = f"its compressed data are damaged ({fault})"
+            return b""
 
     def _whole(self, held: bytearray) -> Iterator[bytes]:
         """Take whole blocks from the beginning of what is held."""
@@ -163,10 +167,14 @@ class SegmentReader:
             end = _FRAME.size + length
             if len(held) < end:
                 return
-            block = bytes(held[_FRAME.size : end])
+            with memoryview(held) as view:
+                block = bytes(view[_FRAME.size : end])
             self._count += 1
             if _checksum(self.format, self._count, block) != checksum:
                 self.damage = "a block has another checksum than it should"
+                return
+            if has_too_many_values(block):
+                self.damage = f"a block cannot be meant: {TOO_MANY_VALUES}"
                 return
             del held[:end]
             if length:

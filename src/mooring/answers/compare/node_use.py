@@ -3,11 +3,13 @@
 A node is in use while it has a pod that does not belong to a DaemonSet: without such pods it could be switched off.
 """
 
+import errno
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mooring.answers.compare.fragmentation import is_for_one_node
 from mooring.cluster.nodes.table import NodeTable
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.node import Node
 from mooring.model.validation.problem import Problem, show
@@ -65,12 +67,10 @@ class NodesInUse:
 def read_prices(path: str) -> dict[str, float]:
     """A YAML file with prices an hour, by instance type or by name of a node; maybe under `prices`. Raises InputError."""
     try:
-        with open(path, "rb") as file:
-            text = file.read(MAX_BYTES + 1)
-        if len(text) > MAX_BYTES:
-            raise InputError([Problem("", "has more than 1 MiB; write prices by instance type", file=path)])
-        written = read_document(text, keep_last)
+        written = read_document(read_file(path, MAX_BYTES), keep_last)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise InputError([Problem("", "has more than 1 MiB; write prices by instance type", file=path)]) from error
         raise InputError([Problem("", f"cannot be read: {error.strerror}", file=path)]) from error
     except YamlFault as fault:
         raise InputError([Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)]) from fault

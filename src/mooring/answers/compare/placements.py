@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.kit.bounded_reading import BadGzip, inflated
+
 Placements = Mapping[str, str | None]
 """Pod -> its node; None for a pod that has none in the end, because it is pending or was preempted. Of the pods that ran
 before, only those that were preempted."""
@@ -21,8 +23,8 @@ _NO_NODE, _NO_POD = -1, -2
 """In columns: a pod without a node, and a pod that this run does not have, because it has another load."""
 _BLOCK = 1 << 22
 """How many numbers of the table are looked at together."""
-_LARGEST_BYTES = 1 << 30
-"""The most that placements of a results file may have when they are unpacked."""
+_LARGEST_BYTES = 128 << 20
+"""The most that placements of a results file may have when they are unpacked: so many pods with the longest names."""
 
 
 def placements_digest(placements: Placements) -> str:
@@ -46,12 +48,10 @@ def unpack(cell: str) -> dict[str, str | None]:
     if not cell:
         return {}
     try:
-        engine = zlib.decompressobj()
-        text = engine.decompress(base64.b64decode(cell, validate=True), _LARGEST_BYTES)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    by_node: Any = json.loads(text)
-    if not engine.eof or not isinstance(by_node, dict):
+        by_node: Any = json.loads(inflated(base64.b64decode(cell, validate=True), _LARGEST_BYTES))
+    except BadGzip as error:
+        raise ValueError("the placements are not complete") from error
+    if not isinstance(by_node, dict):
         raise ValueError("the placements are not complete")
     return {pod: node or None for node, pods in by_node.items() for pod in pods}
 

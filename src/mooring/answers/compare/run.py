@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +23,7 @@ from mooring.answers.compare.run_plan import RunPlan, digest_of
 from mooring.answers.compare.scaled_load import scaled_arrivals, scaled_plan
 from mooring.answers.report.parts import wait_counts
 from mooring.framework.registry import Registry, load_file
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
@@ -104,7 +104,7 @@ class RunInputs:
 
     def digest(self, version: str) -> str:
         """Changes with everything that a run depends on, apart from its plan."""
-        files = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in self.plugin_files]
+        files = [hashlib.sha256(read_file(file)).hexdigest() for file in self.plugin_files]
         plan, is_listed = msgspec.to_builtins(self.load_plan), self.arrivals is not None
         rest = [plan, is_listed, self.gates, files, self.until_ns, self.prices, version]
         total = hashlib.sha256(digest_of(rest).encode())

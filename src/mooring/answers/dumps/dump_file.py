@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from mooring.apiclient.credentials.private_files import write_private
+from mooring.kit.bounded_reading import GZIP_SUFFIX
 from mooring.model.json_objects import JsonObject
-from mooring.sim.reading.compressed import SUFFIX
 
 _BEGIN, _BETWEEN, _END = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"
 
@@ -21,4 +21,4 @@ def dump_text(items: Iterable[JsonObject]) -> bytes:
 def write_dump(path: Path, text: bytes) -> None:
     """Write the file at once, under another name until it is complete. Only its owner may read it. Raises OSError."""
     # Without a time in the header, two dumps of the same objects are equal.
-    write_private(path, gzip.compress(text, mtime=0) if path.name.lower().endswith(SUFFIX) else text)
+    write_private(path, gzip.compress(text, mtime=0) if path.name.lower().endswith(GZIP_SUFFIX) else text)

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from mooring.apiclient.credentials.private_files import write_private
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
 
 ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -224,7 +225,7 @@ class CertificateFiles:
             return make()
         certificate, key = self._directory / f"{name}.crt", self._directory / f"{name}.key"
         with suppress(FileNotFoundError):
-            pair = KeyPair(certificate.read_bytes(), key.read_bytes())
+            pair = KeyPair(read_file(certificate), read_file(key))
             if still_does(pair):
                 return pair
         pair = make()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S, Clock, SteadyClock
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class RereadFile:
         """The present content. While the file cannot be read, the last content stays in use: a rotation is not atomic
         everywhere."""
         try:
-            found = self._path.read_bytes()
+            found = read_file(self._path)
             problem = "" if found.strip() else "is empty"
         except OSError as error:
             found, problem = b"", f"cannot be read: {error.strerror}"

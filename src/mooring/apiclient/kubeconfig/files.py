@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 
 
@@ -189,7 +190,7 @@ def _parsed(path: Path, text: bytes) -> _File:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise KubeconfigError(path, "", f"cannot be read: {error.strerror}") from None
 

@@ -25,6 +25,7 @@ from mooring.apiclient.kubeconfig.files import (
     kubeconfig_paths,
     merged,
 )
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.similar_names import did_you_mean, similar
 
@@ -155,7 +156,7 @@ def _authority(cluster: Entry[KubeconfigCluster]) -> bytes:
     if data or not path:
         return data
     try:
-        return cluster.path(path).read_bytes()
+        return read_file(cluster.path(path))
     except OSError as error:
         problem = f"{cluster.path(path)} cannot be read: {error.strerror}"
         raise cluster.error("certificate-authority", problem) from None
@@ -295,5 +296,5 @@ def in_cluster(
 
 def _content(path: Path) -> bytes:
     with suppress(FileNotFoundError):
-        return path.read_bytes()
+        return read_file(path)
     return b""

@@ -42,6 +42,7 @@ from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.settings import as_object
 from mooring.framework.config.syntax import parse
 from mooring.kit import process
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.logs import LogFormat, check_format, start_logs
 from mooring.kit.process import raise_descriptor_limit
 from mooring.live.endpoints.access import ALWAYS_ALLOWED, AccessSettings
@@ -266,7 +267,7 @@ def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeS
         qps, burst = flags["kube_api_qps"], flags["kube_api_burst"]
     else:
         try:
-            text = Path(path).read_bytes()
+            text = read_file(path)
         except OSError as fault:
             refuse(f"{path}: cannot be read: {fault.strerror}")
         config = configuration.load(text, path, feature_gates=gates)

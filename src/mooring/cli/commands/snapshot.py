@@ -15,6 +15,7 @@ from mooring.apiclient.request_errors import Unanswered
 from mooring.app.run import SNAPSHOT_PATH
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell_json_text
+from mooring.kit.bounded_reading import read_file
 from mooring.model.api_errors import ApiError
 
 EPILOG = """
@@ -50,8 +51,8 @@ def snapshot(server: str, ca_file: Path | None, token_file: Path | None, output:
     Pods that the scheduler is about to bind are saved with their node.
     """
     try:
-        authority = ca_file.read_bytes() if ca_file is not None else b""
-        token = token_file.read_text().strip() if token_file is not None else ""
+        authority = read_file(ca_file) if ca_file is not None else b""
+        token = read_file(token_file).decode(errors="replace").strip() if token_file is not None else ""
     except OSError as fault:
         refuse(f"{fault.filename}: cannot be read: {fault.strerror}")
     credentials = Identity(token=token.encode() if token else None)

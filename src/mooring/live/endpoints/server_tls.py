@@ -17,6 +17,7 @@ from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.credentials.private_files import write_private
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.transport import Params
+from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock
 from mooring.kit.logs import Log
 from mooring.model.api_errors import ApiError
@@ -73,7 +74,7 @@ def _from_files(certificate: Path, key: Path) -> Pair:
 
     def read() -> KeyPair:
         try:
-            return KeyPair(certificate.read_bytes(), key.read_bytes())
+            return KeyPair(read_file(certificate), read_file(key))
         except OSError as error:
             raise CertificateError(f"{error.filename} cannot be read: {error.strerror}") from None
 
@@ -232,7 +233,7 @@ class ClientAuthorities:
 def _read(file: Path) -> bytes:
     """The content of --client-ca-file. Raises AuthorityError."""
     try:
-        content = file.read_bytes()
+        content = read_file(file)
     except OSError as error:
         raise AuthorityError(f"--client-ca-file: {file} cannot be read: {error.strerror}") from None
     if not _is_pem(content):

@@ -10,7 +10,6 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Protocol
 
 import aiohttp
@@ -23,6 +22,7 @@ from mooring.apiclient.transport import FencedBody
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
 from mooring.framework.intents import Call, CallFault, CallReply
+from mooring.kit.bounded_reading import TOO_MANY_VALUES, has_too_many_values, read_file
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.tasks import settle
 from mooring.live.extenders.bodies import Whole, encoded
@@ -213,7 +213,10 @@ class ExtenderClient:
         if size > limit:
             answer.close()
             return CallFault(f'Post "{call.url}": the reply is larger than {limit} bytes, which is all we read')
-        return b"".join(chunks)
+        reply = b"".join(chunks)
+        if has_too_many_values(reply):
+            return CallFault(f'Post "{call.url}": the reply cannot be used: {TOO_MANY_VALUES}')
+        return reply
 
     def _open(self) -> aiohttp.ClientSession:
         """The session, made on the first call: it belongs to the event loop that runs then."""
@@ -285,7 +288,7 @@ def _content(path: str) -> bytes:
     if not path:
         return b""
     try:
-        return Path(path).read_bytes()
+        return read_file(path)
     except OSError as fault:
         raise _error(f"open {path}: {os.strerror(fault.errno or 0).lower()}") from None
 

@@ -4,21 +4,30 @@ A document of JSON stays text until its kind is known: most of a large dump is d
 """
 
 import codecs
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
+from mooring.kit.bounded_reading import (
+    GZIP_SUFFIX,
+    TOO_MANY_VALUES,
+    BadGzip,
+    Bomb,
+    gunzipped,
+    has_too_many_values,
+    is_gzip,
+    read_file,
+    read_stream,
+)
 from mooring.kit.yaml_reader import Repeat, YamlFault, read_documents
 from mooring.model.kinds import kind_of
 from mooring.model.validation.problem import NOTHING_THERE, Problem, show
 from mooring.sim.input_errors import InputError
-from mooring.sim.reading.compressed import SUFFIX as COMPRESSED_SUFFIX
-from mooring.sim.reading.compressed import BadGzip, decompressed, is_compressed
 
 # ---- files
 
@@ -26,12 +35,12 @@ from mooring.sim.reading.compressed import BadGzip, decompressed, is_compressed
 MAX_BYTES = 1 << 30
 """The limit for all input together: a dump of 20,000 pods has 115 MB."""
 _PLAIN_SUFFIXES = (".yaml", ".yml", ".json")
-SUFFIXES = (*_PLAIN_SUFFIXES, *(f"{suffix}{COMPRESSED_SUFFIX}" for suffix in _PLAIN_SUFFIXES))
+SUFFIXES = (*_PLAIN_SUFFIXES, *(f"{suffix}{GZIP_SUFFIX}" for suffix in _PLAIN_SUFFIXES))
 STDIN = "-"
 STDIN_NAME = "standard input"
 _NO_MANIFEST = (
     f"the folder has no manifest; manifests are {', '.join(f'*{suffix}' for suffix in _PLAIN_SUFFIXES)}, "
-    f"and those with {COMPRESSED_SUFFIX} at the end"
+    f"and those with {GZIP_SUFFIX} at the end"
 )
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -48,14 +57,12 @@ class ManifestFile:
 def bytes_of(path: str, max_bytes: int, remedy: str, error: type[InputError]) -> bytes:
     """One file without its byte order mark. Raises the error if it cannot be read, or is larger; `remedy` says what to do."""
     try:
-        with open(path, "rb") as file:
-            text = file.read(max_bytes + 1).removeprefix(codecs.BOM_UTF8)
+        return read_file(path, max_bytes).removeprefix(codecs.BOM_UTF8)
     except (OSError, ValueError) as fault:  # a path with a NUL in it is a ValueError
+        if isinstance(fault, OSError) and fault.errno == errno.EFBIG:
+            raise error([Problem("", f"the file has more than {max_bytes} bytes; {remedy}", file=path)]) from fault
         reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
         raise error([Problem("", f"cannot be read: {reason}", file=path)]) from fault
-    if len(text) > max_bytes:
-        raise error([Problem("", f"the file has more than {max_bytes} bytes; {remedy}", file=path)])
-    return text
 
 
 def gather(
@@ -90,23 +97,30 @@ def _expand(path: str) -> list[str | Problem]:
 
 
 def _read(path: str, stdin: BinaryIO | None, left: int, max_bytes: int) -> bytes | Problem:
-    """The bytes of a file, decompressed, or the problem. Reads one byte more than allowed, to see that there is more."""
+    """The bytes of a file, decompressed, or the problem."""
+    problem = ""
     try:
-        if path == STDIN:
-            raw = stdin.read(left + 1) if stdin is not None else b""
-        else:
-            with Path(path).open("rb") as file:
-                raw = file.read(left + 1)
-        if is_compressed(raw):
-            raw = decompressed(raw, left)
+        raw = _content(path, stdin, left)
+        if is_gzip(raw):
+            raw = gunzipped(raw, left)
+        if len(raw) <= left and not has_too_many_values(raw):
+            return raw
+        problem = TOO_MANY_VALUES if len(raw) <= left else ""
     except BadGzip as error:
-        return Problem("", str(error), file=_shown(path))
+        problem = str(error)
+    except Bomb as error:
+        problem = f"{error}; no manifest does: decompress the file and look what it holds"
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return Problem("", f"cannot be read: {reason}", file=_shown(path))
-    if len(raw) > left:
-        return Problem("", f"all input together has more than {max_bytes} bytes; give fewer files", file=_shown(path))
-    return raw
+        problem = "" if getattr(error, "errno", None) == errno.EFBIG else f"cannot be read: {reason}"
+    beyond = f"all input together has more than {max_bytes} bytes; give fewer files"
+    return Problem("", problem or beyond, file=_shown(path))
+
+
+def _content(path: str, stdin: BinaryIO | None, max_bytes: int) -> bytes:
+    if path != STDIN:
+        return read_file(path, max_bytes)
+    return read_stream(stdin, max_bytes, path) if stdin is not None else b""
 
 
 def _to_utf8(raw: bytes) -> bytes:
@@ -235,7 +249,7 @@ def is_json(file: ManifestFile) -> bool:
     """Whether to read the file as JSON. `{a: b}` opens like JSON and is YAML."""
     if not _OPENS_LIKE_JSON.match(file.text):
         return False
-    if file.name.lower().removesuffix(COMPRESSED_SUFFIX).endswith(".json") or len(file.text) > _WORTH_A_SECOND_LOOK:
+    if file.name.lower().removesuffix(GZIP_SUFFIX).endswith(".json") or len(file.text) > _WORTH_A_SECOND_LOOK:
         return True
     try:
         return bool([*json_pieces(file.text)])
