@@ -205,6 +205,18 @@ def test_a_reply_of_tiny_values_is_not_decoded() -> None:
     asyncio.run(run())
 
 
+# ---- secrets
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:SECRET@127.0.0.1:1/x", "http://127.0.0.1:1/?k=SECRET", "http://me:SECRET@[x/"]
+)
+def test_no_fault_shows_a_password_or_a_token(url: str) -> None:
+    reply = asyncio.run(asked(Call(Extender(url_prefix=url), "filter", {})))
+    assert isinstance(reply, CallFault)
+    assert "SECRET" not in reply.message and reply.message.startswith('Post "http://')
+
+
 # ---- no connection
 
 

@@ -62,6 +62,14 @@ def test_private_keys_of_extenders_stay_where_they_are() -> None:
     assert "YQ==" in written and "c2VjcmV0" not in written
 
 
+def test_passwords_and_tokens_in_urls_stay_where_they_are() -> None:
+    extender = {"urlPrefix": "http://me:SECRET@h:1/x?token=SECRET", "filterVerb": "f"}
+    configuration = a_snapshot(extenders=[extender], tracing={"endpoint": "me:SECRET@collector:4317"})
+    written = json.dumps(configuration)
+    assert "SECRET" not in written
+    assert '"http://h:1/x"' in written and '"collector:4317"' in written
+
+
 @pytest.mark.parametrize("part", [{"configuration": 7}, {"configuration": {}, "featureGates": {"A": "x"}}])
 def test_settings_of_another_form_are_refused(tmp_path: Path, part: dict[str, Any]) -> None:
     path = tmp_path / "a.json"

@@ -205,6 +205,37 @@ def test_a_segment_without_state_after_a_gap_is_said_and_left_out(tmp_path: Path
     assert replayed(run)[0] > 0
 
 
+def modes_below(folder: Path) -> set[str]:
+    """The rights of all files and folders below one."""
+    return {f"{path.stat().st_mode & 0o777:o}" for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["a new directory", "a directory that all may enter"])
+def test_only_the_owner_may_read_a_recording(tmp_path: Path, is_there: bool) -> None:
+    directory = tmp_path / "a" / "recordings"
+    if is_there:
+        directory.mkdir(parents=True)
+        directory.chmod(0o755)
+    mask = os.umask(0)
+    try:
+        recorded = Recorded(directory, RecordingLimits())
+        recorded.run(3)
+        recorded.recorder.close()
+    finally:
+        os.umask(mask)
+    assert modes_below(directory) == {"700", "600"}
+    assert f"{directory.stat().st_mode & 0o777:o}" == ("755" if is_there else "700")
+
+
+def test_folders_of_earlier_versions_are_closed_to_others(tmp_path: Path) -> None:
+    older = tmp_path / "20261116T080000Z-4f3a"
+    older.mkdir()
+    older.chmod(0o755)
+    (older / "000001.rec").touch()
+    Recorded(tmp_path, RecordingLimits()).recorder.close()
+    assert older.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_directory_without_recordings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="there is no recording in this directory"):
         runs_in(tmp_path)

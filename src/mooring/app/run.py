@@ -18,7 +18,7 @@ import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.feature_gates import told_gates
-from mooring.framework.config.settings import as_object
+from mooring.framework.config.settings import as_shown_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.kept_answers import KeptAnswers
 from mooring.framework.registry import Registry
@@ -390,7 +390,7 @@ class Running:
             lambda: metrics.resource_metrics(self._scheduler if self._leads() else None),
             metrics.health_metrics,
             metrics.reset,
-            lambda: as_object(config),
+            lambda: as_shown_object(config),
             lambda: self._settings.flags,
             self._logs.set_verbosity if config.enable_profiling else None,
         )

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
-from mooring.apiclient.credentials.private_files import write_private
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context, write_kubeconfig
@@ -23,6 +22,7 @@ from mooring.app.dashboards import DashboardPlan, serve_dashboard
 from mooring.embedded.cluster import EmbeddedCluster, Report
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.listener import LOOPBACK
+from mooring.kit.private_files import write_private
 from mooring.kit.process import raise_descriptor_limit
 
 

@@ -6,7 +6,6 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -17,6 +16,7 @@ import click
 
 from mooring.answers.answer import ClusterAnswer
 from mooring.cli.refusal import refuse
+from mooring.kit.private_files import write_private
 from mooring.model.validation.problem import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,7 +41,7 @@ class ReportFile:
         made = f"Made by mooring {version('mooring')} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC"
         page = answer.to_html(notes=notes, made=made, command=_command())
         try:
-            _replace(self.path, page.encode())
+            write_private(self.path, page.encode())
         except OSError as error:
             _refuse(self.path, error.strerror or str(error))
 
@@ -64,40 +64,12 @@ def _checked(path: str) -> Path:
         target = Path(path).resolve()
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             _refuse(path, "it is not a file")
-        handle, scratch = _scratch(target)
+        handle, scratch = tempfile.mkstemp(dir=target.parent)
         os.close(handle)
         os.unlink(scratch)  # a command that is killed while it works leaves nothing behind
     except (OSError, ValueError) as error:
         _refuse(path, (error.strerror if isinstance(error, OSError) else None) or str(error))
     return target
-
-
-def _replace(target: Path, content: bytes) -> None:
-    handle, scratch = _scratch(target)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(scratch)
-        raise
-
-
-def _scratch(target: Path) -> tuple[int, str]:
-    """A new file beside the target, with the permissions that a new file has."""
-    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
-    os.fchmod(handle, 0o666 & ~_umask())
-    return handle, scratch
-
-
-def _umask() -> int:
-    """What other programs would give the file: mkstemp lets only its owner read it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def _refuse(path: str | Path, reason: str) -> NoReturn:

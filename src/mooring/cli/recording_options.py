@@ -8,6 +8,7 @@ import click
 from mooring.cli.options import ByteQuantity, GoDuration
 from mooring.cli.refusal import refuse
 from mooring.framework.config.durations import Duration
+from mooring.kit.private_files import make_private_folders
 from mooring.kit.version import VERSION
 from mooring.recording.recorder import RecordingSettings
 from mooring.recording.run_files import RecordingLimits
@@ -64,7 +65,7 @@ def recording_settings(
     if record is None:
         return None
     try:
-        record.mkdir(parents=True, exist_ok=True)
+        make_private_folders(record)
     except OSError as fault:
         refuse(f"--record {record}: the directory cannot be made: {fault.strerror}")
     limits = recording_limits(record_max_size, record_max_age, record_interval, drops)

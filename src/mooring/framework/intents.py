@@ -102,6 +102,11 @@ class Call:
     def url(self) -> str:
         return f"{self.extender.url_prefix.rstrip('/')}/{self.verb}"
 
+    @property
+    def shown_url(self) -> str:
+        """The URL for messages, without passwords and tokens."""
+        return f"{self.extender.shown_url.rstrip('/')}/{self.verb}"
+
 
 class CallFault(msgspec.Struct, frozen=True):
     """Why an extender gave no usable answer, in upstream's words."""

@@ -19,6 +19,7 @@ from time import monotonic, sleep
 import msgspec
 
 from mooring.kit.clock import NS_PER_S, SteadyClock, elapsed_ns
+from mooring.kit.private_files import make_private, make_private_folders
 from mooring.recording.segment_file import SUFFIX, SegmentHeader, SegmentWriter
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,9 @@ class RunFiles:
         moment = datetime.fromtimestamp(started_ns // NS_PER_S, UTC)
         self.run = f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.path = directory / self.run
-        self.path.mkdir(parents=True)
+        make_private_folders(self.path)
+        for older in {path.parent for path in segments_in(directory)}:  # earlier versions let everybody read them
+            make_private(older)
         self._directory, self._limits, self._figures = directory, limits, figures
         self._work: SimpleQueue[_Block | _Segment | None] = SimpleQueue()
         self._segment: SegmentWriter | None = None

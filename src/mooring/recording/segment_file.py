@@ -20,6 +20,7 @@ import msgspec
 import zstandard
 
 from mooring.kit.bounded_reading import TOO_MANY_VALUES, Bomb, has_too_many_values
+from mooring.kit.private_files import open_private
 from mooring.kit.zstd_stream import ZstdStream
 
 FORMAT = 3
@@ -80,7 +81,7 @@ class SegmentWriter:
 
     def __init__(self, path: Path, header: SegmentHeader) -> None:
         self.path = path
-        self._file: BinaryIO = open(path, "xb", buffering=0)  # noqa: SIM115
+        self._file: BinaryIO = os.fdopen(open_private(path, os.O_EXCL), "wb", buffering=0)
         self._stream = zstandard.ZstdCompressor(level=LEVEL).compressobj()
         self.size = 0
         self._count = 0

@@ -229,7 +229,7 @@ class Driver:
 
     def _reply(self, call: Call) -> CallReply:
         if self.extender is None:
-            return CallFault(f'Post "{call.url}": a simulation asks no extenders')
+            return CallFault(f'Post "{call.shown_url}": a simulation asks no extenders')
         answer = self.extender(call)
         return answer if isinstance(answer, CallFault) else msgspec.json.encode(answer)
 

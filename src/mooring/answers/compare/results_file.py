@@ -27,6 +27,7 @@ from mooring.answers.compare.figures import COMPARED, RunFigures, flat_figures
 from mooring.answers.compare.placements import unpack
 from mooring.answers.compare.run import RunResult
 from mooring.answers.compare.run_plan import RunPlan
+from mooring.kit.private_files import open_private
 from mooring.sim.input_errors import InputError
 
 OWN = ("run", "name", "config", "configDigest", "seed", "load", "vary", "version")
@@ -81,7 +82,7 @@ class CsvResults:
     def __init__(self, path: str, wanted: Collection[str]) -> None:
         self._path, self._wanted = path, wanted
         try:
-            self._file = open(path, "a+b", buffering=0)  # noqa: SIM115  # `__exit__` closes it
+            self._file = os.fdopen(open_private(path, os.O_APPEND), "a+b", buffering=0)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UnusableResults(f"{path}: cannot be written: {reason}") from error
@@ -192,6 +193,7 @@ class ParquetResults:
         """Write all rows under another name first, so that the file is always a whole one."""
         rows = [_typed(row) for row in self._rows.rows()]
         part = f"{self._path}.part"
+        os.close(open_private(part))
         self._parquet.write_table(self._arrow.Table.from_pylist(rows), part)
         os.replace(part, self._path)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from mooring.apiclient.credentials.private_files import write_private
 from mooring.kit.bounded_reading import GZIP_SUFFIX
+from mooring.kit.private_files import write_private
 from mooring.model.json_objects import JsonObject
 
 _BEGIN, _BETWEEN, _END = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"

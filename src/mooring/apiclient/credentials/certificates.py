@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from mooring.apiclient.credentials.private_files import write_private
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
+from mooring.kit.private_files import write_private
 
 ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 """Names in every server certificate: for local use, and those by which pods find the API server."""

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import yaml
 
 from mooring.apiclient.credentials.certificates import KeyPair
-from mooring.apiclient.credentials.private_files import PATIENCE_S, FileLocked, locked, write_private
 from mooring.apiclient.kubeconfig.files import KubeconfigError, check_kubeconfig
+from mooring.kit.private_files import PATIENCE_S, FileLocked, locked, write_private
 
 
 @dataclass(frozen=True, slots=True)

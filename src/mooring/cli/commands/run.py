@@ -44,6 +44,7 @@ from mooring.framework.config.syntax import parse
 from mooring.kit import process
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.logs import LogFormat, check_format, start_logs
+from mooring.kit.private_files import write_private
 from mooring.kit.process import raise_descriptor_limit
 from mooring.live.endpoints.access import ALWAYS_ALLOWED, AccessSettings
 from mooring.live.endpoints.server import ListenError
@@ -233,7 +234,7 @@ async def _run(settings: RunSettings, logs: Any, write_config_to: str | None) ->
     try:
         running = Running(settings, logs)
         if write_config_to is not None:
-            Path(write_config_to).write_text(yaml.safe_dump(as_object(settings.config)))
+            write_private(Path(write_config_to), yaml.safe_dump(as_object(settings.config)).encode())
             logs.log.info("Wrote configuration", file=write_config_to)
             return 0
         return await running.run()

@@ -4,6 +4,7 @@ Standard output has only the report, which programs may read; notes, warnings, t
 standard error.
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from mooring.cli.recording_options import recording_options, recording_settings
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
 from mooring.cli.terminal import Block, tell, tell_blocks
+from mooring.kit.private_files import open_private
 from mooring.kit.process import relax_collector
 from mooring.model.kinds import KINDS
 from mooring.model.validation.problem import Problem, show
@@ -355,7 +357,7 @@ def _stays(path: str | None) -> Iterator[StayFile | None]:
         yield None
         return
     try:
-        file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  # the problem of opening it is its own
+        file = os.fdopen(open_private(path, os.O_TRUNC), "w", encoding="utf-8", newline="")
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         refuse(Problem("", f"cannot be written: {reason}", file=path))

@@ -16,6 +16,8 @@ from mooring.app.run import SNAPSHOT_PATH
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell_json_text
 from mooring.kit.bounded_reading import read_file
+from mooring.kit.private_files import write_private
+from mooring.kit.shown_urls import shown_url
 from mooring.model.api_errors import ApiError
 
 EPILOG = """
@@ -62,11 +64,19 @@ def snapshot(server: str, ca_file: Path | None, token_file: Path | None, output:
     try:
         text = asyncio.run(_fetch(access))
     except (ApiError, Unanswered, CredentialsError) as fault:
-        refuse(f"{fault}. Check that `mooring run` serves at {server}, or give its address with --server")
+        refuse(f"{fault}. Check that `mooring run` serves at {shown_url(server)}, or give its address with --server")
     if output is None:
         tell_json_text(text)
     else:
-        output.write_bytes(text)
+        _write(output, text)
+
+
+def _write(output: Path, text: bytes) -> None:
+    """Only the owner may read the file: a snapshot has the objects of a cluster."""
+    try:
+        write_private(output, text)
+    except OSError as fault:
+        refuse(f"{output}: cannot be written: {fault.strerror}")
 
 
 async def _fetch(access: ConnectionSettings) -> bytes:

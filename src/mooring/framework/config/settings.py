@@ -9,13 +9,27 @@ import msgspec
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import DEFAULTS
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.kit.shown_urls import shown_url
 
-# ---- A configuration in the form of a file: what `/configz` shows and `--write-config-to` writes
+# ---- A configuration in the form of a file
 
 
 def as_object(config: KubeSchedulerConfiguration) -> dict[str, Any]:
-    """The v1 object with all defaults in it. What is not set, and has no default, is left out."""
+    """The v1 object with all defaults in it: what `--write-config-to` writes. What is not set, and has no default, is left
+    out."""
     written: dict[str, Any] = _as_in_a_file(msgspec.to_builtins(config))
+    return written
+
+
+def as_shown_object(config: KubeSchedulerConfiguration) -> dict[str, Any]:
+    """The v1 object without secrets: what `/configz` shows, and what snapshots and recordings hold. A simulation calls no
+    extender, and snapshots are passed on to others."""
+    written = as_object(config)
+    for extender in written.get("extenders", ()):
+        extender.get("tlsConfig", {}).pop("keyData", None)
+        extender["urlPrefix"] = shown_url(extender.get("urlPrefix", ""))
+    if endpoint := written.get("tracing", {}).get("endpoint"):
+        written["tracing"]["endpoint"] = shown_url(endpoint)
     return written
 
 
@@ -53,11 +67,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True):
 
 
 def settings_object(config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None) -> dict[str, Any]:
-    """The settings to be written into a snapshot, without the private keys of extenders: a simulation calls none,
-    and a snapshot is passed on to others."""
-    written = as_object(config)
-    for extender in written.get("extenders", ()):
-        extender.get("tlsConfig", {}).pop("keyData", None)
+    """The settings to be written into a snapshot."""
+    written = as_shown_object(config)
     chosen = {name: on for name, on in (gates or {}).items() if DEFAULTS.get(name) is not on}
     return {"apiVersion": API_VERSION, "kind": KIND, "configuration": written, "featureGates": chosen}
 

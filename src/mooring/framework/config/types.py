@@ -10,6 +10,7 @@ import msgspec
 from msgspec import field
 
 from mooring.framework.config.durations import Duration
+from mooring.kit.shown_urls import shown_url
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"
@@ -213,6 +214,11 @@ class Extender(Section):
     """If there are any, it is asked only about pods that request one of them."""
     ignorable: bool = False
     """Whether attempts go on without it if it fails."""
+
+    @property
+    def shown_url(self) -> str:
+        """The address for messages, without passwords and tokens."""
+        return shown_url(self.url_prefix)
 
     @property
     def timeout(self) -> Duration:

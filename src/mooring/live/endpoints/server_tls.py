@@ -14,12 +14,12 @@ from cryptography import x509
 
 from mooring.apiclient.credentials.certificates import KeyPair, new_authority, sign_server
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.credentials.private_files import write_private
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.transport import Params
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock
 from mooring.kit.logs import Log
+from mooring.kit.private_files import write_private
 from mooring.model.api_errors import ApiError
 
 PAIR_NAME = "kube-scheduler"

@@ -76,7 +76,7 @@ class ExtenderCaller:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self._report(call, CallFault(f'Post "{call.url}": {NO_LOOP}'))
+            self._report(call, CallFault(f'Post "{call.shown_url}": {NO_LOOP}'))
             return
         task = loop.create_task(self._ask(call))
         self._tasks.add(task)
@@ -97,7 +97,7 @@ class ExtenderCaller:
         try:
             self._report(call, reply)
         except Exception as bug:  # no code awaits the task, so its exception would be lost
-            log.error("the reply to %s could not be processed", call.url, exc_info=bug)
+            log.error("the reply to %s could not be processed", call.shown_url, exc_info=bug)
 
     async def _reply(self, call: Call) -> CallReply:
         """The reply or a fault, never an exception. A dry run answers binds itself."""
@@ -106,8 +106,8 @@ class ExtenderCaller:
         try:
             return await self._client.ask(call, encoded(call, self._whole))
         except Exception as bug:  # otherwise the attempt would wait for ever
-            log.error("a call to %s failed unexpectedly", call.url, exc_info=bug)
-            return CallFault(f'Post "{call.url}": {bug!r}')
+            log.error("a call to %s failed unexpectedly", call.shown_url, exc_info=bug)
+            return _unanswered(call, repr(bug))
 
     def _report(self, call: Call, reply: CallReply) -> None:
         self._scheduler.handle(CallAnswered(call.token, reply))
@@ -158,11 +158,11 @@ class ExtenderClient:
             async with asyncio.timeout(limit_s):
                 return await self._ask(call, body, progress, traceparent)
         except TimeoutError:
-            return CallFault(_NO_BODY if progress.has_headers else f'Post "{call.url}": {_NO_HEADERS}')
+            return CallFault(_NO_BODY if progress.has_headers else f'Post "{call.shown_url}": {_NO_HEADERS}')
         except (aiohttp.ClientError, OSError, ValueError) as fault:
             if call.binds:
                 self._fence.check()
-            return CallFault(f'Post "{call.url}": {_words(fault)}')
+            return _unanswered(call, _words(fault))
 
     async def close(self) -> None:
         if self._session is not None:
@@ -195,7 +195,7 @@ class ExtenderClient:
         async with posting as answer:
             progress.has_headers = True
             if answer.status != 200:
-                return CallFault(f"failed {call.verb} with extender at URL {call.url}, code {answer.status}")
+                return CallFault(f"failed {call.verb} with extender at URL {call.shown_url}, code {answer.status}")
             return await self._read(call, answer)
 
     async def _read(self, call: Call, answer: aiohttp.ClientResponse) -> CallReply:
@@ -212,10 +212,10 @@ class ExtenderClient:
                 chunks.append(chunk)
         if size > limit:
             answer.close()
-            return CallFault(f'Post "{call.url}": the reply is larger than {limit} bytes, which is all we read')
+            return CallFault(f'Post "{call.shown_url}": the reply is larger than {limit} bytes, which is all we read')
         reply = b"".join(chunks)
         if has_too_many_values(reply):
-            return CallFault(f'Post "{call.url}": the reply cannot be used: {TOO_MANY_VALUES}')
+            return CallFault(f'Post "{call.shown_url}": the reply cannot be used: {TOO_MANY_VALUES}')
         return reply
 
     def _open(self) -> aiohttp.ClientSession:
@@ -233,6 +233,11 @@ class _Progress:
     """Whether the headers of a reply have arrived: Go's timeout messages differ before and after."""
 
     has_headers = False
+
+
+def _unanswered(call: Call, why: str) -> CallFault:
+    """The fault of a call without a reply. Exceptions of the HTTP client may hold the whole URL."""
+    return CallFault(f'Post "{call.shown_url}": {why.replace(call.url, call.shown_url)}')
 
 
 def _words(fault: Exception) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mooring.framework.config.types import TracingConfiguration
+from mooring.kit.shown_urls import shown_url
 from mooring.kit.similar_names import did_you_mean, similar
 
 SERVICE_NAME = "mooring"
@@ -120,7 +121,7 @@ def _check_endpoints(environ: Mapping[str, str]) -> None:
     for variable in _ENDPOINTS:
         written = environ.get(variable, "").strip()
         if written and not _is_url(written):
-            raise TracingError(f"{variable}={written} is not a URL such as http://localhost:4318")
+            raise TracingError(f"{variable}={shown_url(written)} is not a URL such as http://localhost:4318")
 
 
 def _is_url(text: str) -> bool:
@@ -136,7 +137,9 @@ def _check_authority(endpoint: str) -> None:
     url = urlsplit(endpoint)
     if url.scheme == "dns" and url.netloc and url.path.strip("/"):
         right = f"dns:///{url.path.strip('/')}"
-        raise TracingError(f"tracing.endpoint: a DNS server of its own is not supported: use {right} for {endpoint}")
+        raise TracingError(
+            f"tracing.endpoint: a DNS server of its own is not supported: use {right} for {shown_url(endpoint)}"
+        )
 
 
 def _check_numbers(environ: Mapping[str, str]) -> None:

@@ -43,5 +43,5 @@ def skip(core: Core, extender: Extender, fault: str) -> bool:
     """Whether an extender that failed is ignorable. If so, a report says that it is skipped, and the Bind plugins
     take over."""
     if extender.ignorable:
-        core.report(f"{SKIPPED}: extender {extender.url_prefix}: {fault}", None)
+        core.report(f"{SKIPPED}: extender {extender.shown_url}: {fault}", None)
     return extender.ignorable

@@ -112,7 +112,7 @@ def _left(extender: Extender, read: FilterReply, nodes: NodeTable, rows: RowArra
         for name in read.node_names or ():
             if name not in asked:
                 raise Unusable(
-                    f'extender "{extender.url_prefix}" claims a filtered node "{name}" which is not found in the input '
+                    f'extender "{extender.shown_url}" claims a filtered node "{name}" which is not found in the input '
                     "node list"
                 )
         return _distinct(asked[name] for name in read.node_names or ())

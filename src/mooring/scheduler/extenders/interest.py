@@ -25,7 +25,7 @@ class InterestedExtenders(msgspec.Struct, frozen=True):
 
     def skip(self, text: str, extender: Extender, fault: object) -> None:
         """Report that an ignorable extender failed and is passed over."""
-        self.report(f"{text}: extender {extender.url_prefix}: {fault}")
+        self.report(f"{text}: extender {extender.shown_url}: {fault}")
 
 
 def in_asking_order(extenders: Iterable[Extender]) -> tuple[Extender, ...]:

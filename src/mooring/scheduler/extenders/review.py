@@ -60,7 +60,7 @@ def _found(extender: Extender, name: str, meta: MetaVictims, nodes: NodeTable) -
     for uid in meta.uids:
         if uid not in there:
             raise Unusable(
-                f"extender: {extender.url_prefix} claims to preempt pod (UID: {uid}) on node: {name}, but the pod is not "
+                f"extender: {extender.shown_url} claims to preempt pod (UID: {uid}) on node: {name}, but the pod is not "
                 "found on that node"
             )
     return Victims(tuple(there[uid] for uid in meta.uids), meta.violations)

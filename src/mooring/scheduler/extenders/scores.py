@@ -38,11 +38,11 @@ def add_scores(
         try:
             given = _weighed(extender, reply, places, spoken_of)
         except Unusable as fault:
-            interested.tell(f"{NO_SCORE} extender {extender.url_prefix}: {fault}")
+            interested.tell(f"{NO_SCORE} extender {extender.shown_url}: {fault}")
             continue
         card.totals += given
         if explain:
-            card.by_plugin[extender.url_prefix] = given
+            card.by_plugin[extender.shown_url] = given
     return spoken_of
 
 

@@ -1,22 +1,31 @@
-"""Files with secrets: written atomically, readable only for their owner, and locked in kubectl's way while they change."""
+"""Files with secrets or data of clusters: readable only for their owner from their creation on, written atomically, and
+locked in kubectl's way while they change."""
 
+import errno
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file in one step: readers see either the old content or the new one. Creates missing directories.
 
-    The target of a symbolic link is replaced, not the link. The file keeps its owner, as far as permissions allow.
+    The target of a symbolic link is replaced, not the link. The file keeps its owner, as far as permissions allow. A
+    device or a pipe, such as /dev/stdout, is written to.
     """
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
     target = path.resolve()
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folders(target.parent)
     # mkstemp creates the file with mode 0600, so that the secret is not readable for others at any moment.
-    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -30,6 +39,40 @@ def write_private(path: Path, content: bytes) -> None:
         with suppress(FileNotFoundError):
             os.unlink(scratch)
         raise
+
+
+def open_private(path: Path | str, flags: int = 0) -> int:
+    """The descriptor of a file for reading and writing that only its owner may read, also if it was there before.
+
+    `flags` are more flags of `os.open`, such as O_EXCL or O_APPEND. Raises OSError.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, _FILE_MODE)
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISREG(mode) and stat.S_IMODE(mode) != _FILE_MODE:
+            with suppress(PermissionError):  # the file of another owner, who decides
+                os.fchmod(handle, _FILE_MODE)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def make_private_folders(path: Path) -> None:
+    """Make a folder and those above it that are missing, so that only the owner may enter them. Raises OSError.
+
+    A folder that is there already stays as it is: it may be shared, such as /tmp.
+    """
+    for folder in reversed([each for each in (path, *path.parents) if not each.exists()]):
+        folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+
+def make_private(path: Path) -> None:
+    """Take all rights of others from a file or folder that is there. Nothing happens to those of another owner."""
+    with suppress(PermissionError, FileNotFoundError):
+        path.chmod(_FOLDER_MODE if path.is_dir() else _FILE_MODE)
 
 
 # ---- locks: the program that has created FILE.lock may change FILE
@@ -59,7 +102,7 @@ def locked(path: Path, patience_s: float = PATIENCE_S) -> Iterator[None]:
     names = sorted({path.absolute(), path.resolve()})
     with ExitStack() as held:
         for name in names:
-            name.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folders(name.parent)
             held.enter_context(_lock(name.with_name(f"{name.name}.lock"), patience_s))
         yield
 
