@@ -358,4 +358,3 @@ def test_the_answer_on_the_example() -> None:
     assert best["nodesUsed"] == {"value": 4, "runs": ["packed"]}
     assert best["pending"] == {"value": 1, "runs": ["default", "packed"]}
     assert "web-3" in answer._repr_html_()
-    assert [*answer.to_frame()["run"]] == ["default", "packed"]

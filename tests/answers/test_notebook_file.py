@@ -35,7 +35,7 @@ def test_it_runs() -> None:
     assert "giant" in outputs[1]
     assert outputs[2] == "<Comparison: 2 runs of 12 pods: 1 pod has different nodes.>"
     assert "default/web-3" in outputs[3]
-    assert "node hours" in outputs[4] and "default" in outputs[5]
+    assert "node_hours" in outputs[4] and "default" in outputs[5]
     assert "MostAllocated seed=3" in outputs[6]
 
 

@@ -309,9 +309,11 @@ def test_plots_agree_with_the_data(kind: str, asked: dict[str, ClusterAnswer]) -
     if kind == "day":
         curves = drawn["Requested share over time"]
         assert isinstance(curves, CurvePlot)
-        assert curves.edges_s == [*(span["from"] for span in data["spans"]), data["simulatedSeconds"]]
+        edges_s = [*(span["from"] for span in data["spans"]), data["simulatedSeconds"]]
+        assert [*curves.edges_s] == pytest.approx(edges_s, abs=1e-9)
         assert {*curves.curves} == {"cpu", "memory"}
-        assert [*curves.curves["cpu"]] == [span["utilisation"]["cpu"] for span in data["spans"]]
+        shares = [span["utilisation"]["cpu"] for span in data["spans"]]
+        assert [*curves.curves["cpu"]] == pytest.approx(shares, abs=1e-9)
         assert bars_of(drawn["Pods placed by zone"]) == {
             "placed": {each["name"]: each["placed"] for each in data["zones"]}
         }

@@ -1,16 +1,16 @@
 """The form of every answer: a value with a summary, tables, and plain data for programs.
 
-One description of the tables serves the terminal, notebooks, reports and data frames. The plain data is a public interface
-with a version (docs/schemas): fields may be added, but not renamed or removed.
+One description of the tables serves the terminal, notebooks and reports; data frames have tables of their own, with numbers.
+The plain data is a public interface with a version (docs/schemas): fields may be added, but not renamed or removed.
 """
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import import_module
 from typing import Any, ClassVar
 
+from mooring.answers.data_table import DataTable, rounded
 from mooring.answers.report.page import ReportContent, page_html
 from mooring.answers.report.parts import AnswerPlot, AnswerTable
 from mooring.answers.report.tables import table_html
@@ -53,20 +53,21 @@ class ClusterAnswer(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, in the form that docs/schemas describes: what `-o json` prints."""
-        return {"apiVersion": API_VERSION, "kind": self.kind, **self.content()}
+        written: dict[str, Any] = rounded(self.content())
+        return {"apiVersion": API_VERSION, "kind": self.kind, **written}
 
-    def to_frame(self, table: int | str = 0) -> Any:
-        """A table as a pandas DataFrame: the first one, or the one with this number or title. Needs pandas.
+    @abstractmethod
+    def data_tables(self) -> Mapping[str, DataTable]:
+        """The tables of `to_frame` by name; the first one is what the answer is about."""
 
-        Raises InputError for a table that is not there.
-        """
-        tables = self.tables()
-        by_name = {name: each for i, each in enumerate(tables) for name in (i, each.title)}
-        if table not in by_name:
-            titles = ", ".join(repr(each.title) for each in tables)
-            raise InputError(f"to_frame: there is no table {table!r}; the tables are {titles}")
-        chosen = by_name[table]
-        return _pandas().DataFrame(list(chosen.rows), columns=list(chosen.columns))
+    def to_frame(self, table: str | None = None) -> Any:
+        """A table of numbers and names as a pandas DataFrame: the one with this name, or the first one that docs/answers.md
+        lists for the answer. Units are in the names of columns. Raises InputError for a name that the answer does not have.
+        Needs pandas."""
+        tables = self.data_tables()
+        if table is not None and table not in tables:
+            raise InputError(f"to_frame: no table {table!r}; this answer has {', '.join(tables)}")
+        return tables[next(iter(tables)) if table is None else table].frame()
 
     def __repr__(self) -> str:
         lines = self.summary()
@@ -82,14 +83,5 @@ class ClusterAnswer(ABC):
         """For notebooks: the summary and the tables, cut."""
         parts = [f"<p>{escape(visible(line))}</p>" for line in self.summary()]
         shown = [table.brief() for table in self.tables() if table.rows and not table.is_detail]
-        parts += [table_html(table, ROWS_OF_HTML, f"to_frame({table.title!r}) has all") for table in shown]
+        parts += [table_html(table, ROWS_OF_HTML, "tables() has all") for table in shown]
         return "\n".join(parts)
-
-
-def _pandas() -> Any:
-    try:
-        return import_module("pandas")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "to_frame needs pandas, which is not installed: pip install 'mooring[frames]'", name=error.name
-        ) from None

@@ -193,6 +193,9 @@ def show_amount(resource: str, amount: int) -> str:
     """An amount of a resource, in the units of the node table, as people write it."""
     if resource == "cpu":
         return show_cpu(amount)
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return show_bytes(amount)
-    return str(amount)
+    return show_bytes(amount) if is_in_bytes(resource) else str(amount)
+
+
+def is_in_bytes(resource: str) -> bool:
+    """Whether amounts of the resource are bytes."""
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")

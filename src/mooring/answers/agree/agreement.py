@@ -1,13 +1,14 @@
 """The answer to "would Mooring have decided the same?"."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median_low
 from typing import Any, ClassVar
 
-from mooring.answers.agree.judged_binding import BindingVerdict, JudgedBinding
+from mooring.answers.agree.judged_binding import BindingVerdict, JudgedBinding, binding_table
 from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.data_table import Columns, DataTable, data_table
 from mooring.kit.clock import in_seconds
 from mooring.recording.observer import OBSERVER
 from mooring.sim.simulated_cluster import alike_names, count
@@ -158,6 +159,16 @@ class Agreement(ClusterAnswer):
         return dict(sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0])))
 
     # ---- as plain data
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        plugins = ((name, len(by), max(by), sum(by) / len(by), sum(by)) for name, by in self._by_plugin().items())
+        columns: Columns = {"plugin": str, "bindings": int, "largest": int, "mean": float, "sum": int}
+        profiles: Columns = {"profile": str, "bindings": int, **dict.fromkeys(_VERDICTS, int)}
+        return {
+            "bindings": binding_table(self.bindings),
+            "profiles": data_table(profiles, self._profiles()),
+            "plugins": data_table(columns, plugins),
+        }
 
     def content(self) -> dict[str, Any]:
         found = self.by_verdict

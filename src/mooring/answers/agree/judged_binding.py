@@ -1,9 +1,11 @@
 """A binding of the recording beside what Mooring decides for the same pod at the same moment."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from mooring.answers.data_table import Columns, DataTable, Time, data_table
 from mooring.kit.clock import in_micros
 
 
@@ -87,3 +89,34 @@ class JudgedBinding:
             "message": self.message,
             "plugins": [{"plugin": name, "score": own, "bestScore": best} for name, own, best in self.differences],
         }
+
+
+def binding_table(bindings: Iterable[JudgedBinding]) -> DataTable:
+    """A row for each binding."""
+    columns: Columns = {
+        "pod": str,
+        "node": str,
+        "profile": str,
+        "at": Time,
+        "verdict": str,
+        "tied_nodes": int,
+        "nodes": int,
+        "feasible_nodes": int,
+        "score": int,
+        "best_node": str,
+        "best_score": int,
+        "behind": int,
+        "better_nodes": int,
+        "may_be_sampled": bool,
+        "plugin": str,
+        "message": str,
+    }
+    rows = (
+        (
+            *(each.pod, each.node, each.profile, each.at_ns, each.verdict.value, each.tied_count, each.node_count),
+            *(each.feasible_count, each.score, each.best, each.best_score, each.behind),
+            *(each.better_count, each.may_be_sampled, each.plugin, each.message),
+        )
+        for each in bindings
+    )
+    return data_table(columns, rows)

@@ -11,6 +11,7 @@ from mooring.answers.capacity.gangs import MOST_SIZE, Gang, GangCount, fill_with
 from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, NodeBudget, budgets_after
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
 from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
+from mooring.answers.data_table import Columns, DataTable, amount_column, data_table
 from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
 from mooring.answers.pools import zone_of
 from mooring.model.node import Node
@@ -121,6 +122,32 @@ class Capacity(ClusterAnswer):
             pods[zone] += budget.pods
         return [(zone, nodes[zone], pods[zone]) for zone in sorted(nodes)]
 
+    def data_tables(self) -> Mapping[str, DataTable]:
+        return {"nodes": self._node_data(), "limits": _limit_data(self.limit)}
+
+    def _node_data(self) -> DataTable:
+        resources = [*dict.fromkeys(name for budget in self.nodes for name in budget.free)]
+        kinds = self._kinds() if len(self.pods) > 1 else []
+        columns: Columns = {
+            "node": str,
+            "zone": str,
+            "fits": int,
+            **{f"fits of {kind}": int for kind in kinds},
+            **{amount_column(name, "free"): int for name in resources},
+            "stopped_by_plugin": str,
+            "stopped_by": str,
+        }
+        rows = (
+            (
+                *(budget.node, self.zones.get(budget.node), budget.pods),
+                *(budget.by_kind.get(kind, 0) for kind in kinds),
+                *(budget.free.get(name, 0) for name in resources),
+                *(budget.plugin, ", ".join(budget.reasons)),
+            )
+            for budget in self.nodes
+        )
+        return data_table(columns, rows)
+
     def content(self) -> dict[str, Any]:
         return {
             "pods": [
@@ -133,6 +160,27 @@ class Capacity(ClusterAnswer):
             "notes": list(self.notes),
             **({} if self.gangs is None else {"gangs": _gangs_content(self.gangs)}),
         }
+
+
+def _limit_data(limit: CapacityLimit) -> DataTable:
+    """A row for each reason; amounts are in the units of the resource: cpu in milli, memory in bytes."""
+    columns: Columns = {
+        "plugin": str,
+        "message": str,
+        "nodes": int,
+        "resource": str,
+        "requested": int,
+        "most_free": int,
+        "best_node": str,
+    }
+    rows = (
+        (
+            *(each.plugin, each.message, each.nodes, each.resource),
+            *(each.requested if each.resource else None, each.most_free if each.best_node else None, each.best_node),
+        )
+        for each in limit.reasons
+    )
+    return data_table(columns, rows)
 
 
 def _gangs_content(gangs: GangCount) -> dict[str, int]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from mooring.answers.compare.comparison import NODES, ComparedRun, Comparison, PlacementDifference
+from mooring.answers.compare.comparison import ComparedRun, Comparison, PlacementDifference
 from mooring.answers.compare.dask_workers import run_on_dask
 from mooring.answers.compare.node_use import prices_of, read_prices
 from mooring.answers.compare.placements import PlacementTable, unpack
 from mooring.answers.compare.results_file import open_results
 from mooring.answers.compare.run import RunInputs, RunResult
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
+from mooring.answers.compare.run_tables import NODES, PRICE_AN_HOUR
 from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes
 from mooring.answers.given_loads import arrivals_from, plan_from
 from mooring.answers.loaded_cluster import Config, LoadedCluster, Source, Written, configuration_of
@@ -220,7 +221,7 @@ def comparison_of(
         ComparedRun(plan, result.figures, result.placements_digest, None if moved is None else moved[i])
         for i, (plan, result) in enumerate(zip(plans, results, strict=True))
     ]
-    unit = ("price" if inputs.is_day else "price an hour") if inputs.node_prices else NODES
+    unit = ("price" if inputs.is_day else PRICE_AN_HOUR) if inputs.node_prices else NODES
     said = [*notes, *_run_notes(runs)]
     if moved is None:
         said.append("there are so many pods that only digests of their placements were kept")

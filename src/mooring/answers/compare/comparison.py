@@ -11,15 +11,14 @@ from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.compare.curves import course_plots
 from mooring.answers.compare.figures import ALL_COMPARED, COMPARED, RunFigures, best_runs, flat_figures
 from mooring.answers.compare.run_plan import RunPlan
+from mooring.answers.compare.run_tables import NODES, run_table, use_table, wait_table
+from mooring.answers.data_table import DataTable, data_table
 from mooring.answers.report.parts import BarPlot, Unit
 from mooring.sim.results import show_seconds
 from mooring.sim.simulated_cluster import count, some
 
 RUNS_SHOWN = 6
 """With more runs than this the nodes of pods are shown only on request: each run is a column."""
-NODES = "nodes"
-"""The unit of costs without prices."""
-
 MAIN = (
     "placed",
     "pending",
@@ -175,6 +174,18 @@ class Comparison(ClusterAnswer):
     def _moved_plot(self, names: Sequence[str]) -> list[AnswerPlot]:
         moved = [None if run.moved is None else float(run.moved) for run in self.runs]
         return [BarPlot(f"Pods with another node than under {names[0]}", names, {"pods": moved})] if any(moved) else []
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        figures = {run.plan.name: run.figures for run in self.runs}
+        moved = (
+            (each.pod, name, node) for each in self.differences for name, node in zip(figures, each.nodes, strict=True)
+        )
+        return {
+            "runs": run_table([(run.plan, run.figures, run.moved) for run in self.runs], self.cost_unit),
+            "pods": data_table({"pod": str, "run": str, "node": str}, moved),
+            "waits": wait_table(figures),
+            "utilisation": use_table(figures),
+        }
 
     def content(self) -> dict[str, Any]:
         names = [run.plan.name for run in self.runs]

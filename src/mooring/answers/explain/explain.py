@@ -7,7 +7,8 @@ import msgspec
 
 from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.cures.search import DECISIONS, find_cures
-from mooring.answers.explain.explanation import PastEvent, PodExplanation, ScoredNode, WorkloadExplanation
+from mooring.answers.explain.explanation import PastEvent, PodExplanation, WorkloadExplanation
+from mooring.answers.explain.explanation_tables import ScoredNode
 from mooring.answers.explain.obstacles import with_obstacles
 from mooring.answers.explain.queue_waits import queue_waits
 from mooring.answers.explain.reasons import Reason, reasons_of

@@ -1,23 +1,16 @@
 """The answer to "why is this pod where it is, or why is it nowhere?"."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.cures.cure import Cure
+from mooring.answers.data_table import DataTable, data_table
+from mooring.answers.explain.explanation_tables import ScoredNode, cure_table, reason_table, score_table
 from mooring.answers.explain.reasons import Reason
 from mooring.model.quantity import show_amount
 from mooring.sim.simulated_cluster import count
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredNode:
-    """A node that the pod could go to, with what each plugin gives it after weights."""
-
-    name: str
-    total: int
-    by_plugin: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +125,11 @@ class PodExplanation(ClusterAnswer):
 
     # ---- as plain data
 
+    def data_tables(self) -> Mapping[str, DataTable]:
+        why = {"reasons": reason_table([((), self.reasons)]), "cures": cure_table(self.cures)}
+        scores = {"scores": score_table(self.scores)}
+        return {**scores, **why} if self.node else {**why, **scores}
+
     def content(self) -> dict[str, Any]:
         return {
             "pod": self.pod,
@@ -200,6 +198,15 @@ class WorkloadExplanation(ClusterAnswer):
     def tables(self) -> list[AnswerTable]:
         found = [table for each in self.pending for table in each.tables()]
         return [*found, AnswerTable("Placed", ("pod", "node"), self.placed, is_detail=True)]
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        pending = ((pod, None, each.message) for each in self.pending for pod in (each.pod, *each.others))
+        placed = ((pod, node, None) for pod, node in self.placed)
+        grouped = [((each.pod, 1 + len(each.others)), each.reasons) for each in self.pending]
+        return {
+            "pods": data_table({"pod": str, "node": str, "message": str}, [*pending, *placed]),
+            "reasons": reason_table(grouped, {"pod": str, "pods": int}),
+        }
 
     def content(self) -> dict[str, Any]:
         return {

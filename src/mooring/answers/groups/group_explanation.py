@@ -1,12 +1,14 @@
 """The answer to "why is this pod group pending, and what would place it?"."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.cures.cure import Cure
+from mooring.answers.data_table import DataTable, data_table
 from mooring.answers.explain.explanation import evicts, reason_row
+from mooring.answers.explain.explanation_tables import cure_table, reason_table
 from mooring.answers.explain.reasons import Reason
 from mooring.answers.groups.group_trials import spread_of
 from mooring.sim.simulated_cluster import count, some
@@ -114,6 +116,19 @@ class GroupExplanation(ClusterAnswer):
         ]
 
     # ---- as plain data
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        pods = [
+            *((pod, "rejected", None, each.message) for each in self.rejected for pod in each.pods),
+            *((pod, "room", node, None) for pod, node in self.nodes),
+            *((pod, "placed", node, None) for pod, node in self.placed),
+        ]
+        grouped = [((each.pods[0], len(each.pods)), each.reasons) for each in self.rejected if each.pods]
+        return {
+            "pods": data_table({"pod": str, "state": str, "node": str, "message": str}, pods),
+            "reasons": reason_table(grouped, {"pod": str, "pods": int}),
+            "cures": cure_table(self.cures),
+        }
 
     def content(self) -> dict[str, Any]:
         return {

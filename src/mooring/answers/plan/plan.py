@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.data_table import Columns, DataTable, data_table
 from mooring.answers.given_loads import arrivals_from
 from mooring.answers.loaded_cluster import LoadedCluster, Objects, Source, Written
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
@@ -165,6 +166,21 @@ class Plan(ClusterAnswer):
 
     # ---- data
 
+    def data_tables(self) -> Mapping[str, DataTable]:
+        add = (
+            (each.step, each.offer.name, len(each.names), each.offer.price, each.cost, each.pods) for each in self.added
+        )
+        remove = ((number, step.node, len(step.moved), step.daemons) for number, step in enumerate(self.removed, 1))
+        kept = ((each.node, each.reason) for each in self.kept)
+        return {
+            "add": data_table(_ADD_COLUMNS, add),
+            "remove": data_table({"step": int, "node": str, "moved_pods": int, "daemon_pods": int}, remove),
+            "moves": data_table({"step": int, "pod": str, "from_node": str, "to_node": str}, self._moves()),
+            "pending": data_table({"pod": str, "reason": str}, self.pending.items()),
+            "new_nodes": data_table({"offer": str, "node": str}, self._names()),
+            "kept": data_table({"node": str, "reason": str}, kept),
+        }
+
     def content(self) -> dict[str, Any]:
         return {
             "fits": self.fits,
@@ -198,6 +214,10 @@ class Plan(ClusterAnswer):
             "kept": [{"node": each.node, "reason": each.reason} for each in self.kept],
             "notes": list(self.notes),
         }
+
+
+_ADD_COLUMNS: Columns = {"step": int, "offer": str, "nodes": int, "price": float, "cost": float, "pods": int}
+"""Prices are in the unit of the offers."""
 
 
 def _money(amount: float) -> str:

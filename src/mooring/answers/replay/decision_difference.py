@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.answers.answer import AnswerTable
+from mooring.answers.data_table import Columns, DataTable, Time, data_table
 from mooring.answers.explain.explain import weights_of
-from mooring.answers.explain.explanation import ScoredNode
+from mooring.answers.explain.explanation_tables import ScoredNode
 from mooring.answers.explain.reasons import Reason, reasons_of
 from mooring.kit.clock import in_micros
 from mooring.recording.steps import Outcome
@@ -151,6 +152,24 @@ def step_difference(run: str, replayed: ReplayedStep, decision: ExplainedDecisio
         outcomes_in_words(ours),
         decision,
     )
+
+
+def difference_table(differences: Iterable[StepDifference]) -> DataTable:
+    """A row for each step, for `to_frame`."""
+    columns: Columns = {"run": str, "step": int, "at": Time, "kind": str, "pods": str, "recorded": str, "now": str}
+    rows = (
+        (
+            each.run,
+            each.step,
+            each.at_ns,
+            each.kind,
+            ", ".join(each.pods),
+            "; ".join(each.recorded),
+            "; ".join(each.ours),
+        )
+        for each in differences
+    )
+    return data_table(columns, rows)
 
 
 # ---- explanations

@@ -1,12 +1,13 @@
 """What happened to one pod of a recording, and why it went where it went: the answer of `mooring replay --pod`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
+from mooring.answers.data_table import DataTable, Time, data_table
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.replay.decision_difference import StepDifference
+from mooring.answers.replay.decision_difference import StepDifference, difference_table
 from mooring.kit.clock import NS_PER_S, in_micros, in_seconds
 from mooring.sim.results import Moment, show_seconds
 
@@ -100,6 +101,14 @@ class PodStory(ClusterAnswer):
         ]
 
     # ---- as plain data
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        moments = ((each.at_ns, each.attempt or None, each.text) for each in self.moments)
+        return {
+            "story": data_table({"at": Time, "attempt": int, "text": str}, moments),
+            "differences": difference_table(self.differences),
+            **({} if self.explanation is None else self.explanation.data_tables()),
+        }
 
     def content(self) -> dict[str, Any]:
         facts = self.facts

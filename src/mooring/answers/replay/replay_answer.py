@@ -1,11 +1,12 @@
 """The answer of `mooring replay`: which decisions came out equal, and the first that did not, explained."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
-from mooring.answers.replay.decision_difference import StepDifference
+from mooring.answers.data_table import Columns, DataTable, Time, data_table, in_snake_case
+from mooring.answers.replay.decision_difference import StepDifference, difference_table
 from mooring.kit.clock import NS_PER_S, in_seconds
 from mooring.sim.replay.differences import ReplayTally
 from mooring.sim.results import show_seconds
@@ -25,10 +26,14 @@ class ReplayedRun:
     def is_replayed(self) -> bool:
         return self.tally.first_ns is not None
 
+    def span_ns(self) -> tuple[int | None, int | None]:
+        """When the first and the last step in the span that was asked for were; None if there are none."""
+        return self.tally.first_ns, self.tally.last_ns if self.is_replayed else None
+
     def times(self) -> tuple[str, str]:
-        """The first and the last step in the span that was asked for."""
-        tally = self.tally
-        return ("", "") if tally.first_ns is None else (in_seconds(tally.first_ns), in_seconds(tally.last_ns))
+        """The span for people; empty if there is none."""
+        began, ended = self.span_ns()
+        return ("", "") if began is None or ended is None else (in_seconds(began), in_seconds(ended))
 
     def content(self) -> dict[str, Any]:
         began, ended = self.times()
@@ -129,6 +134,15 @@ class ReplayAnswer(ClusterAnswer):
         ]
 
     # ---- as plain data
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        columns: Columns = {"run": str, "version": str, "from": Time, "until": Time}
+        counts: Columns = {in_snake_case(name): int for name in figures(self.total)}
+        runs = ((run.name, run.version, *run.span_ns(), *figures(run.tally).values()) for run in self.runs)
+        return {
+            "runs": data_table({**columns, **counts}, runs),
+            "differences": difference_table(self.differences),
+        }
 
     def content(self) -> dict[str, Any]:
         return {

@@ -5,11 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.data_table import DataTable, data_table
 from mooring.answers.report.parts import BarPlot, CurvePlot, Unit, waits_plot
 from mooring.answers.simulate.group_results import group_wait_table, group_waits_as_data, told_group_waits
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
 from mooring.answers.simulate.simulation_answer import limits_plot, limits_table, story_tables, told_limits
+from mooring.answers.simulate.simulation_tables import (
+    eviction_table,
+    limit_table,
+    mean_table,
+    placement_table,
+    span_table,
+    wait_table,
+)
+from mooring.answers.simulate.simulation_tables import group_wait_table as group_wait_data_table
 from mooring.answers.utilisation import MAIN
 from mooring.model.quantity import show_bytes
 from mooring.sim.day import DayReport, Waits
@@ -155,6 +165,19 @@ class DayAnswer(ClusterAnswer, DayReport):
         ]
 
     # ---- data
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        return {
+            "waits": wait_table(self.waits, QUANTILES),
+            "spans": span_table(self.spans, self._resources()),
+            "pods": placement_table(self.placements),
+            "nodes": data_table({"node": str, "placed": int}, self.placed_on().items()),
+            "zones": mean_table("zone", self.mean_uses.zones),
+            "pools": mean_table("pool", self.mean_uses.pools),
+            "limits": limit_table(self.limits, "attempts"),
+            "preempted": eviction_table(self.preempted),
+            "groups": group_wait_data_table(self.groups),
+        }
 
     def content(self) -> dict[str, Any]:
         """Times in seconds."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.data_table import DataTable
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.report.parts import BarPlot, waits_plot
@@ -25,6 +26,8 @@ from mooring.answers.simulate.results_as_data import (
     pod_as_data,
     story_as_data,
 )
+from mooring.answers.simulate.simulation_tables import eviction_table, limit_table, node_table, pod_table, use_table
+from mooring.answers.simulate.simulation_tables import group_table as group_data_table
 from mooring.answers.utilisation import FULLEST, MAIN, GroupUse, Utilisation
 from mooring.model.quantity import show_amount
 from mooring.sim.failure_reasons import FailureReason
@@ -116,6 +119,17 @@ class SimulationAnswer(ClusterAnswer, Report):
         return [by_name[name] for name in self.utilisation.fullest if name in by_name]
 
     # ---- data
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        return {
+            "pods": pod_table(self.pods),
+            "nodes": node_table(self.nodes, self.zones),
+            "zones": use_table("zone", self.utilisation.zones),
+            "pools": use_table("pool", self.utilisation.pools),
+            "limits": limit_table(self.limits, "pods"),
+            "preempted": eviction_table(self.preempted),
+            "groups": group_data_table(self.groups),
+        }
 
     def content(self) -> dict[str, Any]:
         answer: dict[str, Any] = {

@@ -1,14 +1,16 @@
 """The answer: what is different after the changes, pod by pod and in how full the cluster is."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.data_table import DataTable
 from mooring.answers.report.parts import BarPlot, Unit
 from mooring.answers.report.use_plots import use_plots
 from mooring.answers.utilisation import MAIN, GroupUse, Utilisation
+from mooring.answers.what_if.change_tables import change_table, paired, use_change_table, workload_table
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
 from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
 from mooring.answers.what_if.moments import ClusterMoment, why_pending
@@ -51,6 +53,8 @@ class PlacedPod:
     is_new: bool
 
 
+PodChange = tuple[str, str, str, str, str]
+"""The pod, what happens to it, its node before and after, and why."""
 _Entry = MovedPod | PendingPod | PlacedPod | PreemptedPod | BlockedPod
 _COUNTED = ("moved", "pending", "placed", "preempted", "blocked")
 
@@ -176,9 +180,13 @@ class WhatIf(ClusterAnswer):
         ]
 
     def _pod_rows(self) -> Iterator[tuple[object, ...]]:
-        """What needs attention first."""
+        """What needs attention first. A line of a group stands for its pods."""
         grouped = pods_in(self.groups)
         yield from ((*group.row(), _short(group.message)) for group in self.groups)
+        yield from self.pod_changes(grouped)
+
+    def pod_changes(self, grouped: Set[str] = frozenset()) -> Iterator[PodChange]:
+        """A line for each pod that changes, but not for those of `grouped` that become pending or placed with their group."""
         alone = [each for each in self.pending if each.key not in grouped]
         for pending in sorted(alone, key=lambda each: (each.was_pending, each.key)):
             change = "still pending" if pending.was_pending else "pending"
@@ -200,8 +208,7 @@ class WhatIf(ClusterAnswer):
     ) -> AnswerTable:
         """The use of groups, by resource: a row for each of them."""
         rows: list[tuple[object, ...]] = []
-        for name in sorted({*before, *after}):
-            old, new = before.get(name, GroupUse()), after.get(name, GroupUse())
+        for name, (old, new) in paired(before, after).items():
             for resource in dict.fromkeys((*old.amounts, *new.amounts)):
                 if not only or resource in only:
                     shares = (_percent(use.share(resource)) for use in (old, new))
@@ -209,6 +216,16 @@ class WhatIf(ClusterAnswer):
         return AnswerTable(title, ("group", "nodes", "resource", "before", "after"), rows)
 
     # ---- as data
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        totals = {"": (self.before.total, self.after.total)}
+        return {
+            "pods": change_table(self.pod_changes()),
+            "workloads": workload_table(self.workloads, _COUNTED),
+            "total": use_change_table("", totals),
+            "zones": use_change_table("zone", paired(self.before.zones, self.after.zones)),
+            "pools": use_change_table("pool", paired(self.before.pools, self.after.pools)),
+        }
 
     def content(self) -> dict[str, Any]:
         return {
@@ -309,10 +326,10 @@ def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> li
     return [
         {
             "name": name,
-            "before": before.get(name, GroupUse()).content(),
-            "after": after.get(name, GroupUse()).content(),
+            "before": old.content(),
+            "after": new.content(),
         }
-        for name in sorted({*before, *after})
+        for name, (old, new) in paired(before, after).items()
     ]
 
 

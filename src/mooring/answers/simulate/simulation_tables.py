@@ -1,0 +1,165 @@
+"""The tables of `to_frame` for simulations: pods, nodes, zones and what limits; spans and waiting times of a day."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mooring.answers.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
+from mooring.answers.simulate.mean_use import MeanUse
+from mooring.answers.utilisation import MAIN, GroupUse
+from mooring.sim.day import Waits
+from mooring.sim.failure_reasons import FailureReason
+from mooring.sim.gauge import Span
+from mooring.sim.group_states import GroupState
+from mooring.sim.group_waits import GroupWait
+from mooring.sim.results import Fate, NodeUse, PodResult, SimulatedEviction
+
+_NAMED: Columns = {"namespace": str, "pod": str}
+_MAIN_SHARES: Columns = {share_column(name): float for name in MAIN}
+
+
+def pod_table(results: Iterable[PodResult]) -> DataTable:
+    """A row for each pod that was pending; `score` is that of its node where several were scored."""
+    columns: Columns = {
+        **_NAMED,
+        "result": str,
+        "node": str,
+        "attempts": int,
+        "priority": int,
+        "scheduler": str,
+        "feasible_nodes": int,
+        "score": int,
+        "waited_seconds": float,
+        "nominated_node": str,
+        "message": str,
+    }
+    return data_table(columns, map(_pod_row, results))
+
+
+def _pod_row(result: PodResult) -> tuple[object, ...]:
+    pod, is_placed = result.pod, result.fate is Fate.SCHEDULED
+    feasible = result.feasible_count if is_placed else None
+    return (
+        *(pod.namespace, pod.name, result.fate.value, result.node if is_placed else None, result.attempts),
+        *(pod.priority, pod.spec.scheduler_name, feasible, result.score if (feasible or 0) > 1 else None),
+        *(result.waited_s, result.nominated, result.message),
+    )
+
+
+def node_table(nodes: Sequence[NodeUse], zones: Mapping[str, str]) -> DataTable:
+    """A row for each node, with what is requested and allocatable of each resource that a node has."""
+    resources = _resources(node.amounts for node in nodes)
+    columns: Columns = {"node": str, "zone": str, "pods": int, "new_pods": int, "allowed_pods": int}
+    rows = (
+        (
+            *(node.name, zones.get(node.name), node.pods, node.new_pods, node.allowed_pods),
+            *(value for name in resources for value in amounts_of(node.amounts, name)),
+        )
+        for node in nodes
+    )
+    return data_table({**columns, **amount_columns(resources)}, rows)
+
+
+def use_table(kind: str, groups: Mapping[str, GroupUse]) -> DataTable:
+    """A row for each zone or pool."""
+    resources = _resources(use.amounts for use in groups.values())
+    columns: Columns = {kind: str, "nodes": int, "cordoned_nodes": int, "pods": int}
+    rows = (
+        (
+            *(name, use.nodes, use.cordoned, use.pods),
+            *(value for each in resources for value in amounts_of(use.amounts, each)),
+        )
+        for name, use in sorted(groups.items())
+    )
+    return data_table({**columns, **amount_columns(resources)}, rows)
+
+
+def _resources(found: Iterable[Mapping[str, object]]) -> list[str]:
+    return [*dict.fromkeys((*MAIN, *(name for amounts in found for name in amounts)))]
+
+
+def amount_columns(resources: Iterable[str]) -> Columns:
+    """The columns of amounts and shares, by resource."""
+    return {
+        column: kind
+        for name in resources
+        for column, kind in (
+            (amount_column(name, "requested"), int),
+            (amount_column(name, "allocatable"), int),
+            (share_column(name), float),
+        )
+    }
+
+
+def amounts_of(amounts: Mapping[str, tuple[int, int]], resource: str) -> tuple[object, ...]:
+    """Requested, allocatable, and the share of it in percent; None where there is nothing of the resource."""
+    requested, allocatable = amounts.get(resource, (0, 0))
+    return requested, allocatable, percent_of(requested / allocatable if allocatable else None)
+
+
+def eviction_table(evictions: Iterable[SimulatedEviction]) -> DataTable:
+    rows = ((each.pod.namespace, each.pod.name, each.node, each.preemptor) for each in evictions)
+    return data_table({**_NAMED, "node": str, "preemptor": str}, rows)
+
+
+def limit_table(limits: Iterable[FailureReason], counted: str) -> DataTable:
+    """A row for each reason; `counted` is pods or attempts."""
+    rows = ((each.plugin, each.message, each.times, each.nodes) for each in limits)
+    return data_table({"plugin": str, "message": str, counted: int, "nodes": int}, rows)
+
+
+def group_table(groups: Iterable[GroupState]) -> DataTable:
+    columns: Columns = {
+        "group": str,
+        "result": str,
+        "min_count": int,
+        "members": int,
+        "on_nodes": int,
+        "waited_seconds": float,
+        "message": str,
+    }
+    rows = (
+        (
+            *(each.key, "placed" if each.is_placed else "pending", each.min_count),
+            *(len(each.nodes), each.placed_count, each.waited_s, each.message),
+        )
+        for each in groups
+    )
+    return data_table(columns, rows)
+
+
+# ---- a day
+
+
+def span_table(spans: Iterable[Span], resources: Sequence[str]) -> DataTable:
+    """A row for each span of time, with the means of it."""
+    shares = {share_column(name): float for name in resources}
+    rows = ((each.from_s, *(percent_of(each.used.get(name)) for name in resources), each.pending) for each in spans)
+    return data_table({"from_seconds": float, **shares, "waiting_pods": float}, rows)
+
+
+def wait_table(waits: Iterable[Waits], quantiles: Mapping[str, float]) -> DataTable:
+    """A row for each priority, the highest first."""
+    times = {f"{name}_seconds": float for name in quantiles}
+    rows = (
+        (each.priority, len(each.waited_s), *map(each.quantile_s, quantiles.values()), each.pending, each.preempted)
+        for each in waits
+    )
+    return data_table({"priority": int, "placed": int, **times, "pending": int, "preempted": int}, rows)
+
+
+def mean_table(kind: str, groups: Mapping[str, MeanUse]) -> DataTable:
+    """A row for each zone or pool, with means over the day."""
+    rows = (
+        (name, use.nodes, use.placed, *(percent_of(use.shares.get(each)) for each in MAIN))
+        for name, use in groups.items()
+    )
+    return data_table({kind: str, "nodes": int, "placed": int, **_MAIN_SHARES}, rows)
+
+
+def placement_table(placements: Mapping[str, str]) -> DataTable:
+    """A row for each pod that was bound. A generated day does not keep the names of pods."""
+    return data_table({**_NAMED, "node": str}, ((*key.split("/", 1), node) for key, node in placements.items()))
+
+
+def group_wait_table(groups: Iterable[GroupWait]) -> DataTable:
+    rows = ((each.key, each.members, each.waited_s) for each in groups)
+    return data_table({"group": str, "members": int, "waited_seconds": float}, rows)
