@@ -12,7 +12,7 @@ from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.explain.explain import explain_named, explain_pod, explain_workload
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.loaded_cluster import load
-from mooring.answers.owners import pods_of_workload, workload_kind
+from mooring.answers.owners import pods_of_workload
 from mooring.sim.input_errors import NoSuchPod
 
 SCHEMA = json.loads((Path(__file__).parent.parent.parent / "docs/schemas/explain.v1.json").read_text())
@@ -193,14 +193,6 @@ def test_the_pods_of_a_deployment_by_reason() -> None:
     assert answer.placed == [("default/web-1-x", "a")]
     assert [(each.pod, list(each.others)) for each in answer.pending] == [("default/web-1-0", ["default/web-1-1"])]
     assert answer.summary()[0] == "Deployment web: 1 pod on nodes, 2 pending"
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [("deploy", "Deployment"), ("deployments", "Deployment"), ("Job", "Job"), ("sts", "StatefulSet"), ("node", None)],
-)
-def test_kinds_are_spelt_as_kubectl_spells_them(text: str, kind: str | None) -> None:
-    assert workload_kind(text) == kind
 
 
 def test_names_that_are_not_there_come_with_similar_ones() -> None:

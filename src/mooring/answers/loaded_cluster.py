@@ -20,6 +20,7 @@ from mooring.framework.points import Plugin
 from mooring.framework.registry import Registry
 from mooring.kit.bounded_reading import read_file
 from mooring.model.meta import KubeObject
+from mooring.model.object_names import other_kind, pod_name
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem, show
 from mooring.model.workloads import Workload
@@ -73,8 +74,8 @@ class LoadedCluster:
         return [pod for pod in self.pods() if not pod.spec.node_name]
 
     def pod(self, name: str, namespace: str = "") -> Pod:
-        """The pod with this `namespace/name` or `name`. Raises NoSuchPod, with similar names."""
-        pods = self.pods()
+        """The pod with this `[pod/][namespace/]name`. Raises NoSuchPod, with similar names."""
+        pods, name = self.pods(), pod_name(name)
         wanted = f"{namespace}/{name}" if namespace and "/" not in name else name
         found = [pod for pod in pods if wanted in (pod.key, pod.name)]
         if len(found) == 1:
@@ -83,7 +84,7 @@ class LoadedCluster:
             raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
         if any(isinstance(item, Pod) and wanted in (item.key, item.name) for item in self.objects):
             raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
-        raise NoSuchPod(f"no pod {wanted!r} among {len(pods)} pods{alike(wanted, pods)}")
+        raise NoSuchPod(f"no pod {wanted!r} among {len(pods)} pods{other_kind(wanted)}{alike(wanted, pods)}")
 
 
 # ---- loading

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.model.kinds import WORKLOADS
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet
@@ -11,23 +10,8 @@ from mooring.rules.workload_pods import HASH_LABEL
 from mooring.sim.input_errors import NoSuchPod
 from mooring.sim.simulated_cluster import alike, some
 
-SHORT_NAMES = {
-    "deploy": "Deployment",
-    "sts": "StatefulSet",
-    "ds": "DaemonSet",
-    "rs": "ReplicaSet",
-    "rc": "ReplicationController",
-}
-"""kubectl's short names."""
 Owner = tuple[str, str, str]
 """(kind, namespace, name)."""
-
-
-def workload_kind(text: str) -> str | None:
-    """`deployments`, `deploy` or `Deployment` -> `Deployment`; None for what makes no pods."""
-    spelt = text.casefold()
-    known = {name.casefold(): name for name in WORKLOADS} | SHORT_NAMES
-    return known.get(spelt) or known.get(spelt.removesuffix("s"))
 
 
 def pods_of_workload(loaded: LoadedCluster, kind: str, name: str, namespace: str = "") -> list[Pod]:

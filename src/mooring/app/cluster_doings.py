@@ -20,6 +20,7 @@ from mooring.dashboard.interfaces import AskedChange, AskedChanges, DoneChanges,
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import MERGE_PATCH, JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.object_names import node_name
 from mooring.sim.input_errors import InputError
 
 MAX_CHANGES = 50
@@ -107,7 +108,7 @@ def _each_node(target: str, act: Callable[[ApiClient, str], AsyncIterator[str]])
 async def _nodes(client: ApiClient, target: str) -> list[str]:
     """Raises ApiError: a node that is not there, or a selector that cannot be read."""
     if not is_selector(target):
-        return [(await client.get(f"{NODES}/{_segment(target)}"))["metadata"]["name"]]
+        return [(await client.get(f"{NODES}/{_segment(node_name(target))}"))["metadata"]["name"]]
     listed = await client.list(NODES, {"labelSelector": target})
     return sorted(node["metadata"]["name"] for node in listed["items"])
 
@@ -136,7 +137,7 @@ def _add_nodes(value: str) -> Doing:
     count = whole(number, MAX_NODES)
 
     async def doing(client: ApiClient) -> AsyncIterator[str]:
-        like = _template(await client.get(f"{NODES}/{_segment(template)}")) if template else None
+        like = _template(await client.get(f"{NODES}/{_segment(node_name(template))}")) if template else None
         async for name in node_actions.add(client, count, like):
             yield f"{name} added"
 

@@ -12,6 +12,7 @@ from mooring.cluster.nodes.amounts import amounts_on
 from mooring.framework.registry import Registry
 from mooring.kit.clock import in_micros, in_seconds
 from mooring.kit.similar_names import did_you_mean, similar
+from mooring.model.object_names import node_name, pod_name
 from mooring.model.quantity import show_amount
 from mooring.recording.reading import RecordedRun
 from mooring.scheduler.scheduler import Scheduler
@@ -94,7 +95,7 @@ class ReplayWalk:
             case "next":
                 self._go_on(value)
             case "decision":
-                self._move(lambda step: is_decision(step.step.outcomes) and _is_about(step, value))
+                self._move(lambda step: is_decision(step.step.outcomes) and _is_about(step, pod_name(value)))
             case "difference":
                 self._move(lambda step: not step.is_equal)
             case "to":
@@ -199,7 +200,7 @@ def _queue(scheduler: Scheduler) -> Block:
 
 
 def _node(scheduler: Scheduler, name: str) -> Block:
-    nodes = scheduler.cluster.nodes
+    nodes, name = scheduler.cluster.nodes, node_name(name)
     row = nodes.row_book.get(name)
     if row is None or not nodes.alive[row]:
         known = [node for node in nodes.nodes if node is not None]
@@ -214,6 +215,7 @@ def _node(scheduler: Scheduler, name: str) -> Block:
 
 
 def _explained(scheduler: Scheduler, name: str) -> Block:
+    name = pod_name(name)
     key = name if "/" in name else f"default/{name}"
     seen = scheduler.pods.get(key)
     if seen is None:

@@ -221,8 +221,11 @@ class KindSpec:
         return self.struct is not KubeObject
 
     def is_called(self, written: str) -> bool:
-        """Whether users mean it, in any case: by its kind, its plural or a short name."""
-        return written.lower() in (self.kind.lower(), self.plural, *self.short_names)
+        """Whether users mean it, in any case: by its kind, its plural or a short name, each also with the group, or with
+        version and group (`deployments.apps`, `deployments.v1.apps`), as kubectl takes it."""
+        name, _, suffix = written.lower().partition(".")
+        is_named = name in (self.singular, self.plural, *self.short_names)
+        return is_named and suffix in ("", self.group, f"{self.version}.{self.group}")
 
     @property
     def singular(self) -> str:

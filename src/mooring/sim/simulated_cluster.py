@@ -20,6 +20,7 @@ from mooring.kit.clock import VirtualClock
 from mooring.kit.similar_names import COMPARED, did_you_mean, similar
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
+from mooring.model.object_names import other_kind, pod_name
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem, Problems, show
 from mooring.scheduler.assembly import build_scheduler
@@ -127,8 +128,9 @@ class SimulatedCluster:
         return self.scheduler.runner(pod.spec.scheduler_name)
 
     def find(self, name: str, pods: Iterable[Pod] = (), coming: int = 0) -> Pod:
-        """The pod with this `namespace/name` or `name`, in the input or among `pods`. Raises NoSuchPod. `coming` is how many
+        """The pod with this `[pod/][namespace/]name`, in the input or among `pods`. Raises NoSuchPod. `coming` is how many
         more pods than `pods` will arrive."""
+        name = pod_name(name)
         known = [*(pod for pod in self._pods.values() if not pod.is_finished), *pods]
         found = [pod for pod in known if name in (pod.key, pod.name)]
         if len(found) == 1:
@@ -137,9 +139,8 @@ class SimulatedCluster:
             raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
         if any(name in (pod.key, pod.name) for pod in self.finished):
             raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
-        raise NoSuchPod(
-            f"no pod {name!r} in the input, which has {count(len(known) + coming, 'pod')}{alike(name, known)}"
-        )
+        among = f"in the input, which has {count(len(known) + coming, 'pod')}"
+        raise NoSuchPod(f"no pod {name!r} {among}{other_kind(name)}{alike(name, known)}")
 
     def take_decided(self) -> list[str]:
         """Keys of the pods that were decided since the last call; an attempt of a pod group decides several."""

@@ -10,6 +10,7 @@ from mooring.answers.agree.judged_binding import BindingVerdict, JudgedBinding, 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.data_table import Columns, DataTable, data_table
 from mooring.kit.clock import in_seconds
+from mooring.model.object_names import pod_name
 from mooring.recording.observer import OBSERVER
 from mooring.sim.simulated_cluster import alike_names, count
 
@@ -34,13 +35,14 @@ class Agreement(ClusterAnswer):
     """What could not be read, one line each."""
 
     def about(self, pod: str) -> "Agreement":
-        """The same for the pods of this name (`name` or `namespace/name`) only."""
+        """The same for the pods of this name (`[pod/][namespace/]name`) only."""
+        pod = pod_name(pod)
         chosen = [each for each in self.bindings if pod in (each.pod, each.pod.rpartition("/")[2])]
         return Agreement(chosen, {}, self.sources, self.extender_count, self.contradictions, self.problems)
 
     def similar_to(self, pod: str) -> str:
         """Names of bound pods that are like this one, for the end of a message."""
-        return alike_names(pod, [each.pod for each in self.bindings])
+        return alike_names(pod_name(pod), [each.pod for each in self.bindings])
 
     @cached_property
     def by_verdict(self) -> dict[BindingVerdict, list[JudgedBinding]]:

@@ -12,12 +12,15 @@ from mooring.answers.explain.explanation_tables import ScoredNode
 from mooring.answers.explain.obstacles import with_obstacles
 from mooring.answers.explain.queue_waits import queue_waits
 from mooring.answers.explain.reasons import Reason, reasons_of
-from mooring.answers.groups.asked_group import group_named, group_of, is_group_kind
+from mooring.answers.groups.asked_group import group_named, group_of
 from mooring.answers.groups.explain_group import explain_group
 from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.owners import pods_of_workload, workload_kind
+from mooring.answers.owners import pods_of_workload
 from mooring.framework.runner import Runner
+from mooring.model.kinds import WORKLOADS
+from mooring.model.kinds.scheduling import POD_GROUP
+from mooring.model.object_names import split_kind
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import ON_PERMIT
 from mooring.rules.conditions import typed_condition
@@ -33,19 +36,18 @@ def explain_named(
     loaded: LoadedCluster, name: str, namespace: str = "", *, cures: bool = True, decisions: int = DECISIONS
 ) -> PodExplanation | WorkloadExplanation | GroupExplanation:
     """Why a pod, a workload or a pod group is where it is, or why it has no node and what would give it one: `cart-0`,
-    `shop/cart-0`, `deployment/cart`, `podgroup/shop/train`.
+    `shop/cart-0`, `pod/cart-0`, `deployment.apps/cart`, `podgroup/shop/train`.
 
     A pending pod that is scheduled with its group is explained with the group. Raises NoSuchPod, ConfigError, InputError.
     """
-    kind, _, rest = name.partition("/")
-    if rest and is_group_kind(kind):
-        return explain_group(loaded, group_named(loaded, rest, namespace), cures=cures, decisions=decisions)
-    workload = workload_kind(kind) if rest else None
-    if workload is None:
+    spec, rest = split_kind(name, (POD_GROUP, *WORKLOADS.values()))
+    if spec is None:
         return explain_alone_or_in_group(loaded, loaded.pod(name, namespace), cures=cures, decisions=decisions)
+    if spec is POD_GROUP:
+        return explain_group(loaded, group_named(loaded, rest, namespace), cures=cures, decisions=decisions)
     inner, _, own = rest.rpartition("/")
-    pods = pods_of_workload(loaded, workload, own, inner or namespace)
-    return explain_workload(loaded, pods, f"{workload} {rest}", cures=cures, decisions=decisions)
+    pods = pods_of_workload(loaded, spec.kind, own, inner or namespace)
+    return explain_workload(loaded, pods, f"{spec.kind} {rest}", cures=cures, decisions=decisions)
 
 
 def explain_alone_or_in_group(

@@ -8,7 +8,6 @@ import msgspec
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.cluster.pods.pod_groups import gang_minimum
 from mooring.framework.config.feature_gates import with_defaults
-from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.workloads import GangPolicy, PodGroup
@@ -19,11 +18,6 @@ _OFF = (
     "the feature gate GenericWorkload is off, so that pods are scheduled one by one; "
     "add --feature-gates GenericWorkload=true,GangScheduling=true"
 )
-
-
-def is_group_kind(text: str) -> bool:
-    """Whether kubectl would take this for the kind PodGroup."""
-    return POD_GROUP.is_called(text.casefold().removesuffix(f".{POD_GROUP.group}"))
 
 
 def has_groups(gates: Mapping[str, bool] | None) -> bool:

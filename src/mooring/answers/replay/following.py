@@ -10,6 +10,7 @@ from mooring.answers.replay.moment_view import view_at_decision
 from mooring.answers.replay.pod_story import PodFacts, PodStory
 from mooring.answers.replay.replaying import Progress, SegmentProgress
 from mooring.framework.registry import Registry
+from mooring.model.object_names import pod_name
 from mooring.model.pod import Pod
 from mooring.recording.reading import RecordedRun, RecordedStep
 from mooring.scheduler.decide import lowest_name
@@ -38,8 +39,9 @@ def follow_pod(
     span: RecordedSpan | None = None,
     on_progress: Progress | None = None,
 ) -> PodStory:
-    """The story of the pod `namespace/name`, or `name` in the namespace `default`. Raises NoSuchPod."""
-    key, span = name if "/" in name else f"default/{name}", span or RecordedSpan()
+    """The story of the pod `[pod/]namespace/name`, or `name` in the namespace `default`. Raises NoSuchPod."""
+    name, span = pod_name(name), span or RecordedSpan()
+    key = name if "/" in name else f"default/{name}"
     progress, follower = SegmentProgress(runs, on_progress), PodFollower(key)
     problems: list[str] = []
     for run in runs:

@@ -14,6 +14,7 @@ from mooring.answers.what_if.draining import evict_intolerant
 from mooring.answers.what_if.targets import is_selector, nodes_of, reject, whole
 from mooring.model.meta import KubeObject
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Node, Taint
+from mooring.model.object_names import node_name
 from mooring.model.validation.field_rules import label_key, label_value
 from mooring.model.validation.problem import show
 from mooring.sim.input_errors import InputError
@@ -32,6 +33,8 @@ def add_nodes(cluster: ChangingCluster, value: str | tuple[int, str | Mapping[st
     """Add nodes like a template, with the DaemonSet pods that they would run."""
     count, template = _count_and_template(value)
     known = cluster.nodes()
+    if isinstance(template, str) and node_name(template) in known:
+        template = node_name(template)
     if isinstance(template, str) and template in known:
         names = _free_names(cluster, f"{template}-new", count)
         copied = [*_copied(cluster, known[template], names)]
@@ -120,7 +123,7 @@ def taint(cluster: ChangingCluster, value: str) -> None:
 def _target_and_pair(cluster: ChangingCluster, text: str) -> tuple[str, str, str]:
     """`TARGET=key=value` or `TARGET=key`, where TARGET may be `label=value` itself: the reading whose target is there."""
     parts = text.rsplit("=", 2)
-    if len(parts) == 3 and (cluster.find("Node", parts[0]) is not None or is_selector(parts[0])):
+    if len(parts) == 3 and (cluster.find("Node", node_name(parts[0])) is not None or is_selector(parts[0])):
         return parts[0], parts[1], parts[2]
     target, _, key = text.rpartition("=")
     return target, key, ""

@@ -10,6 +10,7 @@ from mooring.model.api_errors import ApiError
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import KINDS, WORKLOADS
 from mooring.model.meta import KubeObject
+from mooring.model.object_names import node_name
 from mooring.model.validation.problem import Problem, show
 from mooring.sim.input_errors import InputError
 from mooring.sim.simulated_cluster import alike, some
@@ -31,6 +32,7 @@ def nodes_of(cluster: ChangingCluster, target: str) -> list[str]:
     """The names of the nodes that a target means, sorted. Raises InputError if there is none."""
     nodes = cluster.nodes()
     if not is_selector(target):
+        target = node_name(target)
         if target in nodes:
             return [target]
         reject(f"no node {show(target)} among {len(nodes)} nodes{alike(target, [*nodes.values()])}")
@@ -45,11 +47,11 @@ def nodes_of(cluster: ChangingCluster, target: str) -> list[str]:
 
 
 def kind_of(written: str) -> KindSpec:
-    """The kind by name, plural or short name, in any case. Raises InputError."""
+    """The kind by name, plural or short name, in any case, as kubectl takes it. Raises InputError."""
     specs = {spec.kind: spec for spec in (*WORKLOADS.values(), *KINDS.values())}
-    for spec in specs.values():
-        if spec.is_called(written):
-            return spec
+    found = next((spec for spec in specs.values() if spec.is_called(written)), None)
+    if found is not None:
+        return found
     reject(f"no kind {show(written)}; the kinds are {', '.join(sorted(specs))}")
 
 

@@ -22,6 +22,7 @@ from mooring.cli.refusal import refuse
 from mooring.cli.suggesting import SuggestingGroup
 from mooring.cli.terminal import tell
 from mooring.model.api_errors import ApiError
+from mooring.model.object_names import node_name
 
 EPILOG = """
 \b
@@ -42,7 +43,13 @@ _kubeconfig = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="The kubeconfig to use instead of $KUBECONFIG.",
 )
-_names = click.argument("names", nargs=-1, required=True, metavar="NODE...")
+_names = click.argument(
+    "names",
+    nargs=-1,
+    required=True,
+    metavar="NODE...",
+    callback=lambda context, param, names: tuple(map(node_name, names)),
+)
 
 _USER_AGENT = "mooring-nodes"
 _HINT = "Use the export line that `mooring up` prints, or --kubeconfig"

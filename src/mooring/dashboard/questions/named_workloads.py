@@ -16,6 +16,7 @@ from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import WORKLOADS
+from mooring.model.object_names import split_kind
 
 MAX_NAMED = 20
 """Workloads that one question may name: each is a request."""
@@ -51,10 +52,10 @@ def named_workloads(question: Question) -> list[tuple[KindSpec, str]]:
 
 def _named(question: AskedChanges) -> Iterator[tuple[KindSpec, str]]:
     for change in question.changes:
-        kind, _, rest = change.value.partition("/")
-        rest = rest.rpartition("=")[0] if change.change == "scale" else rest
-        if change.change in _NAMING and rest:
-            yield from ((spec, rest) for spec in WORKLOADS.values() if spec.is_called(kind))
+        written = change.value.rpartition("=")[0] if change.change == "scale" else change.value
+        spec, rest = split_kind(written, WORKLOADS.values())
+        if change.change in _NAMING and spec is not None:
+            yield spec, rest
 
 
 async def _read(client: ApiClient, spec: KindSpec, rest: str) -> list[JsonObject]:
