@@ -201,3 +201,15 @@ def test_names_that_are_not_there_come_with_similar_ones() -> None:
         explain_named(loaded, "cart-O")
     with pytest.raises(NoSuchPod, match="no pod of Deployment 'web' among 1 pods"):
         pods_of_workload(loaded, "Deployment", "web")
+
+
+def test_a_node_with_the_same_score_is_tied_and_the_pod_would_go_there_again() -> None:
+    answer = explained(a_node("a"), a_node("b"), a_node("c"), a_node("tiny", "1"), a_pod("wanted", node="b"))
+    assert (answer.node, answer.would_go_to, answer.tied) == ("b", "b", ["a", "c"])
+    assert answer.summary() == [
+        "default/wanted is on b, and would go there again: one of the 3 best of 4 nodes that take it, of 4",
+        f"It is tied with a, c: the same score, {answer.scores[0].total}; ties go to the lowest name here",
+    ]
+    assert answer.to_dict()["tied"] == ["a", "c"]
+    lower = explained(a_node("a"), a_node("b"), a_node("tiny", "1"), a_pod("wanted", node="tiny"))
+    assert (lower.would_go_to, lower.tied) == ("a", ()) and "and would now go to a" in lower.summary()[0]

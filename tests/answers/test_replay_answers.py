@@ -198,7 +198,7 @@ def test_a_tie_that_went_otherwise_is_said(tmp_path: Path) -> None:
         segment.header.tie_break = "seed"
     answer = replay([run])
     assert answer.first is not None
-    assert any(line.endswith(": the tie went otherwise") for line in answer.summary())
+    assert any(" is tied with " in line and line.endswith("; the tie went otherwise") for line in answer.summary())
 
 
 def test_a_bind_that_comes_later_than_its_decision_is_explained(tmp_path: Path) -> None:

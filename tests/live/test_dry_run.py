@@ -116,7 +116,7 @@ def test_another_scheduler_is_compared() -> None:
     )
     stage.dry_run.finish()
     assert stage.rest() == [
-        "Dry run finished sameNode=1 differentNode=1 boundThoughUnschedulableHere=1 wouldBind=0 wouldNotSchedule=0"
+        "Dry run finished sameNode=1 tiedNode=0 differentNode=1 boundThoughUnschedulableHere=1 wouldBind=0 wouldNotSchedule=0"
     ]
 
 
@@ -128,3 +128,39 @@ def test_the_same_outcome_is_reported_once() -> None:
     stage.listener.added(pending("small"))
     stage.listener.updated(a_node("n", cpu="4"), a_node("n", cpu="5"))
     assert stage.rest() == ["Would bind pod to node pod=default/small node=n"]
+
+
+def test_a_node_with_the_same_score_is_tied_and_not_different() -> None:
+    stage = Stage()
+    stage.dry_run.watch(stage.scheduler)
+    for name, cpu in (("n1", "4"), ("n2", "4"), ("small", "2")):
+        stage.listener.added(a_node(name, cpu=cpu))
+    pod, other = pending("p"), pending("q")
+    stage.listener.added(pod)
+    assert stage.rest() == ["Would bind pod to node pod=default/p node=n1"]
+    stage.listener.updated(pod, bound(pod, "n2"))
+    assert stage.rest() == [
+        "Another scheduler bound pod to a tied node, which has the same score pod=default/p node=n2 wouldBind=n1"
+    ]
+    stage.listener.added(other)
+    (would,) = stage.rest()
+    assert would.startswith("Would bind pod to node pod=default/q node=n")
+    stage.listener.updated(other, bound(other, "small"))
+    assert stage.rest()[0].startswith("Another scheduler bound pod to a different node pod=default/q node=small")
+    stage.dry_run.finish()
+    assert "sameNode=0 tiedNode=1 differentNode=1" in stage.rest()[0]
+
+
+def test_ties_of_pods_that_are_gone_are_forgotten() -> None:
+    stage = Stage()
+    stage.dry_run.watch(stage.scheduler)
+    stage.listener.added(a_node("n1"))
+    stage.listener.added(a_node("n2"))
+    pods = [pending(f"p-{i}") for i in range(3)]
+    for pod in pods:
+        stage.listener.added(pod)
+    stage.rest()
+    assert stage.dry_run._tied
+    for pod in pods:
+        stage.listener.removed(pod)
+    assert not stage.dry_run._tied and not stage.dry_run._opinions

@@ -3,15 +3,27 @@ of the scheduler that works on the cluster."""
 
 import logging
 from collections import Counter
+from dataclasses import replace
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from mooring.apiclient.reflectors.known import ChangeListener
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.intents import Record
+from mooring.framework.runner import Runner
 from mooring.kit.logs import Log, ObjectRef
 from mooring.model.json_objects import JsonObject
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.decide import DecideOptions
+from mooring.scheduler.decision import Decision, Placement
+from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import KeptTies
 
 _lines = Log(logging.getLogger(__name__))
 
@@ -23,6 +35,17 @@ class _Opinion(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class _TiedNodes(msgspec.Struct, frozen=True):
+    """The nodes that shared the highest score, with the one that was chosen. A bit for each row: thousands of nodes may be
+    tied for each of thousands of pods. A node that takes the row of another meanwhile counts as that one."""
+
+    chosen: str
+    bits: bytes
+
+    def has(self, row: int) -> bool:
+        return row < 8 * len(self.bits) and bool(self.bits[row >> 3] >> (7 - (row & 7)) & 1)
+
+
 class DryRun:
     """Reports every decision in the log when it is made, and again where another scheduler decides otherwise."""
 
@@ -31,8 +54,41 @@ class DryRun:
         self._opinions: dict[str, _Opinion] = {}
         """By id of the pod, until another scheduler binds the pod or it is gone."""
         self.compared: Counter[str] = Counter()
-        """How often another scheduler chose the `same` node, a `different` one, or a node for a pod that does not fit here
-        (`unexpected`)."""
+        """How often another scheduler chose the `same` node, one that is `tied` with it, a `different` one, or a node for a
+        pod that does not fit here (`unexpected`)."""
+        self._tied: dict[str, _TiedNodes] = {}
+        """By id of the pod, for as long as its opinion: the nodes that had the same score as the chosen one."""
+        self._nodes: NodeTable | None = None
+
+    def watch(self, scheduler: Scheduler) -> None:
+        """Note the ties of every decision of the scheduler."""
+        self._nodes, inner = scheduler.cluster.nodes, scheduler.core.deciding
+        ties = KeptTies(scheduler.core.options.tie_break)
+
+        def decide_and_note(
+            runner: Runner,
+            pod: Pod,
+            cluster: Cluster,
+            options: DecideOptions,
+            attempt: int,
+            interested: InterestedExtenders | None,
+        ) -> Steps[Decision]:
+            decision = yield from inner(runner, pod, cluster, replace(options, tie_break=ties), attempt, interested)
+            self._note_ties(pod, decision, ties.take())
+            return decision
+
+        scheduler.decide_with(decide_and_note)
+
+    def _note_ties(self, pod: Pod, decision: Decision, rows: NDArray[np.intp]) -> None:
+        self._tied.pop(pod.id, None)
+        if isinstance(decision, Placement) and len(rows) > 1:
+            is_tied = np.zeros(int(rows.max()) + 1, np.bool_)
+            is_tied[rows] = True
+            self._tied[pod.id] = _TiedNodes(decision.node, np.packbits(is_tied).tobytes())
+
+    def _is_tied(self, tied: "_TiedNodes | None", opinion: _Opinion, node: str) -> bool:
+        row = self._nodes.row_book.get(node) if self._nodes is not None else None
+        return tied is not None and row is not None and tied.chosen == opinion.node_name and tied.has(row)
 
     def report(self, record: Record) -> None:
         """Called with the record that ends each attempt. Statuses would not do: the scheduler leaves out a patch that changes
@@ -62,13 +118,17 @@ class DryRun:
         """Compare a pod that another scheduler has bound with the decision that was made here."""
         if not pod.spec.node_name:
             return
-        opinion = self._opinions.pop(pod.id, None)
+        opinion, tied = self._opinions.pop(pod.id, None), self._tied.pop(pod.id, None)
         if opinion is None:
             return
         keys: JsonObject = {"pod": _ref(pod), "node": pod.spec.node_name}
         if opinion.node_name == pod.spec.node_name:
             self.compared["same"] += 1
             self._log.v(1, "Another scheduler bound pod to the same node", **keys)
+        elif self._is_tied(tied, opinion, pod.spec.node_name):
+            self.compared["tied"] += 1
+            message = "Another scheduler bound pod to a tied node, which has the same score"
+            self._log.v(1, message, **keys, wouldBind=opinion.node_name)
         elif opinion.node_name:
             self.compared["different"] += 1
             self._log.info("Another scheduler bound pod to a different node", **keys, wouldBind=opinion.node_name)
@@ -79,6 +139,7 @@ class DryRun:
 
     def forget(self, pod: Pod) -> None:
         self._opinions.pop(pod.id, None)
+        self._tied.pop(pod.id, None)
 
     def finish(self) -> None:
         """Log the comparison in numbers."""
@@ -86,6 +147,7 @@ class DryRun:
         self._log.info(
             "Dry run finished",
             sameNode=self.compared["same"],
+            tiedNode=self.compared["tied"],
             differentNode=self.compared["different"],
             boundThoughUnschedulableHere=self.compared["unexpected"],
             wouldBind=would_bind,

@@ -142,6 +142,7 @@ class LiveScheduler:
         listener: ChangeListener = SchedulerListener(scheduler, self.driver.wake)
         self.dry_run = DryRun() if is_dry_run else None
         if self.dry_run is not None:
+            self.dry_run.watch(scheduler)
             self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
         self._clients: list[ApiClient | LeanClient] = [
             *(self._watcher, self._binder, self._statuses, self._objects, self._event_client)

@@ -68,7 +68,7 @@ class Agreement(ClusterAnswer):
         found = self.by_verdict
         parts = [
             f"same node for {_share(found[SAME], self.bindings)}",
-            f"one of the best for {_share(found[TIED], self.bindings)}",
+            f"a tied node for {_share(found[TIED], self.bindings)}",
             f"a lower score for {_share(found[LOWER], self.bindings)}",
             f"a node that a filter rejects for {_share(found[REJECTED], self.bindings)}",
         ]
@@ -81,8 +81,8 @@ class Agreement(ClusterAnswer):
         if found[TIED]:
             tied, feasible = _median(e.tied_count for e in found[TIED]), _median(e.feasible_count for e in found[TIED])
             lines.append(
-                f"{count(len(found[TIED]), 'node')} shared the highest score with others (the median is {tied} of {feasible} "
-                "nodes that fit): kube-scheduler takes one of them at random, so these agree as well as they can"
+                f"Tied nodes share the highest score with others (the median is {tied} of {feasible} nodes that fit): "
+                "kube-scheduler takes one of them at random, so these agree as well as they can"
             )
         lower, sampled = len(found[LOWER]), sum(each.may_be_sampled for each in found[LOWER])
         if lower:
@@ -233,7 +233,7 @@ def _told(each: JudgedBinding) -> str:
         case BindingVerdict.SAME:
             return f"{where}: Mooring chooses the same of {count(each.feasible_count, 'node')} that fit"
         case BindingVerdict.TIED:
-            return f"{where}: one of {count(each.tied_count, 'node')} with the highest score, {each.score}"
+            return f"{where}: one of {count(each.tied_count, 'tied node')}, with the highest score, {each.score}"
         case BindingVerdict.LOWER:
             return (
                 f"{where}, with a score of {each.score}; {each.best} has {each.best_score}, and "

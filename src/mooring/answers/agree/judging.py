@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.agree.judged_binding import BindingVerdict, JudgedBinding
-from mooring.cluster.nodes.kernels import Integers
 from mooring.cluster.nodes.table import ClusterError, NodeTable
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.points import Rows
 from mooring.framework.registry import Registry
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
@@ -19,26 +17,21 @@ from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, decide, lowest
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import KeptTies
 from mooring.sim.replay.recorded_settings import RecordedClock
 
 
-class TowardsRow:
+class TowardsRow(KeptTies):
     """A tie goes to the row that is set, if it is among the best. So one plain decision tells whether a node is."""
 
     def __init__(self) -> None:
+        super().__init__(lowest_name)
         self.row = -1
         self.tied_count = 1
 
     def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
         self.tied_count = len(tied)
-        return self.row if self.row in tied else lowest_name.pick(nodes, tied, seed)
-
-    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
-        tied = (totals == totals.max()).nonzero()[0]
-        return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
-
-    def rank_place(self, place: int, seed: int) -> int:
-        return lowest_name.rank_place(place, seed)
+        return self.row if self.row in tied else super().pick(nodes, tied, seed)
 
 
 @dataclass(frozen=True, slots=True)

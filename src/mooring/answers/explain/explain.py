@@ -26,6 +26,7 @@ from mooring.queue.queue_record import ON_PERMIT
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
+from mooring.scheduler.ties import is_tied, tied_with
 from mooring.sim.reading.pod_events import PodEvent
 
 RUNNERS_UP = 4
@@ -133,16 +134,25 @@ def _of_placed(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodEx
             return replace(known, message=decision.message, reasons=_reasons(trials, loose, decision))
     if isinstance(decision, DecisionError):
         return replace(known, message=decision.error)
-    return _scored(trials, pod, decision, replace(known, would_go_to=decision.node))
+    totals = decision.details.totals if decision.details is not None else {}
+    again = is_tied(totals, decision.node, known.node)  # as good a choice as the node that ties go to here
+    return _scored(trials, pod, decision, replace(known, would_go_to=known.node if again else decision.node))
 
 
 def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExplanation) -> PodExplanation:
     """With the scores of the pod's node, if it takes the pod, and of the best others."""
     runner = trials.runner(pod)
-    scores = _scores(decision.details or DecisionDetails(), known.node)
+    details = decision.details or DecisionDetails()
+    scores = _scores(details, known.node)
     weights = weights_of(runner) if runner is not None else {}
+    best = known.would_go_to or decision.node
     return replace(
-        known, feasible_count=decision.feasible_count, scores=scores, tipped=_tipped(scores), weights=weights
+        known,
+        feasible_count=decision.feasible_count,
+        scores=scores,
+        tied=tied_with(details.totals, best) if known.node == best else (),
+        tipped=_tipped(scores),
+        weights=weights,
     )
 
 

@@ -10,7 +10,7 @@ from mooring.answers.data_table import DataTable, data_table
 from mooring.answers.explain.explanation_tables import ScoredNode, cure_table, reason_table, score_table
 from mooring.answers.explain.reasons import Reason
 from mooring.model.quantity import show_amount
-from mooring.sim.simulated_cluster import count
+from mooring.sim.simulated_cluster import count, some
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class PodExplanation(ClusterAnswer):
     """Whether the search for cures ended before it had tried everything."""
     others: Sequence[str] = ()
     weights: dict[str, int] = field(default_factory=dict)
+    tied: Sequence[str] = ()
+    """Other nodes with the score of the pod's node, or of the one that it would go to."""
     ties: str = "ties go to the lowest name here"
     """How one of several nodes with the highest score is chosen."""
 
@@ -91,7 +93,8 @@ class PodExplanation(ClusterAnswer):
     def among(self) -> str:
         if self.feasible_count == 1:
             return "the only node that takes it"
-        return f"the best of {self.feasible_count:,} nodes that take it, of {self.node_count:,}"
+        best = f"one of the {len(self.tied) + 1:,} best" if self.tied else "the best"
+        return f"{best} of {self.feasible_count:,} nodes that take it, of {self.node_count:,}"
 
     def _and_others(self) -> str:
         return f", as are {len(self.others):,} others for the same reason" if self.others else ""
@@ -101,9 +104,9 @@ class PodExplanation(ClusterAnswer):
             return []
         first, second = self.scores[:2]
         ahead = first.total - second.total
+        if self.tied:
+            return [f"It is tied with {some(self.tied, 3)}: the same score, {first.total}; {self.ties}"]
         told = ", ".join(f"{plugin} {difference:+d}" for plugin, difference in self.tipped[:4] if difference)
-        if not ahead:
-            return [f"{second.name} has the same score, {first.total}; {self.ties}"]
         return [f"It is {ahead} ahead of {second.name} ({first.total} to {second.total}): {told}"]
 
     def tables(self) -> list[AnswerTable]:
@@ -143,6 +146,7 @@ class PodExplanation(ClusterAnswer):
             "reasons": [reason.content() for reason in self.reasons],
             "cures": [cure.content() for cure in self.cures],
             "curesGaveUp": self.gave_up,
+            "tied": list(self.tied),
             "scores": [{"node": s.name, "total": s.total, "plugins": s.by_plugin} for s in self.scores],
             "tipped": [{"plugin": plugin, "difference": difference} for plugin, difference in self.tipped],
             "waitsFor": list(self.waits_for),

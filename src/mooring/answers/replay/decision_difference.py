@@ -13,6 +13,7 @@ from mooring.kit.clock import in_micros
 from mooring.recording.steps import Outcome
 from mooring.scheduler.decision import Decision, DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import is_tied
 from mooring.sim.replay.differences import FAIL, decided_for, kind_of_difference, pods_of
 from mooring.sim.replay.recorded_settings import MadeDecision
 from mooring.sim.replay.replayer import ReplayedStep
@@ -62,8 +63,8 @@ class ExplainedDecision:
         then, now = by_name.get(self.recorded_node), by_name.get(self.node)
         if then is None or now is None:
             return f"{self.recorded_node} and {self.node} were not scored: a nomination or a single node decides"
-        if then.total == now.total:
-            return f"{self.recorded_node} has the same score now, {now.total}: the tie went otherwise"
+        if is_tied({each.name: each.total for each in self.scores}, self.node, self.recorded_node):
+            return f"{self.recorded_node} is tied with {self.node} now: the same score, {now.total}; the tie went otherwise"
         told = ", ".join(
             f"{plugin} {difference:+d}" for plugin, difference in tipped(now.by_plugin, then.by_plugin) if difference
         )

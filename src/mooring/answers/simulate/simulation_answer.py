@@ -30,6 +30,7 @@ from mooring.answers.simulate.simulation_tables import eviction_table, limit_tab
 from mooring.answers.simulate.simulation_tables import group_table as group_data_table
 from mooring.answers.utilisation import FULLEST, MAIN, GroupUse, Utilisation
 from mooring.model.quantity import show_amount
+from mooring.scheduler.ties import is_tied
 from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, Story, show_time
 from mooring.sim.simulated_cluster import count, some
@@ -226,7 +227,12 @@ def _placed_table(results: Sequence[PodResult]) -> AnswerTable:
 
 
 def _margin(result: PodResult) -> tuple[object, ...]:
-    others = ", ".join(f"{node} ({score})" for node, score in result.best if node != result.node)
+    totals = dict(result.best)
+    others = ", ".join(
+        f"{node} ({score}{', tied' if is_tied(totals, result.node, node) else ''})"
+        for node, score in result.best
+        if node != result.node
+    )
     score = result.score if result.feasible_count > 1 else "-"
     return result.pod.priority, result.pod.spec.scheduler_name, result.feasible_count, score, others or "-"
 
