@@ -62,10 +62,11 @@ def test_copies_fill_every_node_and_the_next_one_is_explained() -> None:
     assert (answer.fits, by_node(answer)) == (4, {"large": 3, "small": 1})
     (reason,) = answer.limit.reasons
     assert (reason.plugin, reason.message, reason.nodes) == ("NodeResourcesFit", "Insufficient cpu", 2)
-    assert (reason.requested, reason.most_free, reason.best_node) == (2000, 1000, "large")
+    amount = reason.amount
+    assert amount is not None and (amount.wants, amount.largest_free, amount.node) == (2000, 1000, "large")
     assert answer.summary() == [
         "Pod default/web: 4 more pods fit on 2 of 2 nodes.",
-        "What stops the next one: 2 nodes: Insufficient cpu (wants 2, most free 1 on large).",
+        "What stops the next one: 2 nodes: Insufficient cpu (wants 2, largest free 1 on large).",
     ]
     assert answer.content()["perNode"][0] == {
         "node": "large",
@@ -122,7 +123,7 @@ def test_a_mix_is_taken_in_turn_until_the_next_one_does_not_fit() -> None:
     assert answer.summary() == [
         "1 of Pod default/web and 2 of Pod default/db: 4 more pods fit on 1 of 1 node.",
         "They are 2 of Pod default/web, 2 of Pod default/db.",
-        "What stops the next one, of Pod default/db: 1 node: Insufficient cpu (wants 2, most free 1 on n).",
+        "What stops the next one, of Pod default/db: 1 node: Insufficient cpu (wants 2, largest free 1 on n).",
     ]
 
 
@@ -339,3 +340,10 @@ def test_the_closed_form_is_what_placing_one_by_one_finds(
     one_by_one = fill_one_by_one(one_by_one_placer, [copies], 10_000)
     assert (at_once.fits, at_once.pods) == (one_by_one.fits, one_by_one.pods)
     assert budgets_after(placer, at_once, 10_000) == budgets_after(one_by_one_placer, one_by_one, 10_000)
+
+
+def test_a_pod_that_is_larger_than_every_node_is_said() -> None:
+    answer = ask(a_loaded(*TWO, an_image("old", cpu="1", nodeName="large")), an_image(cpu="64"))
+    assert answer.fits == 0
+    assert "Insufficient cpu (wants 64, but no node is large enough (largest " in answer.summary()[1]
+    assert answer.to_dict()["limit"]["reasons"][0]["fitsNoNode"]

@@ -43,7 +43,7 @@ def test_nodes_are_grouped_by_reason_with_what_is_wanted_and_what_is_free() -> N
     amount = answer.reasons[0].amounts[0]
     assert (amount.resource, amount.wants, amount.largest_free, amount.node) == ("cpu", 8000, 4000, "b")
     assert details(answer, "TaintToleration") == ["taint gpu:NoSchedule: 1 node"]
-    assert "cpu: wants 8, largest free 4 on b" in str(answer.tables()[0].rows[0])
+    assert "cpu: wants 8, but no node is large enough (largest 4)" in str(answer.tables()[0].rows[0])
     assert answer.message == "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
 
 
@@ -98,7 +98,7 @@ def test_ports_cordons_and_full_nodes() -> None:
     assert details(answer, "NodeUnschedulable") == [
         "spec.unschedulable is set: kubectl uncordon makes a node schedulable"
     ]
-    assert details(answer, "NodeResourcesFit") == ["these nodes run as many pods as they may: 0 to 0"]
+    assert details(answer, "NodeResourcesFit") == ["none of these nodes may run any pod (pods: 0)"]
 
 
 def test_what_a_pod_waits_for() -> None:
@@ -213,3 +213,50 @@ def test_a_node_with_the_same_score_is_tied_and_the_pod_would_go_there_again() -
     assert answer.to_dict()["tied"] == ["a", "c"]
     lower = explained(a_node("a"), a_node("b"), a_node("tiny", "1"), a_pod("wanted", node="tiny"))
     assert (lower.would_go_to, lower.tied) == ("a", ()) and "and would now go to a" in lower.summary()[0]
+
+
+def details_of(answer: PodExplanation) -> list[str]:
+    return [str(row[3]) for row in answer.tables()[0].rows]
+
+
+def test_a_request_that_no_node_can_ever_hold_is_said_so_that_nobody_moves_pods() -> None:
+    """For every kind of resource; the free amount is told only where a pod that leaves can help."""
+    nodes = [a_node("a", "7910m"), a_node("b", "7910m")]
+    for node in nodes:
+        node["status"]["allocatable"] |= {"ephemeral-storage": "10Gi", "nvidia.com/gpu": "4"}
+    busy = a_pod("busy", "6", node="a")
+    for resource, wants, words in (
+        ("cpu", "8", "cpu: wants 8, but no node is large enough (largest 7910m)"),
+        ("memory", "9Gi", "memory: wants 9Gi, but no node is large enough (largest 8Gi)"),
+        ("ephemeral-storage", "20Gi", "ephemeral-storage: wants 20Gi, but no node is large enough (largest 10Gi)"),
+        ("nvidia.com/gpu", "8", "nvidia.com/gpu: wants 8, but no node is large enough (largest 4)"),
+    ):
+        wanted = a_pod("wanted", "0", "0")
+        wanted["spec"]["containers"][0]["resources"] = {"requests": {resource: wants}, "limits": {resource: wants}}
+        answer = explained(*nodes, busy, wanted)
+        assert details_of(answer) == [words]
+        amount = answer.to_dict()["reasons"][0]["amounts"][0]
+        assert amount["fitsNoNode"] and f"{resource}: {amount['text']}" == words
+        assert not {"move", "remove", "raise-priority", "add-node"} & {cure.kind for cure in answer.cures}
+
+
+def test_nodes_that_are_large_enough_are_told_apart_from_small_ones() -> None:
+    answer = explained(
+        a_node("large", "8"), a_node("small", "2"), a_pod("busy", "6", node="large"), a_pod("wanted", "4")
+    )
+    assert sorted(details_of(answer)) == [
+        "cpu: wants 4, but none of these nodes is large enough (largest 2)",
+        "cpu: wants 4, largest free 2 on large",
+    ]
+
+
+def test_requests_that_no_node_can_hold_together_are_said() -> None:
+    answer = explained(a_node("cpus", "8", "4Gi"), a_node("memory", "2", "64Gi"), a_pod("wanted", "4", "8Gi"))
+    assert all(text.endswith("; no node is large enough for cpu and memory together") for text in details_of(answer))
+    alone = explained(a_node("a", "2", "4Gi"), a_pod("wanted", "4", "2Gi"))
+    assert "together" not in details_of(alone)[0]
+
+
+def test_a_node_that_may_run_no_pods_is_said() -> None:
+    answer = explained(a_node("a", pods="0"), a_pod("wanted"))
+    assert details_of(answer) == ["no node may run any pod (pods: 0)"]

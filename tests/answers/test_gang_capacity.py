@@ -40,7 +40,7 @@ def test_whole_gangs_are_counted() -> None:
     answer = counted(cluster(a_node("n1", "4"), a_node("n2", "3")), a_pod("worker"), gang=3)
     assert answer.summary() == [
         "Pod default/worker: 2 more gangs of 3 fit: 6 pods on 2 of 2 nodes.",
-        "What stops the next gang: 1 of 3 pods fit; 2 nodes: Insufficient cpu (wants 1, most free 0 on n1).",
+        "What stops the next gang: 1 of 3 pods fit; 2 nodes: Insufficient cpu (wants 1, largest free 0 on n1).",
     ]
     assert answer.to_dict()["gangs"] == {"size": 3, "fits": 2, "roomForNext": 1}
     assert sum(budget.pods for budget in answer.nodes) == answer.fits == 6

@@ -11,7 +11,7 @@ from build import a_node, a_pod
 
 TEXT = """\
 Pod default/web: 4 more pods fit on 2 of 2 nodes.
-What stops the next one: 2 nodes: Insufficient cpu (wants 2, most free 1 on large).
+What stops the next one: 2 nodes: Insufficient cpu (wants 2, largest free 1 on large).
 
 Nodes
 NODE    PODS   CPU LEFT   PODS LEFT   STOPS THE NEXT

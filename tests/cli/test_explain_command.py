@@ -12,7 +12,7 @@ CLUSTER = Path(__file__).parent.parent.parent / "examples" / "cluster.yaml"
 def test_a_pending_pod_with_what_would_place_it() -> None:
     ran = mooring("explain", "--from", CLUSTER, "giant")
     assert ran.code == 1
-    assert "cpu: wants 32, largest free 4 on a-1" in ran.out
+    assert "cpu: wants 32, but no node is large enough (largest 16)" in ran.out
     assert "lower the cpu request from 32 to 4" in ran.out
 
 

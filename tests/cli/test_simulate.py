@@ -605,7 +605,7 @@ def test_explain_a_pod_that_is_pending_shows_the_verdict_of_every_node(cluster: 
         "default/giant fits no node: 0/2 nodes are available: 2 Insufficient cpu.\n\n"
         "Why not\n"
         "NODES   PLUGIN             REASON             DETAILS\n"
-        "2       NodeResourcesFit   Insufficient cpu   cpu: wants 64, largest free 3 on east\n\n"
+        "2       NodeResourcesFit   Insufficient cpu   cpu: wants 64, but no node is large enough (largest 4)\n\n"
         "What would place it\n"
         "COST   CHANGE                               THEN IT GOES TO   EVICTS\n"
         "77     lower the cpu request from 64 to 3   east              -\n\n"

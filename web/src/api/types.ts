@@ -160,7 +160,7 @@ export interface Explanation {
     nodes: number;
     examples: string[];
     evictionCanHelp: boolean;
-    amounts: { resource: string; wants: number; largestFree: number; node: string }[];
+    amounts: { resource: string; wants: number; largestFree: number; node: string; text: string }[];
     details: string[];
   }[];
   cures: { kind: string; change: string; node: string; cost: number; victims: string[]; brokenBudgets: number }[];

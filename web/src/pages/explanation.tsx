@@ -8,7 +8,6 @@ import { Chips, NodeLink, PodNameLink, Text } from "../parts/name.tsx";
 import { Busy, ErrorNote } from "../parts/notes.tsx";
 import { Table } from "../parts/table.tsx";
 import { useTheme } from "../theme.ts";
-import { quantity } from "../text/amounts.ts";
 import { plural } from "../text/visible.ts";
 
 export function ExplanationOf({ namespace, name }: { namespace: string; name: string }) {
@@ -123,8 +122,7 @@ function Scores({ scores }: { scores: Explanation["scores"] }) {
 }
 
 function Reasons({ reasons }: { reasons: Explanation["reasons"] }) {
-  const wants = (reason: Explanation["reasons"][number]) => reason.amounts.map((amount) =>
-    `${amount.resource}: wants ${quantity(amount.resource, amount.wants)}, most free ${quantity(amount.resource, amount.largestFree)}${amount.node ? ` on ${amount.node}` : ""}`);
+  const wants = (reason: Explanation["reasons"][number]) => reason.amounts.map((amount) => `${amount.resource}: ${amount.text}`);
   return (
     <>
       <h3>Why not</h3>

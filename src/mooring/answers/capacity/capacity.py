@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.capacity.closed_form import fill_at_once
@@ -12,6 +12,7 @@ from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, No
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
 from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
 from mooring.answers.data_table import Columns, DataTable, amount_column, data_table
+from mooring.answers.explain.reasons import Amount
 from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
 from mooring.answers.pools import zone_of
 from mooring.model.node import Node
@@ -91,7 +92,7 @@ class Capacity(ClusterAnswer):
             AnswerTable("Zones", ("zone", "nodes", "pods"), by_zone if len(by_zone) > 1 else ()),
             AnswerTable(
                 "What stops the next pod",
-                ("nodes", "plugin", "reason", "requested", "most free", "on node"),
+                ("nodes", "plugin", "reason", "requested", "largest free", "on node"),
                 [_reason_row(reason) for reason in self.limit.reasons],
                 is_detail=True,
             ),
@@ -173,14 +174,15 @@ def _limit_data(limit: CapacityLimit) -> DataTable:
         "most_free": int,
         "best_node": str,
     }
-    rows = (
-        (
-            *(each.plugin, each.message, each.nodes, each.resource),
-            *(each.requested if each.resource else None, each.most_free if each.best_node else None, each.best_node),
-        )
-        for each in limit.reasons
-    )
+    rows = ((each.plugin, each.message, each.nodes, *_amounts(each.amount)) for each in limit.reasons)
     return data_table(columns, rows)
+
+
+def _amounts(amount: Amount | None) -> tuple[object, ...]:
+    """Resource, what is requested, the most that is free, and where; None for what is not known."""
+    if amount is None:
+        return None, None, None, None
+    return amount.resource, amount.wants, *((amount.largest_free, amount.node) if amount.node else (None, None))
 
 
 def _gangs_content(gangs: GangCount) -> dict[str, int]:
@@ -195,10 +197,12 @@ def _limit_content(limit: CapacityLimit) -> dict[str, Any]:
 
 def _reason_content(reason: LimitReason) -> dict[str, Any]:
     content: dict[str, Any] = {"plugin": reason.plugin, "message": reason.message, "nodes": reason.nodes}
-    if reason.resource:
-        content |= {"resource": reason.resource, "requested": reason.requested}
-    if reason.best_node:
-        content |= {"mostFree": reason.most_free, "bestNode": reason.best_node}
+    amount = reason.amount
+    if amount is not None:
+        content |= {"resource": amount.resource, "requested": amount.wants}
+    if amount is not None and amount.node:
+        content |= {"mostFree": amount.largest_free, "bestNode": amount.node}
+        content |= {"largest": amount.largest, "fitsNoNode": amount.fits_no_node}
     return content
 
 
@@ -211,23 +215,16 @@ def _node_content(budget: NodeBudget, is_mix: bool) -> dict[str, Any]:
 
 
 def told(reason: LimitReason) -> str:
-    """`4,210 nodes: Insufficient cpu (wants 4, most free 3700m on node-0412)`."""
+    """`4,210 nodes: Insufficient cpu (wants 4, largest free 3700m on node-0412)`."""
     head = f"{reason.nodes:,} {'node' if reason.nodes == 1 else 'nodes'}: " if reason.nodes else ""
-    amounts = ""
-    if reason.resource:
-        amounts = f" (wants {show_amount(reason.resource, reason.requested)}"
-        if reason.best_node:
-            amounts += f", most free {show_amount(reason.resource, reason.most_free)} on {reason.best_node}"
-        amounts += ")"
+    amounts = f" ({reason.amount.words()})" if reason.amount is not None else ""
     return f"{head}{reason.message.rstrip('.')}{amounts}"
 
 
 def _reason_row(reason: LimitReason) -> tuple[object, ...]:
-    amounts: tuple[object, ...] = ("-", "-", "-")
-    if reason.resource:
-        wanted, free = (show_amount(reason.resource, each) for each in (reason.requested, reason.most_free))
-        amounts = (wanted, free if reason.best_node else "-", reason.best_node or "-")
-    return (reason.nodes, reason.plugin or "-", reason.message, *amounts)
+    resource, wanted, free, node = _amounts(reason.amount)
+    shown = ("-" if each is None else show_amount(str(resource), cast("int", each)) for each in (wanted, free))
+    return (reason.nodes, reason.plugin or "-", reason.message, *shown, node or "-")
 
 
 # ---- the question

@@ -185,8 +185,4 @@ def _limit(copies: PodCopies, outcome: GroupOutcome) -> CapacityLimit:
 
 
 def _told(reason: Reason) -> LimitReason:
-    if not reason.amounts:
-        return LimitReason(reason.plugin, reason.message, reason.count)
-    amount = reason.amounts[0]
-    amounts = amount.resource, amount.wants, amount.largest_free, amount.node
-    return LimitReason(reason.plugin, reason.message, reason.count, *amounts)
+    return LimitReason(reason.plugin, reason.message, reason.count, next(iter(reason.amounts), None))

@@ -4,7 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, Refusal
+from mooring.answers.explain.obstacles import largest_free
+from mooring.answers.explain.reasons import Amount
 from mooring.cluster.cluster import Cluster
 from mooring.framework.status import Rejection
 from mooring.model.pod import Pod
@@ -36,12 +40,8 @@ class LimitReason:
     plugin: str
     message: str
     nodes: int
-    resource: str = ""
-    """The resource that is short, for the amounts below."""
-    requested: int = 0
-    most_free: int = 0
-    best_node: str = ""
-    """The node that has the most of it, among those with this reason."""
+    amount: Amount | None = None
+    """The resource that is short: how much is asked for, and the most that one of the nodes with this reason has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def budgets_after(placer: CopyPlacer, filling: Filling, most: int) -> Budgets:
     nodes = _budgets(cluster, pod, filling.pods, _by_node(outcome))
     if filling.refusal is None:
         return Budgets(nodes, CapacityLimit(copies.name, most=most))
-    return Budgets(nodes, CapacityLimit(copies.name, _reasons(outcome, nodes, pod), _message(outcome)))
+    return Budgets(nodes, CapacityLimit(copies.name, _reasons(outcome, nodes, pod, cluster), _message(outcome)))
 
 
 def _by_node(outcome: Refusal | Placement | None) -> Mapping[str, Rejection]:
@@ -129,7 +129,7 @@ def _message(outcome: object) -> str:
     return ""
 
 
-def _reasons(outcome: object, nodes: Sequence[NodeBudget], pod: Pod) -> list[LimitReason]:
+def _reasons(outcome: object, nodes: Sequence[NodeBudget], pod: Pod, cluster: Cluster) -> list[LimitReason]:
     """The reasons of the last decision, those of most nodes first."""
     match outcome:
         case NoFit(diagnosis):
@@ -140,7 +140,7 @@ def _reasons(outcome: object, nodes: Sequence[NodeBudget], pod: Pod) -> list[Lim
             counted = Counter({("", error): 0})
         case _:
             counted = Counter()
-    return [_with_amounts(*key, number, nodes, pod) for key, number in counted.most_common()]
+    return [LimitReason(*key, number, _amount(key[1], nodes, pod, cluster)) for key, number in counted.most_common()]
 
 
 def _counted(diagnosis: Diagnosis) -> Counter[tuple[str, str]]:
@@ -156,13 +156,10 @@ def _counted(diagnosis: Diagnosis) -> Counter[tuple[str, str]]:
     return counted or Counter({("", diagnosis.message()): diagnosis.node_count})
 
 
-def _with_amounts(plugin: str, reason: str, number: int, nodes: Sequence[NodeBudget], pod: Pod) -> LimitReason:
-    """The reason with what is missing: how much is asked for, and the most that one of its nodes has."""
+def _amount(reason: str, nodes: Sequence[NodeBudget], pod: Pod, cluster: Cluster) -> Amount | None:
+    """What is missing: how much is asked for, and the most that one of the nodes with the reason has."""
     resource = reason.removeprefix(INSUFFICIENT) if reason.startswith(INSUFFICIENT) else ""
     if resource not in pod.shape.request:
-        return LimitReason(plugin, reason, number)
-    short = [budget for budget in nodes if reason in budget.reasons]
-    best = max(short, key=lambda budget: budget.free[resource], default=None)
-    if best is None:
-        return LimitReason(plugin, reason, number, resource, pod.shape.request[resource])
-    return LimitReason(plugin, reason, number, resource, pod.shape.request[resource], best.free[resource], best.node)
+        return None
+    rows = [cluster.nodes.row_book[budget.node] for budget in nodes if reason in budget.reasons]
+    return largest_free(resource, pod.shape.request[resource], cluster, np.array(rows, np.intp))

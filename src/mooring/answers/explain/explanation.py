@@ -9,7 +9,6 @@ from mooring.answers.cures.cure import Cure
 from mooring.answers.data_table import DataTable, data_table
 from mooring.answers.explain.explanation_tables import ScoredNode, cure_table, reason_table, score_table
 from mooring.answers.explain.reasons import Reason
-from mooring.model.quantity import show_amount
 from mooring.sim.simulated_cluster import count, some
 
 
@@ -158,15 +157,9 @@ class PodExplanation(ClusterAnswer):
 
 def reason_row(reason: Reason) -> tuple[object, ...]:
     """Nodes, plugin, words and details of a reason, for a table."""
-    amounts = [_amount(a.resource, a.wants, a.largest_free, a.node) for a in reason.amounts]
+    amounts = [f"{amount.resource}: {amount.words()}" for amount in reason.amounts]
     details = "; ".join([*amounts, *reason.details]) or f"such as {', '.join(reason.nodes)}"
     return f"{reason.count:,}", reason.plugin, reason.message, details
-
-
-def _amount(resource: str, wants: int, free: int, node: str) -> str:
-    if not node:
-        return f"{resource}: wants {show_amount(resource, wants)}, and none of these nodes has any"
-    return f"{resource}: wants {show_amount(resource, wants)}, largest free {show_amount(resource, free)} on {node}"
 
 
 def evicts(cure: Cure) -> str:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from mooring.answers.explain.reasons import Amount, Reason, RowArray
 from mooring.cluster.cluster import Cluster
 from mooring.model.affinity import AffinityTerm
@@ -24,7 +26,8 @@ _INSUFFICIENT = "Insufficient "
 def with_obstacles(reason: Reason, pod: Pod, cluster: Cluster) -> Reason:
     """The reason with what is in the way on its nodes."""
     if reason.plugin == "NodeResourcesFit":
-        return replace(reason, amounts=missing_amounts(reason, pod, cluster), details=_full_nodes(reason, cluster))
+        details = (*_full_nodes(reason, cluster), *_not_together(pod, cluster))
+        return replace(reason, amounts=missing_amounts(reason, pod, cluster), details=details)
     look = _OBSTACLES.get(reason.plugin)
     return reason if look is None else replace(reason, details=tuple(look(pod, cluster, reason.rows)))
 
@@ -35,24 +38,39 @@ def with_obstacles(reason: Reason, pod: Pod, cluster: Cluster) -> Reason:
 def missing_amounts(reason: Reason, pod: Pod, cluster: Cluster) -> tuple[Amount, ...]:
     """For each missing resource what the pod wants, and the most that one of the rejected nodes has left."""
     names = [part.removeprefix(_INSUFFICIENT) for part in reason.message.split(", ") if part.startswith(_INSUFFICIENT)]
-    return tuple(_largest_free(name, pod.shape.request.get(name, 0), cluster, reason.rows) for name in names)
+    return tuple(largest_free(name, pod.shape.request.get(name, 0), cluster, reason.rows) for name in names)
 
 
-def _largest_free(resource: str, wants: int, cluster: Cluster, rows: RowArray) -> Amount:
-    amounts = cluster.nodes.amounts
+def largest_free(resource: str, wants: int, cluster: Cluster, rows: RowArray) -> Amount:
+    """What the pod wants beside the most that one of the rows has left, and has in all."""
+    nodes, amounts = cluster.nodes, cluster.nodes.amounts
     place = amounts.resource(resource)
-    free = amounts.allocatable[place][rows] - amounts.requested[place][rows]
-    if not len(rows) or not amounts.allocatable[place][rows].any():
+    room = amounts.allocatable[place]
+    if not len(rows) or not room[rows].any():
         return Amount(resource, wants, 0, "")
-    best = int(free.argmax())
-    return Amount(resource, wants, int(free[best]), cluster.nodes.names[rows[best]])
+    free = room[rows] - amounts.requested[place][rows]
+    best, highest = int(free.argmax()), int(room[: nodes.height][nodes.alive[: nodes.height]].max())
+    largest = highest if wants > highest else int(room[rows].max())
+    return Amount(resource, wants, int(free[best]), nodes.names[rows[best]], largest, wants > highest)
 
 
-def _full_nodes(reason: Reason, cluster: Cluster) -> tuple[str, ...]:
-    if "Too many pods" not in reason.message:
-        return ()
-    limits = cluster.nodes.allowed_pods[reason.rows]
-    return (f"these nodes run as many pods as they may: {limits.min()} to {limits.max()}",)
+def _not_together(pod: Pod, cluster: Cluster) -> Iterable[str]:
+    """Whether there are nodes that are large enough for each request alone, but none for all of them."""
+    nodes, wants = cluster.nodes, {name: amount for name, amount in pod.shape.request.items() if amount}
+    places = [nodes.amounts.resource(name) for name in wants]
+    room = nodes.amounts.allocatable[places][:, np.flatnonzero(nodes.alive[: nodes.height])]
+    is_enough = room >= np.array([*wants.values()])[:, np.newaxis]
+    if len(wants) > 1 and is_enough.any(1).all() and not is_enough.all(0).any():
+        yield f"no node is large enough for {' and '.join(wants)} together"
+
+
+def _full_nodes(reason: Reason, cluster: Cluster) -> Iterable[str]:
+    if "Too many pods" in reason.message:
+        limits, of_all = cluster.nodes.allowed_pods[reason.rows], cluster.nodes.allowed_pods[cluster.nodes.alive]
+        if not limits.any():
+            yield f"{'no node' if not of_all.any() else 'none of these nodes'} may run any pod (pods: 0)"
+        else:
+            yield f"these nodes run as many pods as they may: {limits.min()} to {limits.max()}"
 
 
 # ---- nodes

@@ -11,6 +11,7 @@ from mooring.framework.attempt import Attempt, Verdicts, rejecting_filters
 from mooring.framework.feasible import NARROWED_OUT
 from mooring.framework.rejected_attempt import RejectedAttempt, rejecting_codes
 from mooring.framework.status import Code, Rejection
+from mooring.model.quantity import show_amount
 from mooring.scheduler.decision import NoFit
 
 RowArray = NDArray[np.intp]
@@ -27,6 +28,32 @@ class Amount:
     largest_free: int
     node: str
     """The node with the largest free amount; empty if no node has the resource."""
+    largest: int = 0
+    """The most that one of these nodes has in all: with less than the pod asks for, no pod that leaves can help. Of all
+    nodes, if none of them has as much."""
+    fits_no_node: bool = False
+    """Whether no node of the cluster has as much in all."""
+
+    def words(self) -> str:
+        """`wants 2, largest free 1500m on a-2`, or that no node is large enough."""
+        wants, largest, free = (show_amount(self.resource, n) for n in (self.wants, self.largest, self.largest_free))
+        if not self.node:
+            return f"wants {wants}, and none of these nodes has any"
+        if self.wants > self.largest:
+            none = "no node" if self.fits_no_node else "none of these nodes"
+            return f"wants {wants}, but {none} is large enough (largest {largest})"
+        return f"wants {wants}, largest free {free} on {self.node}"
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "resource": self.resource,
+            "wants": self.wants,
+            "largestFree": self.largest_free,
+            "node": self.node,
+            "largest": self.largest,
+            "fitsNoNode": self.fits_no_node,
+            "text": self.words(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +83,7 @@ class Reason:
             "nodes": self.count,
             "examples": list(self.nodes),
             "evictionCanHelp": self.can_evict,
-            "amounts": [
-                {"resource": a.resource, "wants": a.wants, "largestFree": a.largest_free, "node": a.node}
-                for a in self.amounts
-            ],
+            "amounts": [amount.content() for amount in self.amounts],
             "details": list(self.details),
         }
 
