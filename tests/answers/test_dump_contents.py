@@ -12,7 +12,7 @@ import pytest
 import mooring
 from build import a_node, a_pod
 from corpus import rows
-from mooring.answers.dumps.contents import dumped_objects, kept_annotations
+from mooring.answers.dumps.contents import dumped_objects
 from mooring.answers.dumps.dump_file import dump_text, write_dump
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
@@ -87,9 +87,11 @@ def test_environment_commands_and_free_text_are_left_out() -> None:
 
 
 def test_annotations_that_decisions_read_stay() -> None:
-    assert kept_annotations({"pv.kubernetes.io/bind-completed": "yes", "note": "x"}) == {
-        "pv.kubernetes.io/bind-completed": "yes"
-    }
+    node = written(a_node("n"))
+    node["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes", "note": "x"}
+    header, *items = dump_of(node)
+    assert the(items, "Node")["metadata"]["annotations"] == {"pv.kubernetes.io/bind-completed": "yes"}
+    assert header["leftOutAnnotations"] == ["note"]
 
 
 def test_a_dump_has_the_pods_of_workloads_and_readers_make_no_others() -> None:

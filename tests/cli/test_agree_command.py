@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command import mooring, write_config
+from command import enabling, mooring, write_config
 
 from build import a_node, a_pod
+from mooring.framework import config as configuration
 from mooring.model.pod import Pod
 from mooring.recording.run_files import segments_in
 from recorded_clusters import an_observer, schedule_all
@@ -157,3 +158,34 @@ def test_a_plugin_that_is_missing_is_named(good: Path) -> None:
     path.write_bytes(written.replace(b'"name":"ImageLocality"', b'"name":"ImageTimidity"', 1))
     ran = mooring("agree", good)
     assert ran.code == 2 and "ImageTimidity" in ran.err
+
+
+def test_a_plugin_that_the_recording_needs_is_named(tmp_path: Path) -> None:
+    plugin = tmp_path / "likes.py"
+    plugin.write_text(LIKES)
+    config = configuration.from_object(
+        yaml.safe_load(write_config(tmp_path / "c.yaml", **enabling("Likes")).read_text())
+    )
+    observer = an_observer(tmp_path / "recording", [a_node("a", cpu="4"), a_node("b", cpu="4")], config)
+    pod = a_waiting_pod("web")
+    observer.added(pod)
+    observer.updated(pod, pod.with_node("b"))
+    observer.close()
+    ran = mooring("agree", tmp_path / "recording")
+    assert ran.code == 2
+    (complaint,) = ran.complaints
+    assert complaint.endswith(": its plugin Likes is not installed; name its file with --plugin FILE")
+    ran = mooring("agree", tmp_path / "recording", "--plugin", plugin)
+    assert (ran.code, ran.err) == (0, "")
+    assert mooring("agree", tmp_path / "recording", "--config", write_config(tmp_path / "plain.yaml")).code == 0
+
+
+LIKES = """
+from mooring.framework.plain import PlainPlugin
+
+class Likes(PlainPlugin):
+    name = "Likes"
+
+    def score(self, pod, node):
+        return 100 if node.name == "b" else 0
+"""

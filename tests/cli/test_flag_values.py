@@ -17,6 +17,7 @@ def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
     own = {
         "dashboard": "false",
         "dry-run": "false",
+        "keep-annotations": "[]",
         "plugin": "[]",
         "trace-plugins-over": "1ms",
         "self-check-repair": "false",
@@ -34,6 +35,7 @@ def test_every_flag_that_is_accepted_is_one_of_kube_schedulers_or_our_own() -> N
         *(
             "dashboard",
             "dry-run",
+            "keep-annotations",
             "kept-answers-limit",
             "plugin",
             "self-check",

@@ -169,10 +169,45 @@ def test_another_configuration(recording: Path, tmp_path: Path) -> None:
 
 
 def test_a_new_plugin(recording: Path, with_plugin: Path) -> None:
-    ran = mooring("replay", recording, "--plugin", with_plugin / "likes.py")
+    ran = mooring("replay", recording, "--open-loop", "--plugin", with_plugin / "likes.py")
     assert ran.code == 0
     assert "plugin Likes is enabled in all profiles" in ran.err
     assert "recorded" in ran.out and "other plugins" in ran.out
+
+
+def test_a_plugin_that_the_recording_does_not_enable_stays_off_and_a_note_says_how_to_try_it(
+    recording: Path, with_plugin: Path
+) -> None:
+    told = (
+        "note: plugin Likes is loaded, but the recorded configuration does not enable it; "
+        "--open-loop shows what would have happened with it\n"
+    )
+    ran = mooring("replay", recording, "--plugin", with_plugin / "likes.py")
+    assert (ran.code, ran.err) == (0, told)
+    assert "all came out equal" in lines(ran)[0]
+    story = mooring("replay", recording, "--plugin", with_plugin / "likes.py", "--pod", "p-0")
+    assert (story.code, story.err) == (0, told)
+    assert lines(story) == lines(mooring("replay", recording, "--pod", "p-0"))
+
+
+def test_a_file_with_the_recorded_plugin_and_another_one_replays_with_the_recorded_one(
+    with_plugin: Path, tmp_path: Path
+) -> None:
+    both = tmp_path / "both.py"
+    likes = (with_plugin / "likes.py").read_text()
+    both.write_text(likes + likes.replace("Likes", "Hates"))
+    ran = mooring("replay", with_plugin / "recording", "--plugin", both)
+    assert ran.code == 0
+    assert "all came out equal" in lines(ran)[0]
+    story = mooring("replay", with_plugin / "recording", "--plugin", both, "--pod", "p0")
+    assert story.code == 0
+    assert "Likes" in story.out and "Hates" not in story.out
+
+
+def test_a_comparison_without_the_recorded_plugin_names_it(with_plugin: Path) -> None:
+    ran = mooring("replay", with_plugin / "recording", "--open-loop")
+    assert ran.code == 2
+    assert "its plugin Likes is not installed; name its file with --plugin FILE" in ran.complaints[0]
 
 
 def test_the_recorded_configuration_once_more(recording: Path) -> None:

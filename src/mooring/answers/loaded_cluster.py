@@ -129,9 +129,8 @@ def from_manifests(
     """A cluster from what was read without a problem."""
     objects = [manifest.object for manifest in manifests.objects]
     workloads = [each.object for each in manifests.workloads if isinstance(each.object, Workload)]
-    return LoadedCluster(
-        objects, config, registry, gates, workloads, note_ignored(manifests), manifests.events, manifests.queue
-    )
+    notes = [*note_ignored(manifests), *(manifests.header.notes_about(registry) if manifests.header else [])]
+    return LoadedCluster(objects, config, registry, gates, workloads, notes, manifests.events, manifests.queue)
 
 
 def read_objects(

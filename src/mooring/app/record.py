@@ -46,6 +46,8 @@ class ObserverSettings:
     lasts_s: float | None = None
     """None: until a signal."""
     version: str = ""
+    annotations: tuple[str, ...] = ()
+    """Patterns of annotation keys whose values are written, beside those that Mooring reads itself."""
 
 
 class Observing:
@@ -117,7 +119,8 @@ class Observing:
     ) -> ObserverRecorder:
         """Nothing may be awaited between the last list and the first segment: it has the objects that are known then."""
         settings, clock = self._settings, SteadyClock()
-        header = scheduler_header(settings.config, settings.gates, clock.now_ns(), settings.version)
+        described = settings.config, settings.gates, clock.now_ns(), settings.version, settings.annotations
+        header = scheduler_header(*described)
         recorder = observe_run(settings.directory, header, clock, self._objects, settings.limits)
         self._listener.target = recorder
         stopping = asyncio.create_task(self._stopping.wait())

@@ -14,6 +14,7 @@ import click
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
 from mooring.framework import config as configuration
+from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
@@ -39,6 +40,23 @@ feature_gates = click.option(
     callback=lambda context, option, parts: ",".join(parts),
     metavar="Name=true,...",
     help="In the form of kube-scheduler's flag; may be repeated.",
+)
+
+
+def _annotation_patterns(context: click.Context, option: click.Parameter, parts: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(AnnotationKeys.of(key for part in parts for key in part.split(",")).patterns())
+    except ValueError as fault:
+        raise click.BadParameter(str(fault), context, option) from fault
+
+
+keep_annotations = click.option(
+    "--keep-annotations",
+    multiple=True,
+    callback=_annotation_patterns,
+    metavar="KEY,...",
+    help="Write these annotations too, with their values; a * at the end means all keys that begin so. Annotations that "
+    "plugins declare are written anyway.",
 )
 
 

@@ -1,13 +1,16 @@
 """The options by which a command records its scheduler, and what they mean."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mooring.cli.options import ByteQuantity, GoDuration
+from mooring.cli.options import ByteQuantity, GoDuration, keep_annotations
 from mooring.cli.refusal import refuse
+from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config.durations import Duration
+from mooring.framework.registry import Registry
 from mooring.kit.private_files import make_private_folders
 from mooring.kit.version import VERSION
 from mooring.recording.recorder import RecordingSettings
@@ -42,6 +45,7 @@ _OPTIONS = (
         show_default=True,
         help="Remove files of the directory that are older.",
     ),
+    keep_annotations,
 )
 
 
@@ -57,11 +61,13 @@ def recording_settings(
     record_interval: Duration,
     record_max_size: int,
     record_max_age: Duration,
+    keep_annotations: Sequence[str],
+    registry: Registry,
     *,
     drops: bool = True,
 ) -> RecordingSettings | None:
     """What the options say; None without --record. Exits with status 2 where the directory cannot be made. `drops`: see
-    RecordingLimits."""
+    RecordingLimits. The recording has the annotations that plugins of the registry declare."""
     if record is None:
         return None
     try:
@@ -69,7 +75,19 @@ def recording_settings(
     except OSError as fault:
         refuse(f"--record {record}: the directory cannot be made: {fault.strerror}")
     limits = recording_limits(record_max_size, record_max_age, record_interval, drops)
-    return RecordingSettings(record, limits, VERSION)
+    annotations = registry.all_annotation_keys() | AnnotationKeys.of(keep_annotations)
+    return RecordingSettings(record, limits, VERSION, tuple(annotations.patterns()))
+
+
+def undeclared_annotations(settings: RecordingSettings | None, registry: Registry) -> list[str]:
+    """A note for each plugin that probably reads annotations of which the recording has digests only."""
+    if settings is None or settings.annotations:
+        return []
+    return [
+        f"plugin {name} reads annotations and declares none: the recording has digests of them, and a replay decides "
+        "otherwise. Declare their keys in the class (annotations = ...), or name them with --keep-annotations"
+        for name in registry.undeclared_readers()
+    ]
 
 
 def recording_limits(total_bytes: int, age: Duration, interval: Duration, drops: bool = True) -> RecordingLimits:

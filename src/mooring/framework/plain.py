@@ -116,6 +116,8 @@ class PlainPlugin:
     like all plugins."""
 
     name: ClassVar[str]
+    annotations: ClassVar[Sequence[str]] = ()
+    """The keys of annotations that it reads, as `Plugin.annotations`."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle
@@ -169,6 +171,7 @@ def lift(plain: type[PlainPlugin]) -> type[Plugin]:
         methods = "neither filter nor score, and nothing for pod groups"
         raise ValueError(f"plain plugin {plain.__name__} defines {methods}")
     members = {"name": plain.name, "plain": plain, "__doc__": plain.__doc__, "__module__": plain.__module__}
+    members["annotations"] = plain.annotations
     return type(plain.__name__, tuple(bases), members)
 
 

@@ -158,6 +158,9 @@ class Plugin(ABC):
     """Whether Filter is asked only about nodes that passed before, and PreScore is told which nodes are feasible. False: if
     these are most of the rows, all rows may be meant, those without a node too. Hot: on 100,000 nodes of which one is full,
     the list of the others takes 110 µs to make, and as much to index a column with."""
+    annotations: ClassVar[Sequence[str]] = ()
+    """The keys of annotations that the plugin reads, of any object: `example.com/watts`, or `example.com/*` for all keys that
+    begin so. Dumps and recordings keep these; they leave out other annotations."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args, handle

@@ -16,6 +16,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mooring.framework.annotation_keys import AnnotationKeys, declared_keys, reads_annotations
 from mooring.framework.plain import PlainPlugin, lift
 from mooring.framework.points import Handle, Plugin
 from mooring.framework.status import describe
@@ -23,6 +24,8 @@ from mooring.kit.bounded_reading import read_file
 
 ENTRY_POINT_GROUP = "mooring.plugins"
 """What packages name in their pyproject.toml."""
+_OWN_MODULES = "mooring."
+"""The modules of plugins that come with Mooring: dumps and recordings have the annotations that these read."""
 
 P = TypeVar("P", bound=type[Plugin] | type[PlainPlugin])
 
@@ -71,6 +74,24 @@ class Registry:
 
     def factory(self, name: str) -> PluginFactory:
         return self._factories[name]
+
+    def annotation_keys(self, name: str) -> AnnotationKeys:
+        """The annotations that a plugin declares to read."""
+        return declared_keys(self._factories[name])
+
+    def all_annotation_keys(self) -> AnnotationKeys:
+        """The annotations that any plugin declares to read."""
+        return AnnotationKeys.of(pattern for name in self for pattern in self.annotation_keys(name).patterns())
+
+    def undeclared_readers(self) -> list[str]:
+        """Plugins of users whose code reads annotations, and that declare none."""
+        found = []
+        for name, factory in self.items():
+            plugin = getattr(factory, "plain", factory)
+            is_own = getattr(plugin, "__module__", "").startswith(_OWN_MODULES)
+            if isinstance(plugin, type) and not is_own and not declared_keys(plugin) and reads_annotations(plugin):
+                found.append(name)
+        return found
 
     def __contains__(self, name: object) -> bool:
         return name in self._factories
@@ -172,4 +193,8 @@ def _checked(loaded: Any) -> type[Plugin] | type[PlainPlugin]:
     if inspect.isabstract(loaded):
         missing = ", ".join(sorted(getattr(loaded, "__abstractmethods__", ())))
         raise RegistryError(f"does not implement what its extension points ask for: {missing}")
+    try:
+        declared_keys(loaded)
+    except ValueError as error:
+        raise RegistryError(str(error)) from error
     return loaded

@@ -1,4 +1,4 @@
-"""Objects as they may be written to a recording: annotations that no decision reads are replaced by digests.
+"""Objects as they may be written to a recording: annotations that neither Mooring nor a plugin reads are replaced by digests.
 
 Annotations are free text, and people put secrets into them. That one changed may wake pods, so a digest takes its place;
 it is keyed with a random number that is written nowhere. Other parts that hold secrets (environment, commands) are not
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.meta import KubeObject
 from mooring.model.storage import CLASS_ANNOTATION
@@ -20,15 +21,13 @@ from mooring.plugins.devices.claims import MARK as EXTENDED_CLAIM
 from mooring.rules.persistent_volumes import DEFAULT_CLASS
 from mooring.rules.pod_claims import POD_CLAIM_NAME
 
-KEPT_ANNOTATIONS = frozenset(
+READ_ANNOTATIONS = AnnotationKeys.of(
     (
         *(CLASS_ANNOTATION, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, DEFAULT_CLASS),
-        *(MIGRATED_PLUGINS, POD_CLAIM_NAME, EXTENDED_CLAIM),
+        *(MIGRATED_PLUGINS, POD_CLAIM_NAME, EXTENDED_CLAIM, "mooring.dev/*"),
     )
 )
-"""The annotations that decisions read."""
-OWN_ANNOTATIONS = "mooring.dev/"
-"""The prefix of annotations that simulated nodes and pods read."""
+"""The annotations that code of Mooring reads: decisions, and simulated nodes and pods. Plugins of users declare others."""
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -39,9 +38,11 @@ DIGESTS_KEPT = 2048
 
 
 class Concealer:
-    """Replaces all annotations that nothing reads."""
+    """Replaces all annotations that nothing reads. `kept` are those that plugins read, or that the user wants to keep."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: AnnotationKeys | None = None) -> None:
+        read = READ_ANNOTATIONS | (kept or AnnotationKeys())
+        self._exact, self._prefixes = read.exact, read.prefixes
         self._key = secrets.token_bytes(16)
         self._kept_digest = lru_cache(DIGESTS_KEPT)(self._digest)
         """Hot: pods of one template share most annotations. A digest takes 1.6 µs, to look it up 0.15 µs."""
@@ -53,9 +54,10 @@ class Concealer:
         annotations = item.metadata.annotations
         if not annotations:
             return item
+        exact, prefixes = self._exact, self._prefixes
         shown = {
             name: text
-            if name in KEPT_ANNOTATIONS or name.startswith(OWN_ANNOTATIONS)
+            if name in exact or name.startswith(prefixes)
             else (self._kept_digest if len(text) <= LONGEST_KEPT else self._digest)(text)
             for name, text in annotations.items()
         }

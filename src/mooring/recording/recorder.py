@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.intents import Intent
@@ -41,16 +42,30 @@ class RecordingSettings(msgspec.Struct, frozen=True):
     limits: RecordingLimits = msgspec.field(default_factory=RecordingLimits)
     version: str = ""
     """Of Mooring, for the header."""
+    annotations: tuple[str, ...] = ()
+    """Patterns of annotation keys whose values are written, beside those that Mooring reads itself."""
 
 
 def scheduler_header(
-    config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None, started_ns: int, version: str = ""
+    config: KubeSchedulerConfiguration,
+    gates: Mapping[str, bool] | None,
+    started_ns: int,
+    version: str = "",
+    annotations: Sequence[str] = (),
 ) -> SegmentHeader:
     """The header for a scheduler with this configuration; its other fields may be set afterwards."""
     settings = settings_object(config, gates)
     enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
     others = sorted(enabled - set(in_tree()))
-    return SegmentHeader(run="", number=0, started_ns=started_ns, version=version, settings=settings, plugins=others)
+    return SegmentHeader(
+        run="",
+        number=0,
+        started_ns=started_ns,
+        version=version,
+        settings=settings,
+        plugins=others,
+        annotations=[*annotations],
+    )
 
 
 def record_live(
@@ -63,7 +78,7 @@ def record_live(
     """The recorder of a live scheduler, which breaks ties by seed; None where nothing is to be recorded. Raises OSError."""
     if settings is None:
         return None
-    header = scheduler_header(config, gates, started_ns, settings.version)
+    header = scheduler_header(config, gates, started_ns, settings.version, settings.annotations)
     header.max_unschedulable_s = max_unschedulable_s
     return record_run(settings.directory, header, settings.limits)
 
@@ -82,7 +97,7 @@ class RunRecorder:
     ) -> None:
         self._files, self._limits, self.figures = files, limits, figures
         self._header = header
-        self._conceal, self._templates = Concealer(), PodTemplates()
+        self._conceal, self._templates = Concealer(AnnotationKeys.of(header.annotations)), PodTemplates()
         self._makers: dict[type[Input], MakeLine] = {
             **LINES,
             ObjectAdded: self._templates.added,

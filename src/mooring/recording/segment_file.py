@@ -66,6 +66,8 @@ class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=
     max_unschedulable_s: float = 300
     plugins: list[str] = []
     """Plugins that do not come with Mooring."""
+    annotations: list[str] = []
+    """Patterns of annotation keys whose values are in the recording, beside those that Mooring reads itself."""
 
 
 class RecordingError(Exception):

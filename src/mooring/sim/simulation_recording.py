@@ -15,9 +15,10 @@ class SimulationRecording:
         self._recorder: RunRecorder | None = None
 
     def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> Recorder:
-        header = scheduler_header(config, self._gates, started_ns, self._settings.version)
+        settings = self._settings
+        header = scheduler_header(config, self._gates, started_ns, settings.version, settings.annotations)
         header.tie_break, header.seed = ("name", 0) if seed is None else ("seed", seed)
-        self._recorder = record_run(self._settings.directory, header, self._settings.limits)
+        self._recorder = record_run(settings.directory, header, settings.limits)
         return self._recorder
 
     def close(self) -> None:

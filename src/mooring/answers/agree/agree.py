@@ -15,8 +15,9 @@ from mooring.model.pod import Pod
 from mooring.recording.observer import OBSERVER
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.run_steps import ClusterBegins, ClusterStep, RunSteps
+from mooring.recording.segment_file import RecordingError
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.sim.replay.recorded_settings import settings_of
+from mooring.sim.replay.recorded_settings import concealed_annotations, missing_plugins, settings_of
 
 OnProgress = Callable[[int, int], None]
 """Called now and then with the number of files that were read, and of all."""
@@ -34,6 +35,8 @@ def agree(
     """
     found, runs = _Findings(on_progress), runs_in(directory)
     found.file_count = sum(len(run.segments) for run in runs)
+    if config is None and (missing := [text for run in runs for text in missing_plugins(run, registry)]):
+        raise RecordingError("\n".join(missing))
     for run in runs:
         if run.segments:
             _Follower(run, config, registry, found).follow()
@@ -45,7 +48,7 @@ def agree(
         found.sources,
         found.extenders,
         found.contradictions,
-        found.problems,
+        [*found.problems, *(concealed_annotations(runs, registry) if registry is not None and config is None else [])],
     )
 
 

@@ -14,6 +14,7 @@ from mooring.answers.dumps.contents import header_of
 from mooring.answers.dumps.device_groups import DeviceGroups
 from mooring.answers.dumps.name_book import NameBook
 from mooring.answers.dumps.renaming import renamed
+from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.model.devices import ResourceSlice
 from mooring.model.json_objects import JsonObject
 from mooring.model.meta import KubeObject
@@ -29,12 +30,21 @@ class Anonymizer:
     Raises TooManySelectors for device selectors that cannot be replaced.
     """
 
-    def __init__(self, manifests: Manifests, settings: JsonObject | None = None) -> None:
+    def __init__(
+        self,
+        manifests: Manifests,
+        settings: JsonObject | None = None,
+        kept: AnnotationKeys | None = None,
+        declared: AnnotationKeys | None = None,
+    ) -> None:
+        """Annotations that are `kept` stay as they are. Those that plugins have `declared` get other keys and values."""
         self._manifests = manifests
         self._settings = settings
         objects = [manifest.object for manifest in manifests.objects]
         self._groups = DeviceGroups.of(objects)
         self.book = NameBook()
+        self.book.kept_annotations = kept or AnnotationKeys()
+        self.book.renamed_annotations = declared or AnnotationKeys()
         self.book.expressions = self._groups.expressions
         self.book.made_of = _claim_names(objects)
         self._all()
@@ -46,7 +56,8 @@ class Anonymizer:
         objects, workloads = self._all()
         source = self._manifests
         events = [renamed(self.book, event) for event in source.events]
-        header = msgspec.structs.replace(header_of(source), is_anonymous=True)
+        # Keys of annotations are names, too.
+        header = msgspec.structs.replace(header_of(source), is_anonymous=True, left_out_annotations=None)
         return Manifests(objects, workloads=workloads, events=events, header=header)
 
     def settings(self) -> JsonObject | None:

@@ -7,6 +7,7 @@ name. So the new names sort as the old ones do, and the same text has the same n
 import re
 from collections.abc import Mapping, Set
 
+from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.model.csi_migration import DRIVERS
 from mooring.model.volumes import DELIMITER, TOPOLOGY_LABELS
 
@@ -66,6 +67,10 @@ class NameBook:
         """New texts of device selectors (device_groups.py)."""
         self.made_of: dict[str, tuple[str, str]] = {}
         """Names of claims that are made of the names of a pod and its volume; they are looked up in this form."""
+        self.kept_annotations = AnnotationKeys()
+        """Annotations that the user wants to keep as they are."""
+        self.renamed_annotations = AnnotationKeys()
+        """Annotations that plugins read: they stay under another key and with another value."""
 
     def close(self) -> None:
         """Give out names: `x` and the rank among all texts, with as many digits as the largest needs."""

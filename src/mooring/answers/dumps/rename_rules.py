@@ -10,6 +10,7 @@ from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.meta import ObjectMeta, Wire
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.volumes import SELECTED_NODE
+from mooring.recording.concealed import READ_ANNOTATIONS
 from mooring.rules.pod_claims import POD_CLAIM_NAME
 from mooring.sim.reading import pod_events
 
@@ -97,10 +98,21 @@ def _annotations(book: NameBook, annotations: Mapping[str, str]) -> dict[str, st
         SELECTED_NODE: book.name,
         POD_CLAIM_NAME: book.name,
     }
-    marks = {
-        key: text for key, text in annotations.items() if text in ("yes", "true", "false") or key == MIGRATED_PLUGINS
-    }
-    return {**marks, **{key: naming[key](text) for key, text in annotations.items() if key in naming}} or None
+    shown: dict[str, str] = {}
+    for key, text in annotations.items():
+        if key in book.kept_annotations:
+            shown[key] = text
+        elif key in naming:
+            shown[key] = naming[key](text)
+        elif key in READ_ANNOTATIONS.exact and (text in _MARKS or key == MIGRATED_PLUGINS):
+            shown[key] = text
+        elif key in book.renamed_annotations:
+            shown[book.name(key)] = book.value(text)
+    return shown or None
+
+
+_MARKS = ("yes", "true", "false")
+"""Values of annotations that are marks."""
 
 
 # ---- the table

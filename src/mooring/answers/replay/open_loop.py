@@ -19,7 +19,7 @@ from mooring.model.node import Node
 from mooring.recording.reading import RecordedRun
 from mooring.recording.segment_file import RecordingError
 from mooring.sim.replay.recorded_load import RecordedLoad, recorded_load
-from mooring.sim.replay.recorded_settings import settings_of
+from mooring.sim.replay.recorded_settings import missing_plugins, settings_of
 from mooring.sim.replay.recorded_span import RecordedSpan
 
 RECORDED = "recorded"
@@ -52,6 +52,8 @@ def would_have(
     on_progress: Progress | None = None,
 ) -> Comparison:
     """Compare the recorded configuration with another one on what was recorded. Raises RunFault, RecordingError."""
+    if missing := [text for run in runs for text in missing_plugins(run, registry)]:
+        raise RecordingError("\n".join(missing))
     names = frozenset(profile.scheduler_name or DEFAULT_SCHEDULER_NAME for profile in recorded.config.profiles)
     load = recorded_load(runs, names, span or RecordedSpan())
     if not load.objects and not load.arrivals:

@@ -19,6 +19,7 @@ Examples:
   mooring agree night/                                  would Mooring have decided the same?
   mooring agree night/ --pod shop/cart-7d9f             one binding: the scores of both nodes by plugin
   mooring agree night/ --config other.yaml              with another configuration than the recorded one
+  mooring agree night/ --plugin power.py                with the code of a plugin that the configuration names
   mooring agree night/ -o wide                          every binding
   mooring agree night/ -o json | jq '.verdicts'
 
@@ -61,7 +62,9 @@ def agree(directory: Path, config: str | None, plugins: tuple[str, ...], pod: st
         try:
             with own_output(), LateBar("deciding") as bar:
                 answer = find_agreement(directory, chosen, registry, bar)
-        except (RecordingError, OSError) as fault:
+        except RecordingError as fault:
+            refuse(*str(fault).splitlines())
+        except OSError as fault:
             refuse(fault)
     if not answer.sources:
         refuse(*answer.problems)

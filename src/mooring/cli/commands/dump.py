@@ -8,13 +8,14 @@ import msgspec
 
 from mooring.answers.dumps.anonymize import Anonymizer
 from mooring.answers.dumps.anonymous_settings import unknown_plugins
-from mooring.answers.dumps.contents import counts, dumped_objects
+from mooring.answers.dumps.contents import EVERY_KEY, counts, dumped_objects, header_in
 from mooring.answers.dumps.device_groups import TooManySelectors
 from mooring.answers.dumps.dump_file import dump_text, write_dump
 from mooring.cli.answering import ClusterSource, asks_cluster, tell_notes
-from mooring.cli.options import chosen_gates, configured
+from mooring.cli.options import chosen_gates, configured, keep_annotations, registry_with
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell, tell_json_text
+from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config.settings import settings_object
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
@@ -29,6 +30,8 @@ Examples:
   mooring dump -o cluster.json.gz                         the cluster that kubectl would use
   mooring dump -o cluster.json.gz --context production    another one
   mooring dump -o report.json.gz --anonymize              for a bug report: all names are replaced
+  mooring dump -o cluster.json.gz --plugin power.py       with the annotations that this plugin declares to read
+  mooring dump -o cluster.json.gz --keep-annotations example.com/watts,power.example.com/*
   mooring dump -o report.json.gz --anonymize --names names.json && jq -r '."web-0"' names.json
   mooring dump -o small.json --from believed.json         a snapshot or manifests in the form of a dump
   mooring explain web-0 --from cluster.json.gz            ask about it later, or elsewhere
@@ -36,14 +39,15 @@ Examples:
 \b
 A dump has every object that decisions read (nodes, pods, volumes, devices, budgets, ...), with the fields that decisions
 read, and the events of pending pods. It never has Secrets, ConfigMaps, environment variables, commands or arguments.
-Annotations are left out, except for those that decisions read. --config and --feature-gates become part of the dump, so
-that the same decisions come out elsewhere.
+--config and --feature-gates become part of the dump, so that the same decisions come out elsewhere. Annotations are left out,
+except for those that Mooring reads, those that plugins declare (--plugin) and those of --keep-annotations.
 
 \b
 --anonymize replaces names of objects, namespaces, labels, taints, images, classes, drivers, devices and schedulers, each by
 the same new name everywhere. It keeps amounts, times, the order of names, and words that are Kubernetes' own (zone labels,
-linux, default). Device selectors become lists of numbers. Messages are left out. --names writes a table of old and new names,
-which you need to talk about the dump; keep it to yourself.
+linux, default). Device selectors become lists of numbers. Messages are left out. Annotations that plugins declare get other
+keys and values; those of --keep-annotations stay as they are. --names writes a table of old and new names, which you need to
+talk about the dump; keep it to yourself.
 
 \b
 Permissions: `list` for these kinds; deploy/reader.yaml has a ClusterRole. Nothing is written to the cluster.
@@ -62,20 +66,32 @@ Exit status:
 @click.option(
     "--names", metavar="FILE", help="With --anonymize: write the old and new names to this file, for yourself."
 )
+@keep_annotations
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-def dump(source: ClusterSource, output: str, anonymize: bool, names: str | None, force: bool) -> None:
+def dump(
+    source: ClusterSource,
+    output: str,
+    anonymize: bool,
+    names: str | None,
+    keep_annotations: tuple[str, ...],
+    force: bool,
+) -> None:
     """Save all objects that decisions read to FILE, a list of Kubernetes objects as JSON. - is standard output."""
     _check_use(output, anonymize, names, force)
+    registry = registry_with(source.plugins)
+    kept, declared = AnnotationKeys.of(keep_annotations), registry.all_annotation_keys()
     manifests = source.read()
     settings = _settings(source, manifests)
     if anonymize:
         tell_notes(_left_out(settings))
-        anonymizer = _anonymizer(manifests, settings)
+        anonymizer = _anonymizer(manifests, settings, kept, declared)
         manifests, settings = anonymizer.manifests(), anonymizer.settings()
+        kept = EVERY_KEY  # the anonymizer has removed all others, and the rest has new keys
         if names is not None:
             _write(names, msgspec.json.format(msgspec.json.encode(anonymizer.book.new_names())))
-    items = [*dumped_objects(manifests, settings)]
+    items = dumped_objects(manifests, settings, kept | declared)
     _write(output, dump_text(items))
+    tell_notes(header_in(items).notes_about(registry))
     tell(f"{_shown(output)}: {_summary(items)}", err=True)
 
 
@@ -106,9 +122,11 @@ def _settings(source: ClusterSource, manifests: Manifests) -> JsonObject | None:
     return settings_object(configured(source.config, gates, manifests.settings), gates)
 
 
-def _anonymizer(manifests: Manifests, settings: JsonObject | None) -> Anonymizer:
+def _anonymizer(
+    manifests: Manifests, settings: JsonObject | None, kept: AnnotationKeys, declared: AnnotationKeys
+) -> Anonymizer:
     try:
-        return Anonymizer(manifests, settings)
+        return Anonymizer(manifests, settings, kept, declared)
     except TooManySelectors as fault:
         refuse(fault)
 

@@ -8,7 +8,15 @@ import click
 
 from mooring.answers.live_source import connection_to
 from mooring.app.record import ObserverError, ObserverSettings, Observing
-from mooring.cli.options import ByteQuantity, GoDuration, chosen_gates, configured, feature_gates, tell_gates
+from mooring.cli.options import (
+    ByteQuantity,
+    GoDuration,
+    chosen_gates,
+    configured,
+    feature_gates,
+    keep_annotations,
+    tell_gates,
+)
 from mooring.cli.recording_options import recording_limits
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import tell
@@ -30,12 +38,14 @@ Examples:
   mooring record night/                                 the cluster that kubectl would use, until Ctrl-C
   mooring record night/ --context production --for 12h  another one, for twelve hours
   mooring record night/ --config kube-scheduler.yaml    with the configuration of the scheduler that runs it
+  mooring record night/ --keep-annotations example.com/watts   with an annotation that a plugin reads
   mooring agree night/                                  would Mooring have decided the same?
 
 \b
 A recording has every change of nodes, pods, volumes, devices and the other kinds that decisions read, with its time, and
 all objects at its start and at each interval. It never has Secrets, ConfigMaps, environment variables, commands or
-arguments. Annotations are replaced by digests, except for those that decisions read.
+arguments. Digests replace annotations, except for those that Mooring reads and those of --keep-annotations: name there the
+annotations that plugins of the scheduler read.
 
 \b
 Permissions: `list` and `watch`; deploy/reader.yaml has the ClusterRole mooring-observer. Nothing is written to the cluster.
@@ -67,6 +77,7 @@ Exit status:
 @click.option(
     "--interval", type=GoDuration(), default="15m", show_default=True, help="How often all objects are written again."
 )
+@keep_annotations
 def record(
     directory: Path,
     kubeconfig: str | None,
@@ -77,6 +88,7 @@ def record(
     max_size: int,
     max_age: Duration,
     interval: Duration,
+    keep_annotations: tuple[str, ...],
 ) -> None:
     """Watch a cluster and write every change to DIR: what arrived, where it was bound, what changed.
 
@@ -94,7 +106,7 @@ def record(
         except LiveSourceError as fault:
             refuse(fault)
     lasts_s = None if lasts is None else lasts.seconds
-    settings = ObserverSettings(access, directory, chosen, gates, limits, lasts_s, VERSION)
+    settings = ObserverSettings(access, directory, chosen, gates, limits, lasts_s, VERSION, keep_annotations)
     raise_descriptor_limit()
     try:
         recorder = run_event_loop(_observe(settings))

@@ -24,6 +24,7 @@ from mooring.cli.terminal import tell
 from mooring.framework.registry import Registry
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.segment_file import RecordingError
+from mooring.sim.replay.recorded_settings import concealed_annotations
 from mooring.sim.replay.recorded_span import RecordedSpan, UnusableSpan, span_of
 
 DIFFERENT = 1
@@ -42,13 +43,15 @@ Examples:
   mooring replay ./recording --step --from 10m          walk through it; `help` lists the commands
   mooring replay ./recording --serve                    look at it in a browser: drag the time line, step, ask
   mooring replay ./recording --until 10m --serve        ... and at the cluster of that moment with kubectl
+  mooring replay ./recording --plugin mine.py           a recording of a scheduler that has this plugin
   mooring replay ./recording --config packed.yaml       what would have happened with this configuration?
-  mooring replay ./recording --plugin mine.py           ... or with this plugin?
+  mooring replay ./recording --open-loop --plugin mine.py   ... or with this plugin?
 
 \b
-With --config, with a plugin that the recording does not have, or with --open-loop, pods arrive and nodes come and go as they
-were recorded, but the placements are those of the configuration; the answer is that of `mooring compare`. A pod that had a
-node leaves as long after it gets its node as it did when it was recorded.
+--plugin brings the code of plugins; the recorded configuration says which of them are enabled. With --config or --open-loop,
+pods arrive and nodes come and go as they were recorded, but the placements are those of the configuration; the answer is that
+of `mooring compare`. A pod that had a node leaves as long after it gets its node as it did when it was recorded. --open-loop
+enables plugins that the recorded configuration does not mention in all profiles.
 
 \b
 Exit status:
@@ -82,7 +85,7 @@ Exit status:
     "--exec", "command", metavar="CMD", help="With --serve: run a shell command with KUBECONFIG set, then stop."
 )
 @click.option(
-    "--open-loop", is_flag=True, help="Let our placements stand, though neither configuration nor plugins are new."
+    "--open-loop", is_flag=True, help="Let our placements stand, and enable plugins of --plugin that are new."
 )
 @config_file
 @plugin_files
@@ -148,11 +151,13 @@ class _Replay:
             refuse(*str(fault).splitlines())
 
     def _run(self) -> None:
+        if self._flags.config is None and not self._flags.open_loop:
+            tell_notes(self._notes())
         if self._flags.step:
             self._walk()
         elif self._flags.serve:
             self._serve()
-        elif self._is_open():
+        elif self._flags.open_loop or self._flags.config is not None:
             self._compare()
         elif self._flags.pod is not None:
             with own_output(), LateBar("replaying") as bar:
@@ -176,11 +181,16 @@ class _Replay:
         if not answer.is_equal:
             sys.exit(DIFFERENT)
 
-    def _is_open(self) -> bool:
-        """Whether our placements are to stand: with another configuration, or with plugins that are new."""
+    def _notes(self) -> list[str]:
+        """What the user should know about plugins before a replay."""
         known = {name for run in self._runs if run.segments for name in run.header.plugins}
-        is_new = any(name not in known for name in self._registry.files)
-        return self._flags.open_loop or self._flags.config is not None or (is_new and not self._flags.step)
+        idle = [
+            f"plugin {name} is loaded, but the recorded configuration does not enable it; --open-loop shows what would have "
+            "happened with it"
+            for name in self._registry.files
+            if name not in known
+        ]
+        return [*idle, *concealed_annotations(self._runs, self._registry)]
 
     # ---- other ways
 

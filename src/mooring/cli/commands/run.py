@@ -32,7 +32,7 @@ from mooring.cli.options import (
     plugin_files,
     registry_with,
 )
-from mooring.cli.recording_options import recording_options, recording_settings
+from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.terminal import BAD_INPUT, tell
@@ -213,7 +213,12 @@ def run(**flags: Any) -> None:
             gates,
             flags["kept_answers_limit"],
             recording=recording_settings(
-                flags["record"], flags["record_interval"], flags["record_max_size"], flags["record_max_age"]
+                flags["record"],
+                flags["record_interval"],
+                flags["record_max_size"],
+                flags["record_max_age"],
+                flags["keep_annotations"],
+                registry,
             ),
             self_check=self_check,
             has_dashboard=flags["dashboard"],
@@ -223,6 +228,8 @@ def run(**flags: Any) -> None:
         logs = start_logs(logging.getLogger("mooring"), log_format, flags["verbosity"])
         for name, file in idle.items():
             logs.log.warning("Plugin is loaded but no profile of the configuration enables it", plugin=name, file=file)
+        for text in undeclared_annotations(settings.recording, registry):
+            logs.log.warning(text)
         tracing = tracing_of(config, flags["trace_plugins_over"], logs.log.warning)
         with closing(tracing):
             settings = msgspec.structs.replace(settings, tracing=tracing)

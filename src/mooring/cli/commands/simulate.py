@@ -33,7 +33,7 @@ from mooring.cli.answering import (
 from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import idle_plugins
 from mooring.cli.progress import LateBar
-from mooring.cli.recording_options import recording_options, recording_settings
+from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
 from mooring.cli.terminal import Block, tell, tell_blocks
@@ -319,7 +319,8 @@ class _Task:
 @contextmanager
 def _recorded(flags: Mapping[str, Any], loaded: LoadedCluster) -> Iterator[RecordTo | None]:
     """What makes the recorder, if the simulation is to be recorded. It waits for the disk: nothing is lost."""
-    settings = recording_settings(**flags, drops=False)
+    settings = recording_settings(**flags, registry=loaded.registry, drops=False)
+    tell_notes(undeclared_annotations(settings, loaded.registry))
     if settings is None:
         yield None
         return

@@ -35,7 +35,7 @@ from mooring.cli.options import (
     registry_with,
     tell_gates,
 )
-from mooring.cli.recording_options import recording_options, recording_settings
+from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.terminal import tell
@@ -208,6 +208,7 @@ class _Flags:
     record_interval: Duration
     record_max_size: int
     record_max_age: Duration
+    keep_annotations: tuple[str, ...]
     self_check: Duration | None
     self_check_repair: bool
     no_scheduler: bool
@@ -239,11 +240,18 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
             gates,
             accepts_loss=flags.accept_loss,
             recording=recording_settings(
-                flags.record, flags.record_interval, flags.record_max_size, flags.record_max_age
+                flags.record,
+                flags.record_interval,
+                flags.record_max_size,
+                flags.record_max_age,
+                flags.keep_annotations,
+                registry,
             ),
             tracing=_tracing(flags, chosen),
             self_check=self_check,
         )
+        for text in undeclared_annotations(settings.recording, registry):
+            click.echo(f"note: {text}", err=True)
         if source is not None:
             settings.observer, settings.tell = source.counting(settings.observer), source.telling()
         try:

@@ -3,9 +3,12 @@
 `mooring dump` writes it. A dump of `kubectl get` has none: its workloads without pods stand for pods that they would make.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from mooring.framework.config.settings import API_VERSION
+from mooring.framework.registry import Registry
 from mooring.model.json_objects import JsonObject
 from mooring.model.meta import Wire
 
@@ -22,12 +25,37 @@ class DumpHeader(Wire):
     is_anonymous: bool = False
     missing: list[str] | None = None
     """Resources that the author of the dump could not list, as RBAC names them: `persistentvolumes`."""
+    left_out_annotations: list[str] | None = None
+    """Keys of annotations that some objects had and that the dump leaves out, as far as it names them."""
 
     def notes(self) -> list[str]:
         """What a user should know before reading answers."""
         if not self.missing:
             return []
         return [f"the dump has no {', '.join(self.missing)}: its author was not allowed to list them"]
+
+    def notes_about(self, registry: Registry) -> list[str]:
+        """A note for each plugin that reads annotations which the dump leaves out."""
+        left_out = self.left_out_annotations or []
+        if not left_out:
+            return []
+        undeclared, notes = {*registry.undeclared_readers()}, []
+        for name in registry:
+            declared = registry.annotation_keys(name)
+            keys = left_out if name in undeclared else [key for key in left_out if key in declared]
+            if keys:
+                notes.append(f"plugin {name} {_MAY_READ if name in undeclared else _READS} {_some(keys)}; {_REMEDY}")
+        return notes
+
+
+_READS = "reads annotations that the dump leaves out:"
+_MAY_READ = "reads annotations and declares none, and the dump leaves these out:"
+_REMEDY = "keep those that the plugin reads with `mooring dump --keep-annotations KEY,...`"
+_NAMED = 5
+
+
+def _some(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:_NAMED]) + (f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else "")
 
 
 def is_header(kind: str, api_version: str) -> bool:

@@ -1,16 +1,19 @@
 """A scheduler as the header of a recording describes it, with a clock that shows the recorded times."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework import config as configuration
+from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config.feature_gates import GateError, parse_gates
 from mooring.framework.config.settings import read_settings
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
+from mooring.recording.concealed import READ_ANNOTATIONS
+from mooring.recording.reading import RecordedRun
 from mooring.recording.segment_file import RecordingError, SegmentHeader
 from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.core import Deciding, Tell
@@ -111,7 +114,34 @@ def settings_of(header: SegmentHeader) -> tuple[KubeSchedulerConfiguration, Mapp
     return configuration.from_object(settings.configuration, feature_gates=gates), gates
 
 
-def missing_plugins(header: SegmentHeader, registry: Registry | None) -> list[str]:
-    """The plugins of the recording that are not here."""
-    known = all_plugins() if registry is None and header.plugins else registry
-    return [name for name in header.plugins if known is not None and name not in known]
+def missing_plugins(run: RecordedRun, registry: Registry | None) -> list[str]:
+    """A sentence for each plugin of the run that is not here."""
+    names = run.header.plugins if run.segments else []
+    known = all_plugins() if registry is None and names else registry
+    return [
+        f"{run.name}: its plugin {name} is not installed; name its file with --plugin FILE"
+        for name in names
+        if known is not None and name not in known
+    ]
+
+
+def concealed_annotations(runs: Iterable[RecordedRun], registry: Registry) -> list[str]:
+    """A note for each plugin of the recording that reads annotations of which the recording has digests only."""
+    notes: dict[str, None] = {}
+    undeclared = {*registry.undeclared_readers()}
+    for header in (run.header for run in runs if run.segments):
+        kept = AnnotationKeys.of(header.annotations)
+        for name in header.plugins:
+            missing = registry.annotation_keys(name).missing_in(READ_ANNOTATIONS | kept) if name in registry else []
+            if missing or (name in undeclared and not kept):
+                notes[_concealed(name, missing)] = None
+    return [*notes]
+
+
+def _concealed(name: str, missing: Sequence[str]) -> str:
+    which = ", ".join(missing) or "it declares none"
+    keys = ",".join(missing) or "KEY,..."
+    return (
+        f"plugin {name} reads annotations of which the recording has digests only ({which}), so its decisions may come out "
+        f"otherwise; record with --keep-annotations {keys}"
+    )

@@ -69,14 +69,10 @@ def why_not(run: RecordedRun, registry: Registry | None) -> list[str]:
     """Why a run cannot be replayed: it is not that of a scheduler, or not of one that can be built here."""
     if not run.segments:
         return []  # the reader says so
-    header = run.header
-    if header.source != "scheduler":
+    if run.header.source != "scheduler":
         return [f"{run.name}: another scheduler decided here, and Mooring only watched: use `mooring agree`"]
-    return [
-        f"{run.name}: its plugin {name} is not installed; name its file with --plugin FILE. "
-        "Without it no decision of this run can be trusted, so the run is not replayed"
-        for name in missing_plugins(header, registry)
-    ]
+    consequence = "Without it no decision of this run can be trusted, so the run is not replayed"
+    return [f"{text}. {consequence}" for text in missing_plugins(run, registry)]
 
 
 class Replayer:
