@@ -6,7 +6,7 @@ It is a value: questions build from it whatever they try, and never change it.
 import io
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,8 @@ from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord
 from mooring.scheduler.assembly import all_plugins
 from mooring.sim.input_errors import InputError, NoSuchPod
-from mooring.sim.reading.documents import STDIN, STDIN_NAME
+from mooring.sim.reading.custom_workloads import TemplatePaths
+from mooring.sim.reading.documents import STDIN, STDIN_NAME, ManifestFile
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.reading.pod_events import PodEvent
@@ -64,6 +65,8 @@ class LoadedCluster:
     """Events about pods, as far as the input has them: the history of a pod."""
     queue: QueueRecord | None = field(default=None, repr=False)
     """What the scheduler of a snapshot knew of pods that waited."""
+    templates: TemplatePaths = field(default_factory=dict, repr=False)
+    """Where kinds that Mooring does not know have their pod templates, for manifests that are applied later."""
 
     def pods(self) -> list[Pod]:
         """All pods that have not finished."""
@@ -87,21 +90,31 @@ class LoadedCluster:
         raise NoSuchPod(f"no pod {wanted!r} among {len(pods)} pods{other_kind(wanted)}{alike(wanted, pods)}")
 
 
+Apply = Callable[[LoadedCluster, Sequence[ManifestFile]], LoadedCluster]
+"""Applies manifests to a cluster."""
+
 # ---- loading
 
 
 def load(
-    objects: Objects, config: Config | None = None, plugins: Plugins = (), feature_gates: Gates | None = None
+    objects: Objects,
+    config: Config | None = None,
+    plugins: Plugins = (),
+    feature_gates: Gates | None = None,
+    apply: Apply | None = None,
 ) -> LoadedCluster:
-    """A cluster from files, folders or dictionaries, as `mooring.load` takes them.
+    """A cluster from files, folders or dictionaries, as `mooring.load` takes them. `apply` applies manifests beside a dump to
+    its cluster; without it they are part of one input.
 
     Raises InputError with every problem of the objects, ConfigError for the configuration, GateError.
     """
-    manifests = read_objects(objects, gates=None if feature_gates is None else gates_with(feature_gates))
+    gates = None if feature_gates is None else gates_with(feature_gates)
+    manifests = read_objects(objects, gates=gates, separates=apply is not None)
     if manifests.problems:
         raise InputError(manifests.problems)
     loaded = loaded_from(manifests, config, plugins, feature_gates)
-    return replace(loaded, notes=[*loaded.notes, *manifests.notes_of_dump()])
+    loaded = replace(loaded, notes=[*loaded.notes, *manifests.notes_of_dump()])
+    return apply(loaded, manifests.to_apply) if apply is not None and manifests.to_apply else loaded
 
 
 def loaded_from(
@@ -129,8 +142,10 @@ def from_manifests(
     """A cluster from what was read without a problem."""
     objects = [manifest.object for manifest in manifests.objects]
     workloads = [each.object for each in manifests.workloads if isinstance(each.object, Workload)]
-    notes = [*note_ignored(manifests), *(manifests.header.notes_about(registry) if manifests.header else [])]
-    return LoadedCluster(objects, config, registry, gates, workloads, notes, manifests.events, manifests.queue)
+    notes = [*note_ignored(manifests), *manifests.custom.notes()]
+    notes += manifests.header.notes_about(registry) if manifests.header else []
+    known = (objects, config, registry, gates, workloads, notes, manifests.events, manifests.queue)
+    return LoadedCluster(*known, templates=manifests.custom.paths)
 
 
 def read_objects(
@@ -138,10 +153,13 @@ def read_objects(
     cluster: Sequence[KubeObject] = (),
     validation: Validation = Validation.STRICT,
     gates: Mapping[str, bool] | None = None,
+    templates: TemplatePaths | None = None,
+    separates: bool = False,
 ) -> Manifests:
     """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises InputError for anything else.
 
-    `cluster` are the objects of the cluster that they come to, if there is one, and `gates` its feature gates.
+    `cluster` are the objects of the cluster that they come to, if there is one, and `gates` its feature gates. The other
+    arguments are those of `read`.
     """
     listed = [*objects] if isinstance(objects, Iterable) and not isinstance(objects, str | Mapping) else [objects]
     for item in listed:
@@ -149,12 +167,26 @@ def read_objects(
             raise InputError(f"objects are files, folders and dictionaries, not {show(item)}")
     paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
     written = [item for item in listed if isinstance(item, Mapping)]
+    stdin = getattr(sys.stdin, "buffer", None)
+    if written:
+        paths, stdin = [*paths, STDIN], io.BytesIO(_as_list(written))
+    manifests = read(
+        paths,
+        stdin,
+        validation=validation,
+        cluster=cluster,
+        gates=gates,
+        templates=templates,
+        separates=separates,
+    )
     if not written:
-        return read(paths, getattr(sys.stdin, "buffer", None), validation=validation, cluster=cluster, gates=gates)
-    text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
-    manifests = read([*paths, STDIN], io.BytesIO(text), validation=validation, cluster=cluster, gates=gates)
+        return manifests
     manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
     return manifests
+
+
+def _as_list(written: Sequence[Written]) -> bytes:
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
 
 
 def _as_dictionary(problem: Problem) -> Problem:

@@ -24,6 +24,7 @@ from mooring.answers.settled import settled
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.what_if.applied_files import with_files
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
 from mooring.model.node import Node
@@ -217,7 +218,7 @@ def load(
     reason why the live cluster cannot be read.
     """
     if objects is not None:
-        return QuestionedCluster(load_cluster(objects, config, plugins, feature_gates))
+        return QuestionedCluster(load_cluster(objects, config, plugins, feature_gates, with_files))
     from mooring.answers.live_source import load_live  # Hot: the client of the API takes 0.1 s to import
 
     return QuestionedCluster(load_live(kubeconfig, context, config, plugins, feature_gates))
@@ -290,7 +291,9 @@ def simulate(
     Raises InputError with every problem of the objects, the arrivals (ArrivalsError, which is an InputError), the plan, the
     configuration and the arguments, and for a pod that is not there.
     """
-    return _simulated(load_cluster(objects, config, plugins), explain, story, arrivals, generate, until)
+    return _simulated(
+        load_cluster(objects, config, plugins, apply=with_files), explain, story, arrivals, generate, until
+    )
 
 
 def _simulated(

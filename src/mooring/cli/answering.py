@@ -6,7 +6,7 @@ Standard output has only the answer, which programs may read; notes, warnings an
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import click
@@ -28,6 +28,7 @@ from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import cut_table, with_known_bars
 from mooring.cli.terminal import Block, spaced, tell, tell_json, tell_yaml
 from mooring.sim.input_errors import LiveSourceError, NoKubeconfig
+from mooring.sim.reading.custom_workloads import TemplatePaths, template_paths
 from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests, read
 
@@ -52,6 +53,24 @@ _VALIDATE = click.option(
     show_default=True,
     help="Unknown or repeated fields: refuse the input, warn, or ignore them, as kubectl does.",
 )
+
+
+def _template_paths(context: click.Context, option: click.Parameter, written: tuple[str, ...]) -> dict[str, str]:
+    try:
+        return template_paths(written)
+    except ValueError as fault:
+        raise click.BadParameter(str(fault), context, option) from fault
+
+
+_TEMPLATES = click.option(
+    "--pod-template-path",
+    multiple=True,
+    callback=_template_paths,
+    metavar="KIND=PATH",
+    help="Where a kind that Mooring does not know has its pod template, with the number of pods (replicas or parallelism) "
+    "beside it: CronTab=spec.jobTemplate.spec.template, or PodSet=spec.tasks[].template for each entry of a list or map. Can "
+    "be given several times.  [default: spec.template]",
+)
 output_form = click.option(
     "-o",
     "--output",
@@ -73,6 +92,7 @@ class ClusterSource:
     validate: str
     kubeconfig: str | None = None
     context: str = ""
+    templates: TemplatePaths = field(default_factory=dict)
 
     @property
     def is_live(self) -> bool:
@@ -81,29 +101,45 @@ class ClusterSource:
 
     def load(self) -> LoadedCluster:
         """Read the cluster; refuse input that cannot be used."""
-        loaded, notes = self.scheduled(self.read())
+        loaded, notes = self.scheduled(self.read(separates=True))
         tell_notes([*loaded.notes, *notes])
         return loaded
 
     def scheduled(self, manifests: Manifests) -> tuple[LoadedCluster, list[str]]:
-        """The objects with how they are scheduled, and notes about plugins."""
+        """The objects with how they are scheduled, after manifests beside a dump were applied; and notes about plugins."""
         settings = manifests.settings
         gates = chosen_gates(self.feature_gates, settings)
         tell_gates(gates)
         config = configured(self.config, gates, settings)
         registry = registry_with(self.plugins)
         notes = enable_loaded(config, registry)
-        return from_manifests(manifests, config, registry, gates), notes
+        loaded = replace(from_manifests(manifests, config, registry, gates), templates=self.templates)
+        if manifests.to_apply:
+            # Hot: most questions are about one file, and need no simulation to read it.
+            from mooring.answers.what_if.applied_files import with_files
 
-    def read(self) -> Manifests:
-        """The objects of the cluster; refuses input that cannot be used."""
+            with own_output():
+                loaded = with_files(loaded, manifests.to_apply, Validation(self.validate))
+        return loaded, notes
+
+    def read(self, separates: bool = False) -> Manifests:
+        """The objects of the cluster; refuses input that cannot be used. With `separates`, manifests beside a dump are left
+        for `scheduled` to apply."""
         if not self.sources:
             return self._read_live()
         if self.is_live:
             refuse("--from cannot be used with --kubeconfig or --context; choose a file or a live cluster")
         gates = chosen_gates(self.feature_gates) if self.feature_gates else None
         with LateBar("reading") as bar:
-            manifests = read(self.sources, sys.stdin.buffer, bar, validation=Validation(self.validate), gates=gates)
+            manifests = read(
+                self.sources,
+                sys.stdin.buffer,
+                bar,
+                validation=Validation(self.validate),
+                gates=gates,
+                templates=self.templates,
+                separates=separates,
+            )
         for warning in manifests.warnings:
             tell(f"warning: {warning}", err=True)
         if manifests.problems:
@@ -147,15 +183,17 @@ def asks_cluster(command: F, configuration: Callable[[Any], Any] = config_file) 
         validate: str,
         kubeconfig: str | None,
         context: str,
+        pod_template_path: dict[str, str],
         **rest: Any,
     ) -> Any:
-        source = ClusterSource(sources, config, plugins, feature_gates, validate, kubeconfig, context)
+        live = kubeconfig, context
+        source = ClusterSource(sources, config, plugins, feature_gates, validate, *live, pod_template_path)
         with refusals(config or "configuration", plugins):
             return command(source=source, **rest)
 
     with_source.__doc__, with_source.__name__ = command.__doc__, command.__name__
     with_source.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in (_VALIDATE, feature_gates, plugin_files, configuration, _CONTEXT, _KUBECONFIG, _FROM):
+    for option in (_TEMPLATES, _VALIDATE, feature_gates, plugin_files, configuration, _CONTEXT, _KUBECONFIG, _FROM):
         with_source = option(with_source)
     return with_source  # type: ignore[return-value]
 

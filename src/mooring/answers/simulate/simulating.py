@@ -12,42 +12,24 @@ from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.groups.asked_group import group_of
 from mooring.answers.groups.explain_group import explain_group
 from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.loaded_cluster import LoadedCluster, Objects
+from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.pools import zone_of
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.mean_use import mean_uses
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
 from mooring.answers.utilisation import utilisation_of
-from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.object_changes import apply as apply_objects
 from mooring.model.node import Node
 from mooring.scheduler.decision import Placement
 from mooring.sim.day import Day, DayReport
 from mooring.sim.day_record import StayFile
 from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.reading.arrivals import Arrival
-from mooring.sim.reading.field_checks import Validation
 from mooring.sim.results import Report
 from mooring.sim.simulated_cluster import RecordTo
 from mooring.sim.simulation import UNTIL_NS, Simulation
 
 Progress = Callable[[int, int], None]
 """Called with how many pods are done, and how many there are."""
-
-
-def with_applied(loaded: LoadedCluster, written: Objects, validation: Validation = Validation.STRICT) -> LoadedCluster:
-    """The cluster after objects of files or dictionaries were applied to it, before its scheduler sees them.
-
-    Raises InputError, ConfigError.
-    """
-    cluster = ChangingCluster(loaded, validation)
-    apply_objects(cluster, written)
-    return replace(
-        loaded,
-        objects=[*cluster.driver.objects.values()],
-        workloads=[*cluster.book.workloads.values()],
-        notes=[*loaded.notes, *cluster.notes],
-    )
 
 
 def place_pending(

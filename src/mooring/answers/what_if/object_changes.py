@@ -19,6 +19,7 @@ from mooring.model.workloads import Namespace, Workload
 from mooring.rules.pod_defaults import complete_pod
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.manifests import Manifests
+from mooring.sim.simulation import note_ignored
 
 _DELETED = "a change deletes it"
 _NEW_TEMPLATE = "its workload has a new pod template"
@@ -28,13 +29,21 @@ _NEW_TEMPLATE = "its workload has a new pod template"
 
 def apply(cluster: ChangingCluster, written: Objects) -> None:
     """Create the objects of files or dictionaries, or change those that are there."""
-    manifests = read_objects(written, [*cluster.driver.objects.values()], cluster.validation, cluster.loaded.gates)
+    loaded, there = cluster.loaded, [*cluster.driver.objects.values()]
+    manifests = read_objects(written, there, cluster.validation, loaded.gates, loaded.templates)
+    if not manifests.problems and not manifests.objects and not manifests.workloads:
+        reject("there are no objects that decisions read")
+    apply_manifests(cluster, manifests)
+
+
+def apply_manifests(cluster: ChangingCluster, manifests: Manifests) -> None:
+    """Create objects that were read for this cluster, or change those that are there. Raises InputError for problems."""
     if manifests.problems:
         raise InputError(manifests.problems)
-    if not manifests.objects and not manifests.workloads:
-        reject("there are no objects that decisions read")
     for warning in manifests.warnings:
         cluster.note(str(warning))
+    for text in (*note_ignored(manifests), *manifests.custom.notes()):
+        cluster.note(text)
     _put(cluster, manifests)
     cluster.recount()
     for each in manifests.workloads:

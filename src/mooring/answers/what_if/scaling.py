@@ -16,7 +16,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import Workload
 from mooring.rules.conditions import find_condition
 from mooring.rules.workload_pods import INDEX
-from mooring.sim.reading.created_objects import MAX_PODS
+from mooring.sim.reading.custom_workloads import MAX_PODS
 from mooring.sim.reading.workload_pods import count_pods, expand
 
 _SCALED_DOWN = "its workload is scaled down"

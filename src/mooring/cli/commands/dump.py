@@ -81,6 +81,7 @@ def dump(
     registry = registry_with(source.plugins)
     kept, declared = AnnotationKeys.of(keep_annotations), registry.all_annotation_keys()
     manifests = source.read()
+    tell_notes(manifests.custom.notes())
     settings = _settings(source, manifests)
     if anonymize:
         tell_notes(_left_out(settings))

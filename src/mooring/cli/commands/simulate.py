@@ -19,8 +19,9 @@ import click
 from mooring.answers.groups.group_explanation import GroupExplanation
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.simulate.day_answer import DayAnswer
-from mooring.answers.simulate.simulating import place_pending, run_day, with_applied
+from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer, explanation_tables
+from mooring.answers.what_if.applied_files import with_applied
 from mooring.cli.answering import (
     ClusterSource,
     asks_cluster,
@@ -69,7 +70,7 @@ Examples:
   mooring simulate                                      where would the pending pods of my cluster go?
   mooring simulate --context prod more-pods.yaml        would these fit into my cluster? (nothing is written to it)
   mooring simulate cluster.yaml                         where do the pending pods go?
-  mooring simulate dump.json more-pods.yaml             the same from a dump (see below)
+  mooring simulate dump.json.gz app.yaml                would this version of my app fit? It is applied to the dump
   mooring simulate cluster.yaml --explain web-0         why does web-0 go to its node?
   mooring simulate cluster.yaml --story web-0           what happened to web-0, and when?
   mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
@@ -153,7 +154,7 @@ def simulate(
     FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input; --from FILE is
     the same. Workloads (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they
     would make. Without FILE and --generate, and with --kubeconfig or --context, the cluster is a live one: it is only read,
-    and each FILE is as if it were applied to it.
+    and each FILE is as if it were applied to it. Beside a dump, manifests are as if they were applied to its cluster.
     """
     begin_s = time.perf_counter()
     until_ns = _until(until)
@@ -204,7 +205,7 @@ def _read(source: ClusterSource, files: tuple[str, ...], needs_cluster: bool) ->
     if source.is_live:
         return source.read()
     given = (*source.sources, *files)
-    return replace(source, sources=given).read() if given or needs_cluster else Manifests()
+    return replace(source, sources=given).read(separates=True) if given or needs_cluster else Manifests()
 
 
 def _configuration_file(source: ClusterSource, manifests: Manifests) -> str:

@@ -85,7 +85,7 @@ def kind_problem(name: str, api_version: str) -> Problem | None:
     """Why a manifest with this kind and apiVersion is a mistake; None for known kinds and for custom resources."""
     kind = kind_of(name)
     if kind is not None:
-        if api_version in kind.api_versions or _is_foreign(api_version):
+        if api_version in kind.api_versions or is_foreign(api_version):
             return None
         return Problem("apiVersion", show(api_version), " or ".join(kind.api_versions))
     alike = next((known for known in (*KINDS, *WORKLOADS) if known.casefold() == name.casefold()), None)
@@ -100,10 +100,10 @@ def is_read(name: str, api_version: str) -> bool:
     """Whether objects of this kind can change a decision. A kind of the same name in another group (a custom Service, for
     instance) cannot."""
     kind = kind_of(name)
-    return kind is not None and (api_version in kind.api_versions or not _is_foreign(api_version))
+    return kind is not None and (api_version in kind.api_versions or not is_foreign(api_version))
 
 
-def _is_foreign(api_version: str) -> bool:
+def is_foreign(api_version: str) -> bool:
     """Whether the group is not one of Kubernetes itself: `serving.knative.dev/v1`, but not `extensions/v1beta1`."""
     group, slash, _ = api_version.partition("/")
     return bool(slash) and "." in group and not group.endswith(".k8s.io")

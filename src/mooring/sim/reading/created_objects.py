@@ -15,11 +15,9 @@ from mooring.model.validation.validate import validate
 from mooring.model.workloads import PodGroup, Workload
 from mooring.sim.reading.admission import Admission, was_admitted
 from mooring.sim.reading.created_claims import ClaimSources, claims_for, group_claims_for
+from mooring.sim.reading.custom_workloads import MAX_PODS, CustomKinds, CustomWorkload
 from mooring.sim.reading.documents import DocumentPlace
 from mooring.sim.reading.workload_pods import Ownership, count_pods, expand
-
-MAX_PODS = 1_000_000
-"""How many pods one workload may have: a typo in `replicas` must not fill the memory."""
 
 
 @dataclass(slots=True)
@@ -65,8 +63,11 @@ class CreatedObjects:
         self._pods = {item.key for item in self._objects if isinstance(item, Pod)}
         self._keys = {(type(item).__name__, item.key) for item in self._objects}
 
-    def run(self, workloads: Sequence[Manifest]) -> list[Manifest]:
-        """Create pods for the workloads that have none in the input, then claims for all new pods and groups."""
+    def run(
+        self, workloads: Sequence[Manifest], custom: Sequence[CustomWorkload] = (), kinds: CustomKinds | None = None
+    ) -> list[Manifest]:
+        """Create pods for the workloads that have none in the input, then claims for all new pods and groups. `kinds` counts
+        the `custom` workloads."""
         ownership = Ownership(self._objects)
         nodes = [node for node in self._objects if isinstance(node, Node)]
         made: list[Manifest] = []
@@ -74,6 +75,14 @@ class CreatedObjects:
         for manifest in sorted(workloads, key=lambda manifest: manifest.kind != "StatefulSet"):
             if isinstance(manifest.object, Workload) and not ownership.covers(manifest.object):
                 made += self._expand(manifest, manifest.object, nodes)
+        for workload in custom:
+            is_covered = ownership.covers_named(
+                workload.kind, workload.namespace, workload.metadata.name, workload.metadata.uid
+            )
+            pods = [] if is_covered else self._expand_custom(workload)
+            if kinds is not None:
+                kinds.note(workload, len(pods), is_covered)
+            made += pods
         return [*made, *self._make_claims([*self._given, *made]), *self._make_slices()]
 
     def _expand(self, manifest: Manifest, workload: Workload, nodes: Sequence[Node]) -> list[Manifest]:
@@ -91,6 +100,21 @@ class CreatedObjects:
                 self._tell(manifest, _of_template(problems + validate(product)))
                 is_checked = True
             made += self._keep(product, manifest)
+        return made
+
+    def _expand_custom(self, workload: CustomWorkload) -> list[Manifest]:
+        """The pods of an object of an unknown kind. The first pod of each template is validated."""
+        identity = Workload(kind=workload.kind, metadata=workload.metadata)
+        maker = Manifest(identity, workload.place, order=workload.order)
+        made: list[Manifest] = []
+        for found in workload.templates:
+            pods, problems = workload.pods(found, self._pods)
+            for number, pod in enumerate(pods):
+                admitted = self._admission.admit(pod)
+                if number == 0:
+                    problems += _of_template(admitted + validate(pod), found.path)
+                made += self._keep(pod, maker)
+            self._tell(maker, problems)
         return made
 
     def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
@@ -136,6 +160,6 @@ class CreatedObjects:
         return [manifest]
 
 
-def _of_template(problems: Sequence[Problem]) -> list[Problem]:
+def _of_template(problems: Sequence[Problem], path: str = "spec.template") -> list[Problem]:
     """Problems of a created pod as problems of its template; the name is not part of the template."""
-    return [problem.under("spec.template") for problem in problems if problem.path != "metadata.name"]
+    return [problem.under(path) for problem in problems if problem.path != "metadata.name"]

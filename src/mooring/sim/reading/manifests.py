@@ -22,6 +22,7 @@ from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord, is_record, read_record
 from mooring.sim.reading.admission import Admission, missing_namespaces, was_admitted
 from mooring.sim.reading.created_objects import CreatedObjects, Manifest
+from mooring.sim.reading.custom_workloads import CustomKinds, CustomWorkload, TemplatePaths
 from mooring.sim.reading.documents import MAX_BYTES, Document, DocumentPlace, ManifestFile, PlacedProblem, gather, split
 from mooring.sim.reading.dump_header import DumpHeader, is_header, read_header
 from mooring.sim.reading.field_checks import Validation, check_fields
@@ -56,6 +57,11 @@ class Manifests:
     """What `mooring dump` wrote about the input; the first header counts."""
     queue: QueueRecord | None = None
     """The queue of the scheduler that a snapshot is of; the first one counts."""
+    custom: CustomKinds = field(default_factory=CustomKinds)
+    """Objects of kinds that Mooring does not know, with pod templates; `objects` has their pods."""
+    to_apply: Sequence[ManifestFile] = ()
+    """Files beside those that a cluster was saved in: they are to be applied to that cluster, and none of their objects is
+    among `objects`."""
 
     def notes_of_dump(self) -> list[str]:
         """What a user should know about a dump that was read."""
@@ -70,14 +76,20 @@ def read(
     validation: Validation = Validation.STRICT,
     cluster: Sequence[KubeObject] = (),
     gates: Mapping[str, bool] | None = None,
+    templates: TemplatePaths | None = None,
+    separates: bool = False,
 ) -> Manifests:
     """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes.
 
     `cluster` are objects that are there already: their classes and limits apply, DaemonSets run on their nodes, and their
-    names are taken. They are not among what is returned. `gates` are the feature gates of the cluster.
+    names are taken. They are not among what is returned. `gates` are the feature gates of the cluster. `templates` says where
+    kinds that Mooring does not know have their pod templates. With `separates`, manifests beside a dump are not read but
+    returned as files that are to be applied to its cluster.
     """
     files, problems = gather(paths, stdin, max_bytes)
-    result = read_files(files, on_progress, validation, cluster=cluster, gates=gates)
+    result = read_files(
+        files, on_progress, validation, cluster=cluster, gates=gates, templates=templates, separates=separates
+    )
     result.problems = problems + result.problems
     return result
 
@@ -89,10 +101,12 @@ def read_files(
     header: DumpHeader | None = None,
     cluster: Sequence[KubeObject] = (),
     gates: Mapping[str, bool] | None = None,
+    templates: TemplatePaths | None = None,
+    separates: bool = False,
 ) -> Manifests:
     """Read texts that are in memory; `header` says what they hold, if none of them does."""
     total, done = sum(len(file.text) for file in files), 0
-    intake = _Intake(validation, header, cluster, gates)
+    intake = _Intake(validation, header, cluster, gates, templates)
     with _collector_paused(total >= LARGE_BYTES):
         for file in files:
             report = None if on_progress is None else _from(done, total, on_progress)
@@ -101,7 +115,10 @@ def read_files(
             done += len(file.text)
             if on_progress is not None:
                 on_progress(done, total)
-        return intake.finish(files)
+        to_apply = intake.separate(files) if separates else ()
+        result = intake.finish(files)
+        result.to_apply = to_apply
+        return result
 
 
 def _from(done: int, total: int, on_progress: OnProgress) -> Callable[[int], None]:
@@ -147,6 +164,7 @@ class _Intake:
         header: DumpHeader | None = None,
         cluster: Sequence[KubeObject] = (),
         gates: Mapping[str, bool] | None = None,
+        templates: TemplatePaths | None = None,
     ) -> None:
         self._validation = validation
         self._gates = gates
@@ -155,9 +173,14 @@ class _Intake:
         self._is_complete = header is not None and header.has_all_pods
         self._complete_files: set[str] = set()
         """Files whose workloads have all their pods in the input."""
+        self._cluster_files: set[str] = set()
+        """Files that a cluster was saved in: a dump, a snapshot, or objects that an API server has admitted."""
         self._objects: list[Manifest] = []
         self._workloads: list[Manifest] = []
-        self._ignored: Counter[str] = Counter()
+        self._ignored: Counter[tuple[str, str]] = Counter()
+        """By file and kind."""
+        self._custom = CustomKinds(templates or {})
+        self._custom_workloads: list[CustomWorkload] = []
         self._problems: list[_Told] = []
         self._odd_fields: list[_Told] = []
         """Unknown and repeated fields. Kept apart until the end, so that their objects are still checked for others."""
@@ -189,11 +212,35 @@ class _Intake:
         if problem is not None:
             self._problems += self._told(found, [problem])
         elif not is_read(found.kind, found.api_version):
-            self._ignored[found.kind] += 1
+            self._take_custom(found)
         else:
             self._type(found)
 
+    def _take_custom(self, document: Document) -> None:
+        """An object of a kind that Mooring does not know counts if it has a pod template."""
+        workload, problems = self._custom.workload_of(document, self._order)
+        if workload is not None:
+            self._custom_workloads.append(workload)
+        elif problems:
+            self._problems += self._told(document, problems)
+        else:
+            self._ignored[document.place.file, document.kind] += 1
+
+    def separate(self, files: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
+        """If some of the files are those of a cluster, forget what the others hold, and return those."""
+        kept = self._cluster_files
+        if not kept:
+            return ()
+        self._objects = [each for each in self._objects if each.file in kept]
+        self._workloads = [each for each in self._workloads if each.file in kept]
+        self._custom_workloads = [each for each in self._custom_workloads if each.place.file in kept]
+        self._ignored = Counter({key: count for key, count in self._ignored.items() if key[0] in kept})
+        for told in (self._problems, self._odd_fields, self._warnings):
+            told[:] = [each for each in told if each.problem.file in kept]
+        return [file for file in files if file.name not in kept]
+
     def _take_settings(self, document: Document) -> None:
+        self._cluster_files.add(document.place.file)
         settings = read_settings(document.plain(), document.place.file)
         if settings is None:
             self._problems += self._told(document, [Problem("configuration", _NOT_OF_A_SNAPSHOT)])
@@ -206,6 +253,7 @@ class _Intake:
         self._queue = self._queue or record
 
     def _take_header(self, document: Document) -> None:
+        self._cluster_files.add(document.place.file)
         header = read_header(document.plain())
         if header is None:
             text = "does not have the form that `mooring dump` writes; remove it"
@@ -230,6 +278,8 @@ class _Intake:
                 self._objects.append(self._manifest(item, document))
                 typed.append(item)
         self._problems += self._told(document, problems)
+        if any(map(was_admitted, typed)):
+            self._cluster_files.add(document.place.file)
         if self._validation is not Validation.IGNORE and not _is_undecodable(problems):
             self._check_fields(document, any(was_admitted(item) for item in typed))
 
@@ -264,8 +314,10 @@ class _Intake:
                 self._warnings += _of(manifest, amount_warnings(manifest.object))
         self._objects = self._sound(self._objects)
         self._workloads = self._sound(self._workloads)
-        expanded = [each for each in self._workloads if not self._is_complete and each.file not in self._complete_files]
-        self._objects += CreatedObjects(self._objects, self._cluster, admission, self._tell).run(expanded)
+        expanded = [each for each in self._workloads if self._lacks_pods(each.file)]
+        custom = [each for each in self._custom_workloads if self._lacks_pods(each.place.file)]
+        created = CreatedObjects(self._objects, self._cluster, admission, self._tell)
+        self._objects += created.run(expanded, custom, self._custom)
         self._problems += self._odd_fields
         self._objects = self._sound(self._objects)
         namespaces = missing_namespaces([manifest.object for manifest in self._objects], self._cluster)
@@ -274,7 +326,7 @@ class _Intake:
         problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
         return Manifests(
             self._objects,
-            self._ignored,
+            _by_kind(self._ignored),
             problems,
             warnings,
             self._settings,
@@ -282,7 +334,12 @@ class _Intake:
             self._events,
             self._header,
             self._queue,
+            self._custom,
         )
+
+    def _lacks_pods(self, file: str) -> bool:
+        """Whether workloads of the file stand for pods that are not in it."""
+        return not self._is_complete and file not in self._complete_files
 
     def _tell(self, manifest: Manifest, problems: Sequence[Problem]) -> None:
         self._problems += _of(manifest, problems)
@@ -300,6 +357,13 @@ class _Intake:
     def _sound(self, manifests: list[Manifest]) -> list[Manifest]:
         faulty = {told.order for told in self._problems}
         return [manifest for manifest in manifests if manifest.order not in faulty] if faulty else manifests
+
+
+def _by_kind(ignored: Mapping[tuple[str, str], int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (_, kind), count in ignored.items():
+        found[kind] += count
+    return found
 
 
 def _of(manifest: Manifest, problems: Sequence[Problem]) -> list[_Told]:

@@ -31,6 +31,10 @@ from mooring.rules.workload_pods import (
     with_index,
 )
 
+_HASH_LABELS = (("Deployment", HASH_LABEL), ("Rollout", "rollouts-pod-template-hash"))
+"""Kinds whose pods belong to ReplicaSets, with the label of their pods that is the end of the ReplicaSet's name. Rollouts are
+Argo's."""
+
 
 class Ownership:
     """Which workloads have pods in the input already, as in a dump of a real cluster; they get no new ones."""
@@ -48,14 +52,23 @@ class Ownership:
             return
         self._owners |= {(owner.kind, owned.namespace, owner.name), ("uid", owner.uid)}
         # A dump may have Deployments and pods but no ReplicaSets; their names show which Deployment owns a pod.
-        suffix = "-" + owned.labels.get(HASH_LABEL, "")
-        if isinstance(owned, Pod) and owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
-            self._owners.add(("Deployment", owned.namespace, owner.name.removesuffix(suffix)))
+        for kind, label in _HASH_LABELS:
+            suffix = "-" + owned.labels.get(label, "")
+            if (
+                isinstance(owned, Pod)
+                and owner.kind == "ReplicaSet"
+                and len(suffix) > 1
+                and owner.name.endswith(suffix)
+            ):
+                self._owners.add((kind, owned.namespace, owner.name.removesuffix(suffix)))
 
     def covers(self, workload: Workload) -> bool:
         """Whether the input has pods of the workload, or a ReplicaSet of the Deployment, which gets the pods itself."""
-        named = (workload.kind, workload.namespace, workload.name) in self._owners
-        return named or (bool(workload.uid) and ("uid", workload.uid) in self._owners)
+        return self.covers_named(workload.kind, workload.namespace, workload.name, workload.uid)
+
+    def covers_named(self, kind: str, namespace: str, name: str, uid: str) -> bool:
+        """Whether the input has pods or ReplicaSets of an owner, which may be of any kind."""
+        return (kind, namespace, name) in self._owners or (bool(uid) and ("uid", uid) in self._owners)
 
 
 def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[KubeObject]:

@@ -1,0 +1,66 @@
+"""A cluster after manifests were applied to it, before its scheduler sees them: would these fit?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from mooring.answers.loaded_cluster import LoadedCluster, Objects, read_objects
+from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.what_if.object_changes import apply_manifests
+from mooring.answers.what_if.workload_book import WorkloadName
+from mooring.model.kinds import KINDS
+from mooring.model.meta import KubeObject
+from mooring.sim.reading.documents import ManifestFile
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.reading.manifests import Manifests, read_files
+from mooring.sim.simulated_cluster import some
+
+NAMED = 5
+"""How many objects that were there a note names."""
+
+
+def with_applied(loaded: LoadedCluster, written: Objects, validation: Validation = Validation.STRICT) -> LoadedCluster:
+    """The cluster after objects of files or dictionaries were applied to it. Raises InputError, ConfigError."""
+    gates, templates = loaded.gates, loaded.templates
+    return _changed(loaded, lambda there: read_objects(written, there, validation, gates, templates), validation)
+
+
+def with_files(
+    loaded: LoadedCluster, files: Sequence[ManifestFile], validation: Validation = Validation.STRICT
+) -> LoadedCluster:
+    """The cluster after files were applied to it that are in memory already. Raises InputError, ConfigError."""
+    gates, templates = loaded.gates, loaded.templates
+    return _changed(
+        loaded, lambda there: read_files(files, None, validation, None, there, gates, templates), validation
+    )
+
+
+def _changed(
+    loaded: LoadedCluster, read: Callable[[Sequence[KubeObject]], Manifests], validation: Validation
+) -> LoadedCluster:
+    """`read` reads the manifests for a cluster of these objects."""
+    cluster = ChangingCluster(loaded, validation)
+    manifests = read([*cluster.driver.objects.values()])
+    replaced = _replaced(cluster, manifests)
+    apply_manifests(cluster, manifests)
+    if replaced:
+        cluster.note(f"applied over objects that the cluster has: {some(replaced, NAMED)}")
+    return replace(
+        loaded,
+        objects=[*cluster.driver.objects.values()],
+        workloads=[*cluster.book.workloads.values()],
+        notes=[*loaded.notes, *cluster.notes],
+    )
+
+
+def _replaced(cluster: ChangingCluster, manifests: Manifests) -> list[str]:
+    """The objects of the manifests that the cluster has, in the order of the input: a reader may have meant others."""
+    written = [*manifests.objects, *(each for each in manifests.workloads if each.kind not in KINDS)]
+    return [
+        each.where
+        for each in sorted(written, key=lambda each: each.order)
+        if not each.made_from
+        and (
+            cluster.find(each.kind, each.object.key) is not None
+            or WorkloadName(each.kind, each.object.key) in cluster.book.workloads
+        )
+    ]
