@@ -11,7 +11,8 @@ _WITH_VALUES = st.builds(
 )
 _RULES = _WITH_VALUES | st.builds(LabelRule, _KEYS, st.sampled_from(["Exists", "DoesNotExist"]))
 
-SELECTORS = st.builds(Selector, st.lists(_RULES, max_size=4).map(tuple)) | st.just(NOTHING)
+_LISTS = st.lists(_RULES, max_size=4).map(tuple)
+SELECTORS = st.builds(Selector, _LISTS) | st.builds(Selector, _LISTS, is_nothing=st.booleans()) | st.just(NOTHING)
 NAMESPACES = st.sampled_from(("red", "blue"))
 LABELS = st.dictionaries(_KEYS, _VALUES)
 PREDICATES = st.builds(PodPredicate, SELECTORS, st.frozensets(NAMESPACES), st.booleans())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.attempt import ScoreCard
+from mooring.framework.attempt import PodRejected, ScoreCard
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import (
     FilterPlugin,
@@ -266,6 +266,18 @@ def test_no_filter_is_asked_about_a_pod_that_was_refused() -> None:
     judge = FakeFilter("F")
     run(FakePreFilter("A", curable("x")), judge)
     assert judge.asked == []
+
+
+def test_no_what_if_asks_filters_of_an_attempt_that_pre_filter_ended() -> None:
+    """They have no state to answer with. A curable refusal does not end PreFilter, so that preemption can ask them."""
+    asked = {}
+    for name, refusal in (("final", final("x")), ("curable", curable("x"))):
+        attempt = Runner(a_profile(FakePreFilter("A", refusal), FakeFilter("F"))).open(a_pod(), three_nodes())
+        assert isinstance(attempt.pre_filter(), PodRejected)
+        asked[name] = attempt
+    assert [plugin.name for _, plugin in asked["curable"].active_filters()] == ["F"]
+    with pytest.raises(RuntimeError, match="PreFilter did not run to its end"):
+        asked["final"].active_filters()
 
 
 def test_the_verdict_of_a_refusal_keeps_its_code_and_names_its_plugin() -> None:

@@ -106,12 +106,14 @@ class ScoreCard(msgspec.Struct, eq=False):
 class Attempt:
     """One attempt: call pre_filter, filter and score, in this order."""
 
-    __slots__ = ("_memo", "_no_filter", "_no_score", "_pre_points", "context", "runner")
+    __slots__ = ("_is_prepared", "_memo", "_no_filter", "_no_score", "_pre_points", "context", "runner")
 
     def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
         self.runner = runner
         self.context = context
         self._memo = memo
+        self._is_prepared = False
+        """Whether PreFilter ran to its end, so that filters have the state that they read."""
         self._no_filter: frozenset[str] = _NONE
         self._no_score: frozenset[str] = _NONE
         """The plugins that skip Filter and Score."""
@@ -162,6 +164,7 @@ class Attempt:
                 raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
         if memo.pre_filter_plan is None:
             memo.settle_filters(plan if is_plan_final else self._pre_points.plan("PreFilter"))
+        self._is_prepared = True
         return refused or narrowing
 
     # ---- Filter
@@ -202,7 +205,13 @@ class Attempt:
         return verdicts
 
     def active_filters(self) -> list[tuple[int, FilterPlugin]]:
-        """The filters that have a say about this pod, with their place in the order."""
+        """The filters that have a say about this pod, with their place in the order.
+
+        What-ifs get filters from here and from nowhere else, so that none of them can ask a filter whose PreFilter did not
+        run: a final rejection by PreFilter ends it, and then no eviction can help.
+        """
+        if not self._is_prepared:
+            raise RuntimeError("a what-if asks for filters of an attempt whose PreFilter did not run to its end")
         return [
             (index, plugin)
             for index, plugin in enumerate(self.runner.filters)

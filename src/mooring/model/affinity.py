@@ -201,16 +201,21 @@ class PodPredicate:
         return (self.anywhere or namespace in self.namespaces) and self.selector.matches(labels)
 
 
+NO_POD = PodPredicate(NOTHING, frozenset())
+"""No pod meets it."""
+
+
 def all_of(predicates: Sequence[PodPredicate]) -> PodPredicate:
     """One predicate for all of these: a pod meets it if it meets each of them."""
     if len(predicates) == 1:
         return predicates[0]
     selectors = [predicate.selector for predicate in predicates]
+    if any(selector.is_nothing for selector in selectors):
+        return NO_POD
     rules = dict.fromkeys(rule for selector in selectors for rule in selector.rules)
-    is_nothing = any(selector.is_nothing for selector in selectors)
     sets = [predicate.namespaces for predicate in predicates if not predicate.anywhere]
     namespaces = sets[0].intersection(*sets[1:]) if sets else frozenset()
-    return PodPredicate(Selector(tuple(rules), is_nothing), namespaces, not sets)
+    return PodPredicate(Selector(tuple(rules)), namespaces, not sets)
 
 
 def predicate_of(term: AffinityTerm, namespaces: Mapping[str, Labels]) -> PodPredicate:

@@ -26,12 +26,15 @@ class ExcludedPods(Selector, frozen=True, kw_only=True):
 
 
 def as_difference(selector: Selector) -> tuple[Selector, ExcludedPods] | None:
-    """The selector without its exclusions, and a selector of the pods that it excludes. None: it excludes no pods.
+    """The selector without its exclusions, and a selector of the pods that it excludes. None: it excludes no pods, or it
+    selects none at all.
 
     | selector                          | without exclusions | excluded                           |
     | a NotIn (x)                       | everything         | a In (x)                           |
     | a NotIn (x), no label b, c In (y) | c In (y)           | c In (y), and a In (x) or b exists |
     """
+    if selector.is_nothing:
+        return None
     others, excluded = [], []
     for rule in selector.rules:
         opposite = _OPPOSITES.get(rule.operator)

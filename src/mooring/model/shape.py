@@ -112,13 +112,16 @@ _Taken = NodeAllocatableClaimStatus
 def _resize_status(status: PodStatus) -> PodStatus:
     """The part of a status that changes what a pod holds: resources in force, and a resize that is pending. Everything
     else (phase, IPs, readiness) differs between pods of a template and must not be part of the shape."""
+    pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+    containers = [c for c in status.container_statuses or () if c.resources is not None]
+    sidecars = [c for c in status.init_container_statuses or () if c.resources is not None]
     taken = status.node_allocatable_resource_claim_statuses
-    if not status.container_statuses and not status.conditions and status.resources is None and not taken:
+    if not (pending or containers or sidecars or taken) and status.resources is None:
         return _NO_STATUS
     return PodStatus(
-        conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
-        container_statuses=[c for c in status.container_statuses or () if c.resources] or None,
-        init_container_statuses=[c for c in status.init_container_statuses or () if c.resources] or None,
+        conditions=pending or None,
+        container_statuses=containers or None,
+        init_container_statuses=sidecars or None,
         resources=status.resources,
         allocated_resources=status.allocated_resources,
         node_allocatable_resource_claim_statuses=[_Taken(resources=each.resources) for each in taken]

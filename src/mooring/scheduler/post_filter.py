@@ -1,6 +1,6 @@
 """PostFilter: asks the profile's plugins for a way to make room for a pod that fits nowhere."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -36,17 +36,19 @@ def run_post_filter_plugins(
     as upstream."""
     caller = failure.attempt.context.caller
     began_ns = caller.began()
-    room = yield from _ask_in_order(runner, failure, review)
+    room = yield from ask_in_order(runner.profile.post_filters, failure, review)
     caller.ended("PostFilter", room.code.name, began_ns)
     return room
 
 
-def _ask_in_order(runner: Runner, failure: RejectedAttempt, review: Review | None) -> Steps[PostFilterResult]:
+def ask_in_order(
+    plugins: Sequence[PostFilterPlugin], failure: RejectedAttempt, review: Review | None = None
+) -> Steps[PostFilterResult]:
     """Ask until a plugin finds room, fails, or says that nothing can help. The reasons of the others are joined."""
     wrap = failure.attempt.context.wrap
     reasons: list[str] = []
     clear = False
-    for plugin in runner.profile.post_filters:
+    for plugin in plugins:
         try:
             answer = wrap("PostFilter", plugin.name, plugin.post_filter)(failure)
             if isinstance(answer, Candidates) and review is not None:

@@ -17,7 +17,7 @@ from mooring.cluster.nodes.table import ClusterError
 from mooring.framework import config
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.points import Nomination, NoRoom, Plugin, SchedulerServices
+from mooring.framework.points import Nomination, Plugin, SchedulerServices
 from mooring.framework.registry import Registry
 from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
@@ -32,7 +32,7 @@ from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit
 from mooring.scheduler.extenders.steps import at_once
-from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
+from mooring.scheduler.post_filter import PostFilterResult, ask_in_order, run_post_filter_plugins
 from mooring.sim.input_errors import ScenarioError
 from mooring.sim.single_attempts import gate_of, reserve, write_through
 
@@ -171,8 +171,8 @@ def _own_words(preemption: Plugin | None, failure: RejectedAttempt, room: PostFi
     """The message of DefaultPreemption if an earlier PostFilter plugin ended the run: the corpus always has it."""
     if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
         return room
-    answer = preemption.post_filter(failure)
-    return msgspec.structs.replace(room, message=answer.rejection.message) if isinstance(answer, NoRoom) else room
+    own = at_once(ask_in_order((preemption,), failure))
+    return msgspec.structs.replace(room, message=own.message)
 
 
 # ---- scenarios

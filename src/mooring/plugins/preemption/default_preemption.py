@@ -16,6 +16,7 @@ import numpy as np
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.asking import AttemptError
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.group_post_filter import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
@@ -114,11 +115,14 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         refusal = self._excluded(failure.context.pod, failure.context.cluster) or self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))
-        nodes = failure.context.nodes
-        found = self._find_least_harm(failure)
-        if found is not None:
-            return found
-        findings = self.search(failure)
+        try:
+            return self._find_least_harm(failure) or self._find_any(failure)
+        except AttemptError as fault:  # a filter failed in the dry run
+            raise PluginError(f"{_PREFIX}{fault}") from fault
+
+    def _find_any(self, failure: FitError) -> Nomination | NoRoom | Candidates:
+        """The outcome of the dry run on all nodes where eviction can help."""
+        nodes, findings = failure.context.nodes, self.search(failure)
         if not len(findings):
             if findings.without_victims:
                 raise PluginError(_PREFIX + _no_victims(findings, nodes))
@@ -174,13 +178,16 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         nodes = failure.context.nodes
         if failure.is_reviewed or not failure.examine_all:
             return None
+        curable_rows = failure.curable()
+        if not curable_rows.any():  # filters may have no state to answer with: PreFilter may have ended early
+            return None
         filters = sums_decide(failure.attempt, failure.nominated)
         ranks = self._ranked(nodes)
         if filters is None or not is_small(ranks):
             return None
         alone = NodeDryRun(failure, ranks, self._budgets.of(failure.context.cluster))
         search = LeastHarm(failure, ranks, filters, alone)
-        return search.nominate(failure.curable(), self._kept_harm(failure.context.pod, ranks))
+        return search.nominate(curable_rows, self._kept_harm(failure.context.pod, ranks))
 
     def _kept_harm(self, pod: Pod, ranks: PodRanks) -> KeptHarm:
         """What is kept of the least harmful candidates for pods of this shape and priority."""
