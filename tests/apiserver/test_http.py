@@ -325,7 +325,9 @@ def test_what_a_watch_tells_is_on_disk_before_it_is_told() -> None:
     async def follow() -> None:
         port = await told.server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(a_get(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=20", Host="localhost").replace(b"HTTP/1.0", b"HTTP/1.1"))
+        writer.write(
+            a_get(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=20", Host="localhost").replace(b"HTTP/1.0", b"HTTP/1.1")
+        )
         await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
         for name in ("a", "b"):
             told.server.flush = partial(order.append, f"flushed {name}")

@@ -3,50 +3,13 @@
 Wide random scenarios found them (tests/scheduler/test_wide_scenarios.py); each stands for a class that is closed.
 """
 
-import json
 from typing import Any
 
 import pytest
 
-from mooring.sim.conform import decide
-
-Json = dict[str, Any]
+from small_scenarios import Json, a_node, a_pod, step
 
 NOT_HELPFUL = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
-
-
-def a_node(name: str, zone: str = "z", **allocatable: str) -> Json:
-    labels = {"kubernetes.io/hostname": name, "zone": zone}
-    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"} | allocatable
-    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}}
-
-
-def a_pod(name: str, node: str = "", status: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
-    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
-    placed = {"nodeName": node} if node else {}
-    return {
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels or {}},
-        "spec": {"schedulerName": "default-scheduler", "containers": containers} | placed | spec,
-        "status": status or {},
-    }
-
-
-def requesting(**amounts: str) -> list[Json]:
-    return [{"name": "c", "image": "i", "resources": {"requests": amounts}}]
-
-
-def step(*objects: Json, config: Json | None = None) -> Json:
-    """The answer to the last of the objects, which is a pod without a node."""
-    scenario = {
-        "name": "s",
-        "config": config,
-        "objects": objects,
-        "pods": [f"default/{objects[-1]['metadata']['name']}"],
-    }
-    answer = decide(json.dumps(scenario).encode())
-    (found,) = answer["steps"]
-    return found
 
 
 # ---- PreFilter ends early

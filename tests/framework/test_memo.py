@@ -341,6 +341,8 @@ def test_an_answer_about_one_row_is_the_one_about_all_rows(seed: int) -> None:
     for shape in sorted(SHAPES):
         context = walk.runner.open(walk.a_pod(shape), walk.cluster).context
         for question in walk.runner.kept_questions:
+            if shape == "with a preference that cannot be read" and question.point == "Score":
+                continue  # PreScore ends the attempt
             everywhere = question.ask(context, slice(0, height))
             expected = [0] * height if everywhere is None else everywhere.tolist()
             by_row = [question.ask_row(context, row) for row in alive]

@@ -394,7 +394,7 @@ def test_a_fault_about_the_pods_that_count(answer: Any, text: str) -> None:
     assert (
         reason == "Unschedulable"
         and said is not None
-        and said.startswith(f'{FULL} running "Bad" filter plugin: {text}')
+        and said.startswith(f'{FULL} preemption: running "Bad" filter plugin: {text}')
     )
     assert not [intent for intent in world.intents if isinstance(intent, Evict)], "nobody leaves for nothing"
 
@@ -406,7 +406,7 @@ def test_a_fault_about_what_a_filter_compares() -> None:
     runner.filter_reads[[plugin.name for plugin in runner.filters].index("NodeResourcesFit")] = Reads.NODE
     bad = world.add(a_pending("bad", cpu="4", priority=9))
     world.work()
-    assert world.told(bad) == [("Unschedulable", f'{FULL} running "Bad" filter plugin: boom')]
+    assert world.told(bad) == [("Unschedulable", f'{FULL} preemption: running "Bad" filter plugin: boom')]
 
 
 @pytest.mark.parametrize(("point", "what"), [("remove_pod", "RemovePod"), ("add_pod", "AddPod")])
@@ -414,7 +414,7 @@ def test_a_fault_in_the_dry_run_of_preemption(point: str, what: str) -> None:
     world = full_world({point: BOOM})
     bad = world.add(a_pending("bad", cpu="4", priority=9))
     world.work()
-    text = f'{FULL} running {what} on PreFilter plugin "Bad": boom'
+    text = f'{FULL} preemption: running {what} on PreFilter plugin "Bad": boom'
     assert world.told(bad) == [("Unschedulable", text)]
     assert world.queue.where(bad.key) == "unschedulable"
     assert not [intent for intent in world.intents if isinstance(intent, Evict)], "nobody leaves for nothing"
@@ -598,5 +598,6 @@ def test_every_plugin_point_is_tried_here() -> None:
     }
     tried |= {"demand", "counted_rows", "unreserve", "add_pod", "remove_pod", "eviction_began", "eviction_ended"}
     tried |= {"filter_row", "score_row"}  # tests/framework/test_attempt.py does
+    tried |= {"filter_before_state"}  # tests/framework/test_unprepared.py does
     tried |= {"may_help", "enough_members"}  # tests/scheduler/test_group_counting.py does
     assert methods - tried == {"normalizes", "events", "concerns", "name"} & methods

@@ -145,6 +145,15 @@ class Handle(msgspec.Struct, frozen=True):
     """Where a plugin declares metrics of its own. What it records is shown at /metrics."""
 
 
+class Need(msgspec.Struct, frozen=True):
+    """At `point` a plugin reads what it wrote at the point `earlier`. In profiles that disable it there, it fails with
+    `error`. Points are named as in the configuration."""
+
+    point: str
+    earlier: str
+    error: str
+
+
 class Plugin(ABC):
     """Base of all plugins. `args` is the typed arguments object of the configuration, or None."""
 
@@ -161,6 +170,8 @@ class Plugin(ABC):
     annotations: ClassVar[Sequence[str]] = ()
     """The keys of annotations that the plugin reads, of any object: `example.com/watts`, or `example.com/*` for all keys that
     begin so. Dumps and recordings keep these; they leave out other annotations."""
+    needs: tuple[Need, ...] = ()
+    """The points at which the plugin cannot do without an earlier one (unprepared.py)."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args, handle
@@ -247,6 +258,10 @@ class FilterPlugin(Plugin):
         """
         codes = self.filter(context, np.array([row], np.intp))
         return 0 if codes is None else int(codes[0])
+
+    def filter_before_state(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """The codes that follow without what PreFilter writes (`needs`); None: none do."""
+        return None
 
     @abstractmethod
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:

@@ -43,6 +43,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.registry import Registry
 from mooring.framework.status import describe
+from mooring.framework.unprepared import with_unprepared
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 
 _MAX_INT64 = (1 << 63) - 1
@@ -115,8 +116,9 @@ class Profile:
         for listed in points.values():
             for plugin in listed:
                 self.plugins.setdefault(plugin.name, plugin)
+        prepared = with_unprepared(points)
         for point, attribute in _ATTRIBUTES.items():
-            listed = tuple(points.get(point, ()))
+            listed = prepared.get(point, ())
             assert all(isinstance(plugin, _ALL_POINTS[point]) for plugin in listed), f"{listed} at {point}"
             setattr(self, attribute, listed)
 

@@ -21,7 +21,7 @@ from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.decide import DecideOptions
-from mooring.scheduler.decision import DecisionDetails, Diagnosis, NoFit, Placement
+from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.input_errors import ScenarioError
@@ -107,6 +107,8 @@ def _full_step(step: Step) -> Answer:
     decision = step.decision
     if step.gate is not None:
         answer["rejected"] = {"": _show(step.gate)}
+    if isinstance(decision, DecisionError):
+        answer["error"] = decision.error
     if isinstance(decision, Placement):
         answer["node"] = decision.node
         _add_diagnosis(answer, decision.diagnosis, is_final=False)

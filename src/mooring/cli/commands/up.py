@@ -251,7 +251,7 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
             self_check=self_check,
         )
         for text in undeclared_annotations(settings.recording, registry):
-            click.echo(f"note: {text}", err=True)
+            tell(f"note: {text}", err=True)
         if source is not None:
             settings.observer, settings.tell = source.counting(settings.observer), source.telling()
         try:

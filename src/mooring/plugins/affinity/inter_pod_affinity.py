@@ -27,6 +27,7 @@ from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreFilterExtensions,
     PreScorePlugin,
     Reads,
@@ -76,6 +77,10 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
     what-if."""
 
     name = "InterPodAffinity"
+    needs = (
+        Need("filter", "preFilter", 'error reading "PreFilterInterPodAffinity" from cycleState: not found'),
+        Need("score", "preScore", 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'),
+    )
     is_same_in_all_profiles = True
     needs_feasible = False
 

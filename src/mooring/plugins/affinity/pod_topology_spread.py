@@ -28,6 +28,7 @@ from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreFilterExtensions,
     PreScorePlugin,
     Reads,
@@ -76,6 +77,10 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     what-ifs."""
 
     name = "PodTopologySpread"
+    needs = (
+        Need("filter", "preFilter", 'reading "PreFilterPodTopologySpread" from cycleState: not found'),
+        Need("score", "preScore", 'error reading "PreScorePodTopologySpread" from cycleState: not found'),
+    )
     is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:

@@ -27,6 +27,7 @@ from mooring.framework.points import (
     FilterPlugin,
     FitError,
     Handle,
+    Need,
     NoRoom,
     PostFilterPlugin,
     PreBindPlugin,
@@ -107,6 +108,9 @@ class DynamicResources(
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
         self._features = features = DeviceFeatures.of(handle.feature_gates)
+        scoring = ("score",) if features.prioritized_list else ()
+        points = ("filter", *scoring, "reserve", "preBind")
+        self.needs = tuple(Need(point, "preFilter", "not found") for point in points)
         self._services = handle.services
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
@@ -312,7 +316,6 @@ class DynamicResources(
         return taken_by(context.pod, claims, choice, context.cluster.claims, state.shared_resources) or None
 
     def has_binding_work(self, context: SchedulingContext) -> bool:
-        """True also where PreFilter wrote nothing, because it is disabled: then Reserve fails, as upstream."""
         return context.state.find(self.name) is not _NO_CLAIMS
 
     def _chosen(

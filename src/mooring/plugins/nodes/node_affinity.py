@@ -120,12 +120,9 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """SKIP without preferred terms. Reads.SHAPE is right: only the terms and the profile decide. Terms that do not
         compile fail the attempt, as upstream."""
-        preferred = context.shape.preferred_nodes
-        if preferred is None and not self._added_preferred:
+        if context.shape.preferred_nodes is None and not self._added_preferred:
             return SKIP
-        for _, term in preferred or ():
-            if term.fault is not None:
-                raise PluginError(term.fault)
+        _preferred(context)
         return None
 
     @reads(Reads.NODE, PodPart.NODE_SELECTION)
@@ -133,12 +130,22 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         """The sum of the weights of the preferred terms that match. Reads.NODE is right for the same reason as in
         `filter`."""
         total = np.zeros(len(context.nodes.alive[rows]), np.int64)
-        for weight, term in (*(context.shape.preferred_nodes or ()), *self._added_preferred):
+        for weight, term in (*_preferred(context), *self._added_preferred):
             total += weight * match_term(context.nodes, term, rows)
         return total
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         return scale_to_max(scores)
+
+
+def _preferred(context: SchedulingContext) -> tuple[tuple[int, NodeTerm], ...]:
+    """The preferred terms of the pod. Terms that do not compile fail the attempt: at PreScore, or at Score in a profile
+    without it."""
+    preferred = context.shape.preferred_nodes or ()
+    for _, term in preferred:
+        if term.fault is not None:
+            raise PluginError(term.fault)
+    return preferred
 
 
 def _wants(shape: PodShape, node: Node) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.points import Codes, FilterPlugin, Handle, Need, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
@@ -23,6 +23,9 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         del args
         self._is_on = handle.feature_gates.get(self.name, True)
+        if self._is_on:
+            error = 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found'
+            self.needs = (Need("filter", "preFilter", error),)
 
     def events(self) -> Sequence[Registration]:
         if not self._is_on:
@@ -43,6 +46,8 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
         Reads.NODE is right: the declared features are part of the node's status.
         """
+        if not self._is_on:
+            return None
         required = required_features(context.shape)
         lacking = np.array([not required <= declared for declared in context.nodes.features.values], np.int64)
         return lacking[context.nodes.features.codes[rows]]

@@ -6,7 +6,7 @@ import numpy as np
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.points import Codes, FilterPlugin, Need, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, Rejection, Skip, curable
 from mooring.model.pod import Pod
 from mooring.model.shape import ANY_IP, HostPort, PodPart
@@ -17,6 +17,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """The table keeps the host ports in use by row, with upstream's rule that 0.0.0.0 collides with every address."""
 
     name = "NodePorts"
+    needs = (Need("filter", "preFilter", 'reading "PreFilterNodePorts" from cycleState: not found'),)
     is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:

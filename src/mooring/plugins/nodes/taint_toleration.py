@@ -12,6 +12,7 @@ from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreScorePlugin,
     Reads,
     Rows,
@@ -30,6 +31,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     """Filter for NoSchedule and NoExecute, Score for PreferNoSchedule. Lists of taints are interned by the table."""
 
     name = "TaintToleration"
+    needs = (Need("score", "preScore", 'failed to read "PreScoreTaintToleration" from cycleState: not found'),)
     is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:

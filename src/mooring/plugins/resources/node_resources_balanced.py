@@ -42,6 +42,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         """
         nodes = context.nodes
         asked = self._amounts(context)
+        if not any(asked.plain):  # Parity: only profiles without PreScore get here, and such a pod has no score
+            return None
         resources = asked.resources
         floats = context.floats_of(resources) if len(asked.plain) == 2 else None
         if floats is not None and isinstance(resources, slice):
@@ -64,7 +66,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         asked = self._amounts(context)
         resources, added = asked.resources, asked.plain
         is_served = asked.has_scalars and self._devices_serve_requests and served(context, asked.names)
-        if len(added) != 2 or is_served:
+        if len(added) != 2 or is_served or not (added[0] or added[1]):
             return super().score_row(context, row)
         matrices = context.nodes.amounts
         allocatable = matrices.allocatable[resources, row].tolist()

@@ -39,6 +39,7 @@ from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -85,6 +86,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     """Requests are those of the shape; sums over the pods of a node are columns of the table."""
 
     name = "NodeResourcesFit"
+    needs = (Need("filter", "preFilter", 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'),)
     is_same_in_all_profiles = True
     is_in_range = True
 

@@ -21,6 +21,7 @@ from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -88,6 +89,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     """Keeps masks and reports between attempts (Planner); all else is in the attempt's state."""
 
     name = "VolumeBinding"
+    needs = tuple(Need(point, "preFilter", "not found") for point in ("filter", "reserve", "preBind"))
     is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Reads, Rows, reads
+from mooring.framework.points import Codes, FilterPlugin, Need, PreFilterExtensions, Reads, Rows, reads
 from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.pod import Pod
@@ -44,6 +44,7 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
     """
 
     name = "VolumeRestrictions"
+    needs = (Need("filter", "preFilter", 'cannot read "PreFilterVolumeRestrictions" from cycleState'),)
     is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
@@ -90,6 +91,12 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
         if state.disks:
             codes[_rows_in_conflict(context, state.disks, rows)] = _DISK
         return codes if codes.any() else None
+
+    def filter_before_state(self, context: SchedulingContext, rows: Rows) -> Codes:
+        """Parity: upstream looks at disks before it reads its state."""
+        codes = np.zeros(len(context.nodes.alive[rows]), np.int64)
+        codes[_rows_in_conflict(context, tuple(disks_of(context.pod)), rows)] = _DISK
+        return codes
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         if code == _DISK:

@@ -18,6 +18,9 @@ from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, Per
 from mooring.model.volumes import SUCCESSORS, TOPOLOGY_LABELS, ZoneRule, named_claims, zone_rules
 from mooring.plugins.volumes.claims import named_claim_came
 
+_ELSEWHERE, _NO_RULES = 1, 2
+"""Codes of `filter`."""
+
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):
     """For volumes of before CSI topology: their labels say where they are. No `@reads`: it depends on claims and
@@ -39,21 +42,22 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         looked at."""
         if not context.shape.has_storage:
             return SKIP_SHAPE
-        rules: list[ZoneRule] = []
-        for name in named_claims(context.pod):
-            volume = _volume_of(context, name)
-            if isinstance(volume, Rejection):
-                return volume
-            if volume is not None:
-                rules += zone_rules(volume)
+        rules = _rules(context)
+        if isinstance(rules, Rejection):
+            return rules
         if not rules:
             return SKIP
-        context.state.write(self.name, tuple(dict.fromkeys(rules)))
+        context.state.write(self.name, rules)
         return None
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
-        """A node passes if its labels agree with all rules."""
-        rules: tuple[ZoneRule, ...] = context.state.read(self.name)
+        """A node passes if its labels agree with all rules. Parity: in a profile without PreFilter the rules are found
+        here, and a claim that has none rejects each node."""
+        rules: tuple[ZoneRule, ...] | Rejection | None = context.state.find(self.name)
+        if rules is None:
+            rules = _rules(context)
+        if isinstance(rules, Rejection):
+            return np.full(len(context.nodes.alive[rows]), _NO_RULES, np.int64)
         labels = context.nodes.labels
         is_placed = np.zeros(len(context.nodes.alive[rows]), np.bool_)
         for key in TOPOLOGY_LABELS:
@@ -62,11 +66,24 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         for rule in rules:
             admitted &= _admits(context, rule, rows)
         # Parity: nodes that name neither zone nor region are taken for a cluster without any.
-        codes = (is_placed & ~admitted).astype(np.int64)
+        codes = (is_placed & ~admitted) * _ELSEWHERE
         return codes if codes.any() else None
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
-        return final("node(s) had no available volume zone")
+        rules = _rules(context) if code == _NO_RULES else None
+        return rules if isinstance(rules, Rejection) else final("node(s) had no available volume zone")
+
+
+def _rules(context: SchedulingContext) -> tuple[ZoneRule, ...] | Rejection:
+    """The rules of the bound volumes of the pod, or why a claim has none."""
+    rules: list[ZoneRule] = []
+    for name in named_claims(context.pod):
+        volume = _volume_of(context, name)
+        if isinstance(volume, Rejection):
+            return volume
+        if volume is not None:
+            rules += zone_rules(volume)
+    return tuple(dict.fromkeys(rules))
 
 
 def _volume_of(context: SchedulingContext, claim_name: str) -> PersistentVolume | Rejection | None:
