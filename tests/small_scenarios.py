@@ -38,5 +38,5 @@ def step(*objects: Json, config: Json | None = None) -> Json:
         "pods": [f"default/{objects[-1]['metadata']['name']}"],
     }
     answer = decide(json.dumps(scenario).encode())
-    (found,) = answer["steps"]
-    return found
+    found: list[Json] = answer["steps"]
+    return found[0]

@@ -45,8 +45,8 @@ def _terms(kind: str, *terms: Json) -> Json:
 def test_an_affinity_term_without_a_selector_matches_no_pod_beside_terms_that_exclude(
     excluding: Json, is_first: bool
 ) -> None:
-    terms = [{"topologyKey": HOST, "labelSelector": excluding}, {"topologyKey": "zone"}]
-    affinity = _terms("podAffinity", *(terms if is_first else reversed(terms)))
+    terms: list[Json] = [{"topologyKey": HOST, "labelSelector": excluding}, {"topologyKey": "zone"}]
+    affinity = _terms("podAffinity", *(terms if is_first else terms[::-1]))
     run = a_pod("run", "a", labels={"app": "web"})
     found = step(a_node("a"), a_node("b"), run, a_pod("p", labels={"app": "web"}, affinity=affinity))
     assert found["message"] == "0/2 nodes are available: 2 node(s) didn't match pod affinity rules."

@@ -8,7 +8,8 @@ import pytest
 from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Codes, FilterPlugin, Handle, Need, Plugin, PreFilterPlugin, Rows
+from mooring.framework.needs import Need
+from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, PreFilterPlugin, Rows
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
 from mooring.framework.status import PluginError, Rejection, curable

@@ -85,14 +85,16 @@ class NodeView:
     def allocatable(self, resource: str) -> int:
         """How much the node has of a resource; 0 if it has none."""
         index = self._nodes.amounts.resource(resource)  # first: a new resource replaces the matrix
+        if self._row in self._nodes.amounts.huge_rows:
+            return self._nodes.amounts.exact(resource, self._row)[0]
         return int(self._nodes.amounts.allocatable[index, self._row])
 
     def requested(self, resource: str) -> int:
         """How much the pods on the node request. A resource that no node has is not counted in the table, so it is
         summed up here."""
         index = self._nodes.amounts.resource(resource)
-        if index == NOWHERE:
-            return sum(pod.shape.held.get(resource, (0, 0))[0] for pod in self._nodes.pods_on[self._row])
+        if index == NOWHERE or self._row in self._nodes.amounts.huge_rows:
+            return self._nodes.amounts.exact(resource, self._row)[1]
         return int(self._nodes.amounts.requested[index, self._row])
 
     def free(self, resource: str) -> int:

@@ -42,6 +42,7 @@ from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.intents import Bind, CallFault, Intent, Write, WriteFault
+from mooring.framework.needs import Need
 from mooring.framework.status import Rejection, Skip
 from mooring.framework.waiting import WaitingPods
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
@@ -143,15 +144,6 @@ class Handle(msgspec.Struct, frozen=True):
     services: SchedulerServices = msgspec.field(default_factory=SchedulerServices)
     metrics: MetricRegistry = msgspec.field(default_factory=MetricRegistry)
     """Where a plugin declares metrics of its own. What it records is shown at /metrics."""
-
-
-class Need(msgspec.Struct, frozen=True):
-    """At `point` a plugin reads what it wrote at the point `earlier`. In profiles that disable it there, it fails with
-    `error`. Points are named as in the configuration."""
-
-    point: str
-    earlier: str
-    error: str
 
 
 class Plugin(ABC):

@@ -59,13 +59,17 @@ def crowd_beside(attempt: Attempt) -> Crowd:
 
 def is_batchable(attempt: Attempt) -> bool:
     """Whether no active filter reads more of the pods on nodes than sums. `@reads` of the plugins decides: a wrong
-    claim there makes preemption wrong."""
+    claim there makes preemption wrong. On nodes that have more than columns hold, pods are summed up one by one."""
+    if attempt.context.nodes.amounts.huge_rows:
+        return False
     return all(attempt.runner.filter_reads[index] <= Reads.TOTALS for index, _ in active_filters(attempt))
 
 
 def rows_beyond_sums(attempt: Attempt, nominated: NominatedLoad) -> NDArray[np.bool_]:
     """Rows with nominated pods that a filter may count for more than their sums (FilterPlugin.counted_rows)."""
     context, reads = attempt.context, attempt.runner.filter_reads
+    if context.nodes.amounts.huge_rows:
+        return np.ones(context.nodes.height, np.bool_)
     beyond_sums = np.zeros(context.nodes.height, np.bool_)
     for index, plugin in active_filters(attempt):
         if reads[index] > Reads.TOTALS:

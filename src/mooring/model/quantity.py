@@ -13,15 +13,18 @@ NANO = 1_000_000_000
 """Nano-units in one unit: the finest scale of upstream's resource.Quantity."""
 _MILLI = NANO // 1000
 MAX_AMOUNT = 1 << 53
-"""The largest amount of a resource of a pod or a node: 8 PiB of memory, nine trillion CPUs.
+"""The largest amount of a resource that a column holds: 8 PiB of memory, nine trillion CPUs.
 
 Up to here a float64 is exact, a share in percent fits an int64 (scores multiply by 100), and so does the sum over a
-thousand pods. Beyond it upstream's own sums and scores wrap around.
+thousand pods. A node that has as much is compared in plain integers (`ResourceAmounts.huge_rows`): a column cannot tell
+whether a pod fits there.
 """
 _MAX_DIGITS = 400
 """How many decimal digits of nano-units are kept, far more than any use needs. A text of a few bytes may name a quantity
 with a billion digits (1e999999999), which must not be computed."""
 _MOST: int = 10**_MAX_DIGITS
+MORE_THAN_ANY: int = 10 * _MOST
+"""Nano-units: more than any quantity."""
 _MAX_TEXT = 64
 """Longer texts are not cached: a cache of 65,536 texts of a megabyte would be larger than the cluster."""
 

@@ -12,20 +12,21 @@ import msgspec
 from mooring.model.names import is_scalar_resource
 from mooring.model.pod_spec import ALWAYS, Container, ContainerStatus, PodSpec, ResourceList, SpecAndStatus
 from mooring.model.quantity import (
-    MAX_AMOUNT,
-    NANO,
+    MORE_THAN_ANY,
     QuantityText,
     amount_of,
     milli_amount_of,
     parse_or,
     to_amount,
+    to_int,
+    to_milli,
     to_milli_amount,
 )
 
 Amounts = dict[str, int]
 """Resource name to nano-units."""
 
-_UNREADABLE = MAX_AMOUNT * NANO
+_UNREADABLE = MORE_THAN_ANY
 """The amount of a request that is not a quantity: more than any node has, so that the pod fits nowhere."""
 
 DEFAULT_CPU_MILLI = 100
@@ -96,6 +97,15 @@ def to_units(amounts: Amounts) -> dict[str, int]:
         elif name in ("memory", "ephemeral-storage") or is_scalar_resource(name):
             units[name] = to_amount(nano)
     return units
+
+
+def to_exact_units(amounts: Amounts) -> dict[str, int]:
+    """As `to_units`, without the bound of MAX_AMOUNT."""
+    return {
+        name: max(to_milli(nano) if name == "cpu" else to_int(nano), 0)
+        for name, nano in amounts.items()
+        if name in ("cpu", "memory", "ephemeral-storage") or is_scalar_resource(name)
+    }
 
 
 def units_of(written: ResourceList) -> dict[str, int]:

@@ -18,7 +18,6 @@ from mooring.model.pod_spec import (
     ALWAYS,
     Container,
     NodeAffinitySpec,
-    NodeAllocatableClaimStatus,
     PodSpec,
     PodStatus,
     SpecAndStatus,
@@ -26,6 +25,7 @@ from mooring.model.pod_spec import (
     TopologySpreadConstraint,
     Volume,
 )
+from mooring.model.quantity import MAX_AMOUNT
 from mooring.model.requests import (
     FILTER,
     FIT_SCORE,
@@ -35,9 +35,11 @@ from mooring.model.requests import (
     held_non_zero,
     held_requests,
     names_all,
+    to_exact_units,
     to_units,
     units_of,
 )
+from mooring.model.resize_status import NO_STATUS, resize_status
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 
 HostPort = tuple[str, str, int]
@@ -57,7 +59,7 @@ def shape_of(pod: SpecAndStatus) -> "PodShape":
     The key must hold every field that a plugin reads through the shape: a field that is missing here makes pods share
     answers that differ. Encoding the fields is faster than hashing the structs.
     """
-    status = _resize_status(pod.status)
+    status = resize_status(pod.status)
     spec = pod.spec
     volumes = spec.volumes
     key = _encode(
@@ -105,31 +107,6 @@ def has_storage(spec: PodSpec) -> bool:
     return any(getattr(volume, source) is not None for volume in spec.volumes or () for source in _STORAGE_SOURCES)
 
 
-_NO_STATUS = PodStatus()
-_Taken = NodeAllocatableClaimStatus
-
-
-def _resize_status(status: PodStatus) -> PodStatus:
-    """The part of a status that changes what a pod holds: resources in force, and a resize that is pending. Everything
-    else (phase, IPs, readiness) differs between pods of a template and must not be part of the shape."""
-    pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
-    containers = [c for c in status.container_statuses or () if c.resources is not None]
-    sidecars = [c for c in status.init_container_statuses or () if c.resources is not None]
-    taken = status.node_allocatable_resource_claim_statuses
-    if not (pending or containers or sidecars or taken) and status.resources is None:
-        return _NO_STATUS
-    return PodStatus(
-        conditions=pending or None,
-        container_statuses=containers or None,
-        init_container_statuses=sidecars or None,
-        resources=status.resources,
-        allocated_resources=status.allocated_resources,
-        node_allocatable_resource_claim_statuses=[_Taken(resources=each.resources) for each in taken]
-        if taken
-        else None,
-    )
-
-
 class PodPart(Enum):
     """A part of a shape that an answer can depend on. The values name the attributes of PodShape that belong to it."""
 
@@ -140,7 +117,7 @@ class PodPart(Enum):
     NODE_SELECTION = ("node_selector", "required_nodes", "preferred_nodes", "node_affinity")
     IMAGES = ("images", "containers_count")
     PORTS = ("host_ports",)
-    REQUESTS = ("request", "score_request", "held", "has_extended_requests")
+    REQUESTS = ("request", "exact_request", "score_request", "held", "exact_held", "has_extended_requests")
     SPREAD = ("spread_constraints", "spread_label_keys")
     POD_TERMS = ("terms",)
     STORAGE = ("has_storage",)
@@ -232,6 +209,18 @@ class PodShape:
         return to_units(effective_requests(self, FILTER))
 
     @lazy
+    def exact_request(self) -> dict[str, int]:
+        """As `request`, without the bound of columns; the same object where no amount reaches it."""
+        is_bounded = max(self.request.values(), default=0) >= MAX_AMOUNT
+        return to_exact_units(effective_requests(self, FILTER)) if is_bounded else self.request
+
+    @lazy
+    def exact_held(self) -> dict[str, int]:
+        """What the pod takes from its node, as requested, without the bound of columns."""
+        held = {name: amount for name, (amount, _) in self.held.items()}
+        return to_exact_units(held_requests(self)) if max(held.values(), default=0) >= MAX_AMOUNT else held
+
+    @lazy
     def has_extended_requests(self) -> bool:
         """Whether the pod requests more than cpu, memory and ephemeral storage: devices may have to serve it."""
         return any(name not in ("cpu", "memory", "ephemeral-storage") for name in self.request)
@@ -251,7 +240,7 @@ class PodShape:
     @lazy
     def is_plain(self) -> bool:
         """Whether what the pod requests follows from its containers alone."""
-        return self.status is _NO_STATUS and not has_pod_level_requests(self)
+        return self.status is NO_STATUS and not has_pod_level_requests(self)
 
     @lazy
     def held(self) -> dict[str, tuple[int, int]]:
@@ -381,6 +370,8 @@ def _node_selection(shape: PodShape) -> Hashable:
 def _requests(shape: PodShape) -> Hashable:
     """Where scoring counts what is requested and no resize is under way, all follows from the request."""
     request = shape.request
+    if shape.exact_request is not request:
+        return _encode((request, shape.score_request, shape.held, repr(shape.exact_request)))
     if shape.score_request is request and (shape.is_plain or shape.held == doubled(request)):
         return _encode(request)
     return _encode((request, shape.score_request, shape.held))

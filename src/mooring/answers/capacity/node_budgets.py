@@ -102,10 +102,7 @@ def _budgets(
 def _free(cluster: Cluster, resources: Iterable[str]) -> dict[str, dict[str, int]]:
     """By node: what is left of each resource, and of allowed pods."""
     nodes = cluster.nodes
-    columns = {}
-    for name in resources:
-        place = nodes.amounts.resource(name)
-        columns[name] = (nodes.amounts.allocatable[place] - nodes.amounts.requested[place]).tolist()
+    columns = {name: nodes.amounts.free_on(name, range(nodes.capacity)) for name in resources}
     columns["pods"] = (nodes.allowed_pods - nodes.pod_count).tolist()
     alive = nodes.alive.tolist()
     return {
@@ -162,4 +159,4 @@ def _amount(reason: str, nodes: Sequence[NodeBudget], pod: Pod, cluster: Cluster
     if resource not in pod.shape.request:
         return None
     rows = [cluster.nodes.row_book[budget.node] for budget in nodes if reason in budget.reasons]
-    return largest_free(resource, pod.shape.request[resource], cluster, np.array(rows, np.intp))
+    return largest_free(resource, pod.shape.exact_request[resource], cluster, np.array(rows, np.intp))

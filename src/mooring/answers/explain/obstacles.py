@@ -38,20 +38,26 @@ def with_obstacles(reason: Reason, pod: Pod, cluster: Cluster) -> Reason:
 def missing_amounts(reason: Reason, pod: Pod, cluster: Cluster) -> tuple[Amount, ...]:
     """For each missing resource what the pod wants, and the most that one of the rejected nodes has left."""
     names = [part.removeprefix(_INSUFFICIENT) for part in reason.message.split(", ") if part.startswith(_INSUFFICIENT)]
-    return tuple(largest_free(name, pod.shape.request.get(name, 0), cluster, reason.rows) for name in names)
+    return tuple(largest_free(name, pod.shape.exact_request.get(name, 0), cluster, reason.rows) for name in names)
 
 
 def largest_free(resource: str, wants: int, cluster: Cluster, rows: RowArray) -> Amount:
     """What the pod wants beside the most that one of the rows has left, and has in all."""
     nodes, amounts = cluster.nodes, cluster.nodes.amounts
-    place = amounts.resource(resource)
-    room = amounts.allocatable[place]
-    if not len(rows) or not room[rows].any():
+    if not len(rows) or not amounts.allocatable[amounts.resource(resource)][rows].any():
         return Amount(resource, wants, 0, "")
-    free = room[rows] - amounts.requested[place][rows]
-    best, highest = int(free.argmax()), int(room[: nodes.height][nodes.alive[: nodes.height]].max())
-    largest = highest if wants > highest else int(room[rows].max())
-    return Amount(resource, wants, int(free[best]), nodes.names[rows[best]], largest, wants > highest)
+    free = amounts.free_on(resource, rows.tolist())
+    best, highest = free.index(max(free)), _largest(resource, cluster, np.flatnonzero(nodes.alive[: nodes.height]))
+    largest = highest if wants > highest else _largest(resource, cluster, rows)
+    return Amount(resource, wants, free[best], nodes.names[rows[best]], largest, wants > highest)
+
+
+def _largest(resource: str, cluster: Cluster, rows: RowArray) -> int:
+    """The most that one of the rows has of a resource, taken or not."""
+    amounts = cluster.nodes.amounts
+    room = amounts.allocatable[amounts.resource(resource)]
+    huge = [amounts.exact(resource, row)[0] for row in rows.tolist() if row in amounts.huge_rows]
+    return max(int(room[rows].max()), *huge, 0)
 
 
 def _not_together(pod: Pod, cluster: Cluster) -> Iterable[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from mooring.cluster.nodes.facts import NO_FACTS, facts_of
 from mooring.cluster.nodes.resource_amounts import MAX_SUM
 from mooring.cluster.nodes.table import NodeTable
+from mooring.model.quantity import MAX_AMOUNT
 
 
 def check_table(nodes: NodeTable) -> list[str]:
@@ -47,6 +48,8 @@ def _check_facts(nodes: NodeTable) -> list[str]:
         facts = NO_FACTS if node is None else facts_of(node)
         held = {name: int(amounts.allocatable[i, row]) for name, i in amounts.resource_book.items()}
         wanted = {name: facts.allocatable.get(name, 0) for name in amounts.resource_book}
+        if (row in amounts.huge_rows) != (max(facts.allocatable.values(), default=0) >= MAX_AMOUNT):
+            faults.append(f"row {row}: whether its node has more than cells can show is noted wrongly")
         if held != wanted or nodes.allowed_pods[row] != facts.allowed_pods:
             faults.append(f"row {row}: allocatable is {held} ({nodes.allowed_pods[row]} pods), its node has {wanted}")
         taints, features = (

@@ -7,8 +7,9 @@ plugin first asks about it, and only if a node has it: a pod may request thousan
 node may have thousands that no pod requests. A resource that no node has any more loses its place.
 
 Cells cannot overflow. Amounts are bounded when they are read (model/quantity.py), so a thousand pods of any size add up
-to less than MAX_SUM. The number of pods on a node is not bounded: beyond MAX_SUM a cell shows the limit, and the exact
-sum is kept aside. So what a pod adds is what it takes away again, to the last unit.
+to less than MAX_SUM. On rows whose node reaches the bound (`huge_rows`), `exact` has the amounts without it. The number of
+pods on a node is not bounded: beyond MAX_SUM a cell shows the limit, and the exact sum is kept aside. So what a pod adds is
+what it takes away again, to the last unit.
 """
 
 from collections import Counter
@@ -23,9 +24,10 @@ from mooring.cluster.nodes.labels import grown
 from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.quantity import parse_or, to_amount
+from mooring.model.quantity import MAX_AMOUNT, parse_or, to_amount, to_int, to_milli
 
 Column = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 Resources = slice | NDArray[np.intp]
 Rows = slice | NDArray[np.intp]
 
@@ -86,6 +88,9 @@ class ResourceAmounts:
         """Like `requested`, but pods that ask for no cpu or memory count with a default: what scoring goes by."""
         self._requested_beyond: Beyond = {}
         self._scored_beyond: Beyond = {}
+        self.huge_rows: set[int] = set()
+        """Rows whose node has MAX_AMOUNT or more of a resource, so that cells cannot tell whether a pod fits. On other rows
+        they can: a request that reaches the bound is more than the node has."""
 
     # ---- places of resources
 
@@ -199,6 +204,10 @@ class ResourceAmounts:
     def put_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
         """What the node of a row has, by resource; resources without a place are left out."""
         self.allocatable[:, row] = 0
+        if max(amounts.values(), default=0) >= MAX_AMOUNT:
+            self.huge_rows.add(row)
+        else:
+            self.huge_rows.discard(row)
         for name, amount in amounts.items():
             index = self.resource_book.get(name)
             if index is not None:
@@ -227,6 +236,36 @@ class ResourceAmounts:
                 del beyond[cell]
         for pod in self._pods_on[row]:
             self.add(pod, row, 1)
+
+    # ---- amounts without bounds
+
+    def exact(self, name: str, row: int) -> tuple[int, int]:
+        """(What the node of a row has of a resource, what its pods request), however much that is."""
+        node = self._nodes[row]
+        text = (node.status.allocatable or {}).get(name, 0) if node is not None else 0
+        nano = parse_or(text, 0)
+        there = max(to_milli(nano) if name == "cpu" else to_int(nano), 0)
+        return there, sum(pod.shape.exact_held.get(name, 0) for pod in self._pods_on[row])
+
+    def free_on(self, name: str, rows: Sequence[int]) -> list[int]:
+        """What is left of a resource on each of some rows, negative where pods request more than there is."""
+        place = self.resource(name)
+        at = np.asarray(rows, np.intp)
+        free: list[int] = (self.allocatable[place, at] - self.requested[place, at]).tolist()
+        for i, row in enumerate(rows) if self.huge_rows else ():
+            if row in self.huge_rows:
+                there, requested = self.exact(name, row)
+                free[i] = there - requested
+        return free
+
+    def settle_huge(self, wanted: Mapping[str, int], rows: Rows, short: Mask, too_much: Mask) -> None:
+        """Correct on huge rows what was found by columns, resources x rows: which of the wanted amounts are more than is
+        left, and which are more than the node has."""
+        asked = np.arange(self._capacity)[rows]
+        for i in np.flatnonzero(np.isin(asked, list(self.huge_rows))).tolist():
+            for place, (name, amount) in enumerate(wanted.items()):
+                there, requested = self.exact(name, int(asked[i]))
+                short[place, i], too_much[place, i] = amount > there - requested, amount > there
 
     # ---- copies
 

@@ -17,7 +17,7 @@ from mooring.model.node import NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec
 from mooring.model.quantity import parse
-from mooring.model.requests import to_units
+from mooring.model.requests import to_exact_units
 from mooring.model.shape import ANY_IP, HostPort, PodShape, shape_of
 
 # ---- Loads: what the admitted pods of each node take from it.
@@ -44,7 +44,7 @@ class NodeLoad:
     def add(self, shape: PodShape, times: int) -> None:
         """Count a pod `times` times: 1 when it is admitted, -1 when it is over."""
         self.pods += times
-        for name, amount in shape.request.items():
+        for name, amount in shape.exact_request.items():
             self.requested[name] += times * amount
         for port in shape.host_ports:
             self.ports[port] += times
@@ -167,7 +167,7 @@ class KubeletAdmission:
         if kept is not None and kept[0] is written:
             return kept[1]
         amounts = {resource: parse(text) for resource, text in written.items()}
-        capacity = to_units(amounts) | {"pods": amounts.get("pods", 0) // 1_000_000_000}
+        capacity = to_exact_units(amounts) | {"pods": amounts.get("pods", 0) // 1_000_000_000}
         self._capacities[name] = written, capacity
         return capacity
 
@@ -186,7 +186,7 @@ def _lacking(pod: JsonObject, shape: PodShape, load: NodeLoad, capacity: dict[st
         return _out_of("pods", 1, load.pods, capacity["pods"])
     others = sorted(name for name in shape.request if name not in _FIRST)
     for name in (*_FIRST, *others):
-        wanted, used = shape.request.get(name, 0), load.requested[name]
+        wanted, used = shape.exact_request.get(name, 0), load.requested[name]
         if wanted > capacity.get(name, 0) - used and wanted and not _is_elsewhere(pod, name, capacity):
             return _out_of(name, wanted, used, capacity.get(name, 0))
     return None

@@ -23,11 +23,11 @@ from mooring.cluster.pods.tallies import PodTallies
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.needs import Need
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
-    Need,
     PreFilterExtensions,
     PreScorePlugin,
     Reads,

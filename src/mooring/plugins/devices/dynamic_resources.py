@@ -22,12 +22,12 @@ from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.context import DEVICE_RESOURCES, DEVICE_TOTALS, SchedulingContext
 from mooring.framework.events import Registration
+from mooring.framework.needs import Need
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
     FitError,
     Handle,
-    Need,
     NoRoom,
     PostFilterPlugin,
     PreBindPlugin,

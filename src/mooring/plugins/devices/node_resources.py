@@ -20,7 +20,7 @@ from mooring.model.devices import NodeAllocatableMapping, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAllocatableClaimStatus
 from mooring.model.quantity import NANO, QuantityText, parse
-from mooring.model.requests import FILTER, Accounting, effective_requests, to_units
+from mooring.model.requests import FILTER, Accounting, effective_requests, to_exact_units, to_units
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
 from mooring.plugins.devices.capacity import binary
 from mooring.plugins.devices.claims import entries_of
@@ -140,7 +140,11 @@ def judge(
     wanted: NDArray[np.int64] = np.array([demand[name] for name in names], np.int64).reshape(-1, 1)
     allocatable = cells(amounts.allocatable, places, rows)
     lacking: NDArray[np.bool_] = wanted > allocatable - cells(amounts.requested, places, rows)
-    never: NDArray[np.bool_] = np.any(lacking & (wanted > allocatable), axis=0, keepdims=True)
+    beyond: NDArray[np.bool_] = wanted > allocatable
+    if amounts.huge_rows:
+        exact = to_exact_units(effective_requests(pod, FILTER))
+        amounts.settle_huge({name: exact[name] for name in names}, rows, lacking, beyond)
+    never: NDArray[np.bool_] = np.any(lacking & beyond, axis=0, keepdims=True)
     kinds, kind_of = np.unique(np.concatenate((lacking, never)), axis=1, return_inverse=True)
     codes: Codes = np.array([_code(_insufficient(names, each), refusals) if each.any() else 0 for each in kinds.T])
     return codes[kind_of.reshape(-1)]

@@ -7,7 +7,8 @@ import numpy as np
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, Handle, Need, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.needs import Need
+from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape

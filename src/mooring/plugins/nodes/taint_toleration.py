@@ -8,11 +8,11 @@ import numpy as np
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.needs import Need
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
-    Need,
     PreScorePlugin,
     Reads,
     Rows,

@@ -35,11 +35,11 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.group_context import PodGroupAssignments, PodGroupContext
 from mooring.framework.group_points import PlacementScorePlugin
+from mooring.framework.needs import Need
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
-    Need,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -55,7 +55,7 @@ from mooring.model.kinds.devices import DEVICE_CLASS
 from mooring.model.names import is_extended_resource, is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.quantity import parse_or, to_amount, to_milli_amount
+from mooring.model.quantity import parse_or, to_int, to_milli
 from mooring.model.shape import PodPart
 from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
 from mooring.plugins.resources.placement_score import score_by_use, use_grows
@@ -136,12 +136,15 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def filter_row(self, context: SchedulingContext, row: int) -> int:
         checked = self._checked(context)
-        if len(checked.names) > _BITS or self._by_devices(context) is not None:
+        is_huge = row in context.nodes.amounts.huge_rows
+        if len(checked.names) > _BITS or is_huge or self._by_devices(context) is not None:
             return super().filter_row(context, row)
         return _code_of_one(context.nodes, checked, row)
 
-    def demand(self, context: SchedulingContext) -> ResourceDemand:
-        """What `_judge` compares, without why a row is rejected."""
+    def demand(self, context: SchedulingContext) -> ResourceDemand | None:
+        """What `_judge` compares, without why a row is rejected. None where it compares more than columns hold."""
+        if context.nodes.amounts.huge_rows:
+            return None
         checked = self._checked(context)
         return ResourceDemand(checked.resources, checked.column, self._by_devices(context))
 
@@ -155,9 +158,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
         allocatable = cells(nodes.amounts.allocatable, checked.resources, rows)
         short = checked.column > allocatable - cells(nodes.amounts.requested, checked.resources, rows)
+        too_much = None
+        if nodes.amounts.huge_rows:
+            too_much = checked.column > allocatable
+            nodes.amounts.settle_huge(_exactly(context, checked), rows, short, too_much)
         if not np.count_nonzero(short):
             return full, np.zeros(len(full), np.bool_), short
-        too_much = checked.column > allocatable
+        if too_much is None:
+            too_much = checked.column > allocatable
         by_devices = self._by_devices(context)
         if by_devices is not None:
             # A resource that the node has none of, and that a device class serves, is for DynamicResources to judge.
@@ -264,6 +272,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return is_extended_resource(name) and (name in self._ignored or name.split("/")[0] in self._ignored_groups)
 
 
+def _exactly(context: SchedulingContext, checked: PodAmounts) -> dict[str, int]:
+    """The requests that are compared, without the bound of columns."""
+    return {name: context.shape.exact_request[name] for name in checked.names}
+
+
 def _all_fit(context: SchedulingContext, checked: PodAmounts, rows: Rows) -> bool:
     """Whether the pod fits on all these rows; False: perhaps not.
 
@@ -345,10 +358,8 @@ def pod_gave_way(pod: Pod, change: Change) -> bool:
         return True
     if not new.spec.node_name:
         return False
-    before, now = old.shape.held, new.shape.held
-    return any(
-        amount and before.get(name, (0, 0))[0] > now.get(name, (0, 0))[0] for name, amount in pod.shape.request.items()
-    )
+    before, now = old.shape.exact_held, new.shape.exact_held
+    return any(amount and before.get(name, 0) > now.get(name, 0) for name, amount in pod.shape.request.items())
 
 
 def node_has_more(pod: Pod, change: Change, delegates: Delegates) -> bool:
@@ -357,7 +368,7 @@ def node_has_more(pod: Pod, change: Change, delegates: Delegates) -> bool:
     Parity: resources that the profile ignores are not ignored here.
     """
     (old, _), new = nodes_of(change), new_node_of(change)
-    request = {name: amount for name, amount in pod.shape.request.items() if amount}
+    request = {name: amount for name, amount in pod.shape.exact_request.items() if amount}
 
     def is_delegated(name: str) -> bool:
         return is_scalar_resource(name) and not _allocatable(new, name) and delegates(change.cluster, name)
@@ -401,4 +412,4 @@ def _allocatable(node: Node, name: str) -> int:
     if text is None:
         return 0
     nano = parse_or(text, 0)
-    return to_milli_amount(nano) if name == "cpu" else to_amount(nano)
+    return max(to_milli(nano) if name == "cpu" else to_int(nano), 0)

@@ -17,11 +17,11 @@ from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.args import VolumeBindingArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
+from mooring.framework.needs import Need
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
-    Need,
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,

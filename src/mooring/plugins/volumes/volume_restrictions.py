@@ -8,7 +8,8 @@ import numpy as np
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, Need, PreFilterExtensions, Reads, Rows, reads
+from mooring.framework.needs import Need
+from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Reads, Rows, reads
 from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.pod import Pod
