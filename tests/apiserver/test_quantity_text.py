@@ -6,7 +6,8 @@ import pytest
 
 from asking import PODS, ask
 from cluster_api import an_api
-from mooring.apiserver.schema.typed_values import BAD_FORM, BAD_SUFFIX, quantity_fault
+from mooring.apiserver.schema.typed_values import quantity_fault
+from mooring.model.quantity import BAD_FORM, BAD_SUFFIX
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,15 @@ def test_filters_that_need_no_state_do_without_pre_filter(plugin: str) -> None:
     assert step(a_node("a"), a_pod("p"), config=disabled(preFilter=(plugin,)))["node"] == "a"
 
 
+def test_volumes_are_counted_without_pre_filter() -> None:
+    config = disabled(preFilter=("NodeVolumeLimits",))
+    drivers = [{"name": "pd.csi.storage.gke.io", "nodeID": "a", "allocatable": {"count": 1}}]
+    csi_node = {"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": drivers}}
+    used, wanted = ([{"name": "v", "gcePersistentDisk": {"pdName": name}}] for name in ("d", "e"))
+    found = step(a_node("a"), csi_node, a_pod("used", "a", volumes=used), a_pod("p", volumes=wanted), config=config)
+    assert found["message"] == "0/1 nodes are available: 1 node(s) exceed max volume count."
+
+
 @pytest.mark.parametrize(("plugin", "text"), SCORES.items())
 def test_score_fails_without_what_pre_score_writes(plugin: str, text: str) -> None:
     found = step(a_node("a"), a_node("b"), a_pod("p"), config=disabled(preScore=(plugin,)))

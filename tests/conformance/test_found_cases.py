@@ -54,7 +54,7 @@ def test_an_affinity_term_without_a_selector_matches_no_pod_beside_terms_that_ex
 
 
 def test_an_anti_affinity_term_without_a_selector_avoids_no_pod_beside_terms_that_exclude() -> None:
-    terms = [{"topologyKey": HOST, "labelSelector": NOT_X}, {"topologyKey": "zone"}]
+    terms: list[Json] = [{"topologyKey": HOST, "labelSelector": NOT_X}, {"topologyKey": "zone"}]
     run = a_pod("run", "a", labels={"app": "web"})
     found = step(a_node("a"), a_node("b"), run, a_pod("p", affinity=_terms("podAntiAffinity", *terms)))
     assert found["node"] == "b"
@@ -98,3 +98,19 @@ def test_a_resize_status_of_a_plain_init_container_does_not_count() -> None:
     plain = {"name": "side", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     run = a_pod("run", "a", initContainers=[plain], status={"initContainerStatuses": [THREE]})
     assert step(a_node("a"), run, a_pod("p"))["node"] == "a"
+
+
+# ---- Volumes of pods on a node
+
+
+def test_a_claim_that_a_pod_on_the_node_does_not_own_is_an_error_whichever_driver_has_a_limit() -> None:
+    drivers = [{"name": "csi.other.io", "nodeID": "a", "allocatable": {"count": 3}}]
+    csi_node = {"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": drivers}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "run-eph", "namespace": "default"}, "spec": {}}
+    run = a_pod("run", "a", volumes=[{"name": "eph", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
+    pod = a_pod("p", volumes=[{"name": "gce", "gcePersistentDisk": {"pdName": "d"}}])
+    found = step(a_node("a"), csi_node, claim, run, pod)
+    text = "PVC default/run-eph was not created for pod default/run (pod is not owner)"
+    assert found["error"] == f'running "NodeVolumeLimits" filter plugin: {text}'
+    assert step(a_node("a"), claim, run, pod)["node"] == "a", "without a limit no volume is counted"
+    assert step(a_node("a"), csi_node, claim, run, a_pod("p"))["node"] == "a", "nor for a pod without volumes"

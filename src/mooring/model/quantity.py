@@ -28,23 +28,33 @@ MORE_THAN_ANY: int = 10 * _MOST
 _MAX_TEXT = 64
 """Longer texts are not cached: a cache of 65,536 texts of a megabyte would be larger than the cluster."""
 
-_SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
-"""The syntax of a quantity, from upstream's documentation of resource.Quantity: sign, digits, and a suffix or an exponent."""
-_DECIMAL = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+BAD_NUMBER = "unable to parse numeric part of quantity"
+BAD_SUFFIX = "unable to parse quantity's suffix"
+"""Parity: upstream's texts."""
+
+_FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)")
+"""Parity: upstream first splits a number from a suffix of these letters, whether or not there is such a suffix."""
+_EXPONENT = re.compile(r"[eE]([+-]?)0*([0-9]+)")
+_MAX_EXPONENT_DIGITS = 19
+_INT64 = range(-(1 << 63), 1 << 63)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 """The powers of ten and of two that suffixes stand for."""
+_BLANKS = (
+    " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+"""Parity: Go's reader takes these off. Other blanks come escaped in JSON, so that it does not see them."""
 
 QuantityText = str | int | float
 
 
 class QuantityError(ValueError):
-    """A text that is not a quantity; the message is the API server's."""
+    """A text that is not a quantity; `fault` is the API server's text."""
 
-    def __init__(self, text: object) -> None:
-        super().__init__(
-            f"{text!r}: quantities must match the regular expression "
-            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', e.g. 500m, 2, 1.5Gi"
-        )
+    def __init__(self, text: object, fault: str = BAD_FORM) -> None:
+        super().__init__(f"{text!r}: {fault}, e.g. 500m, 2, 1.5Gi")
+        self.fault = fault
 
 
 def parse(text: QuantityText) -> int:
@@ -61,21 +71,44 @@ def parse(text: QuantityText) -> int:
 
 
 def _parse_any(text: QuantityText) -> int:
-    """Parity: a quantity with a binary suffix is capped at 2^63 - 1, as in upstream."""
-    found = _SYNTAX.fullmatch(_written(text).strip()) if not isinstance(text, bool) else None
-    if found is None or not (found[2] or found[3]):
+    if isinstance(text, bool):
         raise QuantityError(text)
-    sign, whole, fraction, suffix, exponent = found.groups()
-    fraction = fraction or ""
-    if exponent is not None and len(exponent) > 19:  # Parity: upstream reads exponents of up to 64 bits
+    return parse_untrimmed(_written(text).strip(_BLANKS))
+
+
+def parse_untrimmed(text: str) -> int:
+    """As `parse`, of a text that has no blanks around it: CEL takes none off.
+
+    Parity: a quantity with a binary suffix is capped at 2^63 - 1. A text without digits is 0, if upstream's quick way to read
+    it serves for its suffix.
+    """
+    found = _FORM.fullmatch(text) if text else None
+    if found is None:
         raise QuantityError(text)
-    if suffix in _BINARY:
-        magnitude = _scaled(whole + fraction, 9 - len(fraction), _BINARY[suffix])
+    sign, whole, fraction, suffix = found.groups(default="")
+    doublings = _BINARY.get(suffix, 0)
+    power = 0 if doublings else _power(text, suffix)
+    if not (whole or fraction):
+        if power < _DECIMAL["n"] or doublings > _BINARY["Ti"]:
+            raise QuantityError(text, BAD_NUMBER)
+        return 0
+    magnitude = _scaled(whole + fraction, power + 9 - len(fraction), doublings)
+    if doublings:
         magnitude = min(magnitude, MAX_INT64 * NANO)
-    else:
-        power = int(exponent) if exponent is not None else _DECIMAL[suffix]
-        magnitude = _scaled(whole + fraction, power + 9 - len(fraction))
     return -magnitude if sign == "-" else magnitude
+
+
+def _power(text: str, suffix: str) -> int:
+    """The power of ten that a suffix stands for. Parity: an exponent must fit 64 bits. Unlike upstream, all of them count and
+    not 32 of them, so that a larger exponent is a larger number."""
+    power = _DECIMAL.get(suffix)
+    if power is not None:
+        return power
+    found = _EXPONENT.fullmatch(suffix)
+    power = int(found[1] + found[2]) if found is not None and len(found[2]) <= _MAX_EXPONENT_DIGITS else None
+    if power is None or power not in _INT64:
+        raise QuantityError(text, BAD_SUFFIX)
+    return power
 
 
 _parse_cached = lru_cache(maxsize=65536)(_parse_any)

@@ -18,18 +18,7 @@ import msgspec
 from mooring.apiserver.schema.fields import ANYTHING, fields_of, is_list, is_map, is_type, part_of
 from mooring.model.api_errors import bad_request, quoted
 from mooring.model.json_objects import JsonObject
-from mooring.model.quantity import parse
-
-BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-"""Parity: upstream's text."""
-BAD_SUFFIX = "unable to parse quantity's suffix"
-
-_FORM = re.compile(r"[+-]?[0-9]*(?:\.[0-9]*)?([eEinumkKMGTP]*[+-]?[0-9]*)")
-"""Parity: upstream first splits a number from a suffix of these letters, whether or not there is such a suffix."""
-_SUFFIX = re.compile(r"[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,19}")
-"""The suffixes that there are."""
-_EXPONENTS = range(-(1 << 63), 1 << 63)
-"""Parity: Go parses an exponent into an int64."""
+from mooring.model.quantity import BAD_FORM, QuantityError, parse
 
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
@@ -238,25 +227,10 @@ def quantity_fault(value: Any) -> str:
     """
     if type(value) in (int, float):
         return ""
-    # Parity: blanks around it are let pass, because Go's reader takes them off; others come escaped, and are not seen.
-    found = _FORM.fullmatch(value.strip(" ")) if type(value) is str else None
-    if found is None or not value.strip(" "):
+    if type(value) is not str:
         return BAD_FORM
-    return _amount_fault(value) if _is_suffix(found[1]) else BAD_SUFFIX
-
-
-def _is_suffix(text: str) -> bool:
-    """Whether the suffix is one, with an exponent that fits 64 bits."""
-    if not _SUFFIX.fullmatch(text):
-        return False
-    is_exponent = len(text) > 1 and text[0] in "eE" and text != "Ei"
-    return not is_exponent or int(text[1:]) in _EXPONENTS
-
-
-def _amount_fault(text: str) -> str:
-    """What passes here must be an amount to everything behind it."""
     try:
-        parse(text)
-    except ValueError:
-        return BAD_FORM
+        parse(value)
+    except QuantityError as error:
+        return error.fault
     return ""

@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 
 from mooring.cel.library import Overload, member, plain, succeeds
 from mooring.cel.values import MAX_INT64, MAX_UINT64, Extension, Fault, Type
-from mooring.model.quantity import NANO, parse
+from mooring.model.quantity import NANO, QuantityError, parse_untrimmed
 
 QUANTITY, SEMVER = Type("kubernetes.Quantity"), Type("kubernetes.Semver")
-_BAD_QUANTITY = Fault("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
-_BAD_SUFFIX = Fault("unable to parse quantity's suffix")
 MAX_DIGITS = 1000
 """How many digits of a number in a pre-release are compared as a number; Python raises for more than 4,300."""
 _WORD = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-")
@@ -44,14 +42,11 @@ class Semver(Extension):
 
 
 def quantity_of(text: str) -> Quantity | Fault:
-    """`quantity(text)`. Parity: a number with an unknown suffix has another message than a text that is not a number."""
+    """`quantity(text)`."""
     try:
-        return Quantity(parse(text))
-    except ValueError:  # a QuantityError, or a number of more digits than Python reads
-        body = text[1:] if text[:1] in ("+", "-") else text
-        rest = body.lstrip("0123456789.")
-        is_suffix = len(rest) < len(body) and bool(rest) and all(letter in "eEinumkKMGTP" for letter in rest)
-        return _BAD_SUFFIX if is_suffix else _BAD_QUANTITY
+        return Quantity(parse_untrimmed(text))
+    except QuantityError as error:
+        return Fault(error.fault)
 
 
 def _as_integer(value: Quantity) -> int | Fault:

@@ -112,17 +112,21 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
         if not context.shape.has_storage:
             return SKIP_SHAPE
-        if not uses_attachable_volumes(context.pod):
-            return SKIP
-        found = handles_of(context.cluster.storage, context.pod)
-        required = self._required_drivers(context, found.handles) if self._requires_drivers else ()
-        new = NewVolumes(frozenset(found.handles), found.missing, found.fault, required)
-        context.state.write(self.name, new)
-        return None
+        return None if uses_attachable_volumes(context.pod) else SKIP
+
+    def _new_volumes(self, context: SchedulingContext) -> NewVolumes:
+        """Worked out once in an attempt. Parity: PreFilter writes no state, so that a profile may do without it."""
+        new: NewVolumes | None = context.state.find(self.name)
+        if new is None:
+            found = handles_of(context.cluster.storage, context.pod)
+            required = self._required_drivers(context, found.handles) if self._requires_drivers else ()
+            new = NewVolumes(frozenset(found.handles), found.missing, found.fault, required)
+            context.state.write(self.name, new)
+        return new
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         """Rows on which a driver is missing or its limit would be exceeded."""
-        new: NewVolumes = context.state.read(self.name)
+        new = self._new_volumes(context)
         if new.missing is not None:
             return np.full(len(context.nodes.alive[rows]), _MISSING, np.int64)
         if new.fault is not None:
@@ -138,7 +142,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         if code == _EXCEEDED:
             return curable("node(s) exceed max volume count")
-        new: NewVolumes = context.state.read(self.name)
+        new = self._new_volumes(context)
         if code >= _FIRST_ABSENT:
             return curable(f"{new.required_drivers[code - _FIRST_ABSENT]} CSI driver is not installed on the node")
         name = (new.missing or "").partition("/")[2]
@@ -152,16 +156,15 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     def _exceeded(self, context: SchedulingContext, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
         """1 for the rows on which a driver would have to attach more than it can."""
-        limited = [driver for driver in sorted({driver for driver, _ in handles}) if driver in self._limits.by_driver]
         exceeded = np.zeros(len(context.nodes.alive[rows]), np.bool_)
-        if not limited:
+        if not self._limits.by_driver:
             return exceeded.astype(np.int64)
         if context.nodes is not context.cluster.nodes:
             return self._exceeded_one_by_one(context, handles, rows)
         volumes = context.cluster.volumes_on_nodes()
         if volumes.faulty_rows:
             self._raise_fault(context, rows)
-        for driver in limited:
+        for driver in sorted({driver for driver, _ in handles if driver in self._limits.by_driver}):
             wanted = [handle for handle in handles if handle[0] == driver]
             needed = np.full(context.nodes.capacity, len(wanted), np.int64)
             for handle in wanted:
@@ -171,8 +174,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return exceeded.astype(np.int64)
 
     def _raise_fault(self, context: SchedulingContext, rows: Rows) -> None:
-        """Parity: a pod on a limited node whose volumes cannot be worked out is an error for every pod that might join
-        it there."""
+        """Parity: a pod on a limited node whose volumes cannot be worked out is an error for every pod with volumes that
+        might join it there, whichever driver has the limit."""
         volumes = context.cluster.volumes_on_nodes()
         for row in np.arange(context.nodes.height)[rows].tolist():
             if row in volumes.faulty_rows and self._limits.is_limited[row]:
