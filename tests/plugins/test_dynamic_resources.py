@@ -18,6 +18,7 @@ from mooring.framework.status import SKIP, PluginError, Rejection, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.plugins.devices.allocation import is_prepared
 from mooring.plugins.devices.claims import ClaimState
 from mooring.plugins.devices.dynamic_resources import DynamicResources
 from volume_asking import a_context, verdicts
@@ -237,6 +238,32 @@ def test_devices_that_are_being_prepared(claim: Any, is_usable: bool) -> None:
     rejected = {} if is_usable else {"a": UNAVAILABLE, "b": UNAVAILABLE}
     assert told(a_world(claim), pod_with("c")) == rejected
     assert told(a_world(claim), pod_with("c"), a_plugin(DRADeviceBindingConditions=False)) == {}
+
+
+def reported(*conditions: str, devices: int = 1, statuses: int = 1) -> Any:
+    """A claim whose devices each need two conditions, of which the first devices report some."""
+    needed = {"bindingConditions": ["powered", "ready"]}
+    allocation = an_allocation(*(f"a/d{i}" for i in range(devices)), **needed)
+    found = [{"type": each.strip("!"), "status": "False" if each[0] == "!" else "True"} for each in conditions]
+    status = [{"driver": DRIVER, "pool": "a", "device": f"d{i}", "conditions": found} for i in range(statuses)]
+    return a_claim("c", status={"allocation": allocation, "devices": status})
+
+
+ALL_OF: dict[str, tuple[Any, bool]] = {
+    "none": (reported(), False),
+    "the first": (reported("powered"), False),
+    "the second": (reported("ready"), False),
+    "one is false": (reported("powered", "!ready"), False),
+    "both": (reported("powered", "ready"), True),
+    "both, in another order and beside others": (reported("other", "ready", "powered"), True),
+    "both, of one device in two": (reported("powered", "ready", devices=2), False),
+    "both, of two devices": (reported("powered", "ready", devices=2, statuses=2), True),
+}
+
+
+@pytest.mark.parametrize(("claim", "expected"), ALL_OF.values(), ids=ALL_OF.keys())
+def test_devices_are_prepared_when_all_conditions_of_all_of_them_are_true(claim: Any, expected: bool) -> None:
+    assert is_prepared(claim) is expected
 
 
 # ---- who gives way

@@ -6,6 +6,7 @@ its nodes have slots.
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.kernels import Ints, Mask
@@ -14,28 +15,40 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.crowd import Crowd
 from mooring.framework.attempt import Attempt, PodRejected
 from mooring.framework.feasible import PASSED
+from mooring.framework.leave_room import leave_room
 from mooring.framework.points import Reads, ResourceDemand
-from mooring.framework.what_if import active_filters, demand_of
+from mooring.framework.what_if import active_filters, crowd_beside, demand_of
 from mooring.model.shape import PodShape
 
 
-def count_slots(attempt: Attempt) -> Ints | None:
-    """For each row how many pods like that of the attempt fit, one after the other; None: more than sums decides.
+class CountedSlots(msgspec.Struct, frozen=True):
+    """How many pods fit, and by what."""
+
+    counts: Ints
+    """For each row how many pods like that of the attempt fit, one after the other."""
+    demands: list[ResourceDemand]
+
+
+def count_slots(attempt: Attempt) -> CountedSlots | None:
+    """None: more than sums decides. Nominated pods keep their room.
 
     The attempt must be new. Raises AttemptError.
     """
-    context = attempt.context
-    if context.cluster.nominated or not _takes_what_it_requests(context.shape):
+    context, crowd = attempt.context, None
+    if not _takes_what_it_requests(context.shape):
         return None
     narrowing = attempt.pre_filter()
-    if isinstance(narrowing, PodRejected):
+    demands = demands_of(attempt) if not isinstance(narrowing, PodRejected) else None
+    if isinstance(narrowing, PodRejected) or demands is None:
         return None
     verdicts = attempt.filter(narrowing)
-    demands = demands_of(attempt)
-    return None if demands is None else slots_on_rows(verdicts.first == PASSED, demands, context.nodes)
+    if context.cluster.nominated:
+        leave_room(attempt, verdicts, context.cluster.nominated)
+        crowd = crowd_beside(attempt)
+    return CountedSlots(_slots_on_rows(verdicts.first == PASSED, demands, context.nodes, crowd), demands)
 
 
-def slots_on_rows(
+def _slots_on_rows(
     passing: Mask, demands: Sequence[ResourceDemand], nodes: NodeTable, crowd: Crowd | None = None
 ) -> Ints:
     """For each row how often all demands can be met, beside a crowd of nominated pods; none on rows that do not pass.
@@ -60,13 +73,17 @@ def slots_by_demand(allocatable: Ints, requested: Ints, demand: ResourceDemand) 
     | 4000        | 4100      | 1000   | 0     |
     | 4000        | 900       | 0      | many  |
     """
+    is_free = demand.waived & (allocatable == 0) if demand.waived is not None else None
+    return times_in(allocatable - requested, demand.amounts, is_free)
+
+
+def times_in(free: Ints, amounts: Ints, is_free: Mask | None = None) -> Ints:
+    """How often all amounts (resources x 1) are in what is free (resources x rows). Amounts of 0 are in it without end, and
+    so are those that are free of charge on a row."""
     many = np.iinfo(np.int64).max
-    amounts = np.maximum(demand.amounts, 1)
-    fitting = np.maximum(allocatable - requested, 0) // amounts
-    is_free = demand.amounts == 0
-    if demand.waived is not None:
-        is_free = is_free | (demand.waived & (allocatable == 0))
-    found: Ints = np.where(is_free, many, fitting).min(axis=0, initial=many)
+    fitting = np.maximum(free, 0) // np.maximum(amounts, 1)
+    has_none = amounts == 0 if is_free is None else is_free | (amounts == 0)
+    found: Ints = np.where(has_none, many, fitting).min(axis=0, initial=many)
     return found
 
 

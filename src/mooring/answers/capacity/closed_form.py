@@ -13,13 +13,10 @@ from mooring.answers.capacity.one_by_one import CopyPlacer, Filling
 from mooring.answers.capacity.pod_copies import PodCopies
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import Ints
-from mooring.framework.attempt import PodRejected
-from mooring.framework.feasible import PASSED
-from mooring.framework.leave_room import leave_room
+from mooring.framework.asking import AttemptError
 from mooring.framework.points import ResourceDemand
 from mooring.framework.runner import Runner
-from mooring.framework.slots import demands_of, slots_on_rows
-from mooring.framework.what_if import crowd_beside
+from mooring.framework.slots import count_slots
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import IN_TREE
 from mooring.scheduler.decision import NoFit
@@ -31,19 +28,13 @@ def fill_at_once(placer: CopyPlacer, copies: PodCopies) -> Filling | None:
     runner = placer.runner(pod)
     if runner is None or claims or not _has_only_builtin_plugins(runner) or placer.gate(pod) is not None:
         return None
-    attempt = runner.open(pod, placer.cluster)
-    narrowing = attempt.pre_filter()
-    if isinstance(narrowing, PodRejected):
+    try:
+        slots = count_slots(runner.open(pod, placer.cluster))
+    except AttemptError:
+        return None  # the decision on the first copy says it
+    if slots is None or len(slots.demands) != 1 or slots.demands[0].waived is not None:
         return None
-    demands = demands_of(attempt)
-    if demands is None or len(demands) != 1 or demands[0].waived is not None or not _holds_what_it_requests(pod):
-        return None
-    verdicts, crowd = attempt.filter(narrowing), None
-    if placer.cluster.nominated:
-        leave_room(attempt, verdicts, placer.cluster.nominated)
-        crowd = crowd_beside(attempt)
-    counts = slots_on_rows(verdicts.first == PASSED, demands, placer.cluster.nodes, crowd)
-    return _filled(placer, copies, pod, demands[0], counts)
+    return _filled(placer, copies, pod, slots.demands[0], slots.counts) if _holds_what_it_requests(pod) else None
 
 
 def _has_only_builtin_plugins(runner: Runner) -> bool:

@@ -17,7 +17,7 @@ from mooring.cluster.pods.crowd import Crowd
 from mooring.framework.feasible import NARROWED_OUT
 from mooring.framework.group_post_filter import GroupFitError
 from mooring.framework.points import ResourceDemand
-from mooring.framework.slots import pods_left, requested_beside
+from mooring.framework.slots import pods_left, requested_beside, times_in
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.group_victims import GroupVictim
 from mooring.plugins.preemption.least_harm import passing_rows, sums_decide
@@ -99,7 +99,7 @@ def slots_for(failure: GroupFitError) -> Slots | None:
         return None
     amounts = [*filters.demand.amounts[:, 0].tolist(), 1]
     passing, most = passing_rows(rejected.attempt, filters.fixed), len(failure.members)
-    slots = (free // np.array(amounts)[:, None]).min(0).clip(0, most)
+    slots = times_in(free, np.array(amounts)[:, None]).clip(0, most)
     return Slots(failure.cluster.nodes, names, amounts, free, passing, most, int(slots[passing].sum()))
 
 

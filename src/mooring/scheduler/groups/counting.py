@@ -80,14 +80,14 @@ def _fitting(
     for pod in {id(pod.shape): pod for pod in group.pods}.values():
         try:
             attempt = runner.open(pod, core.cluster, seed)
-            slots = count_slots(attempt)
+            slots = count_slots(attempt) if not core.cluster.nominated else None
         except AttemptError:
             return None  # the trial says it, in the name of the member that it happens to
         if slots is None or has_binding_work(runner, attempt):
             return None
         count = members[id(pod.shape)]
         # Slots are bounded before they are added up: hostile amounts must not overflow.
-        fitting += np.minimum(rows.sum(np.minimum(slots, count).take(rows.rows)), count)
+        fitting += np.minimum(rows.sum(np.minimum(slots.counts, count).take(rows.rows)), count)
     return fitting
 
 
