@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from build import a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -52,11 +52,12 @@ class Listener(Plugin):
         self.answer: bool | Exception = True
         self.asked: list[str] = []
         self.changes: list[Change] = []
+        self.keys: EventKeys | None = None
 
     def events(self) -> Sequence[Registration] | None:
         if self.registered is None:
             return None
-        return [Registration(event, self.hint if self.hinted else None) for event in self.registered]
+        return [Registration(event, self.hint if self.hinted else None, self.keys) for event in self.registered]
 
     def hint(self, pod: Pod, change: Change) -> bool:
         self.asked.append(pod.name)

@@ -1,6 +1,6 @@
 """A pod in the queue: what is remembered of it at first, and what an attempt that failed leaves."""
 
-from queue_rig import NODE_ADD, PROFILE, a_pending
+from queue_rig import PROFILE, a_pending
 
 from mooring.queue.entry import LabelCounts, QueuedPod, new_entry
 
@@ -23,7 +23,6 @@ def test_a_new_entry_has_no_past() -> None:
         "pending_plugins": (),
         "gating_plugin": "",
         "gating_message": "",
-        "gating_events": (),
         "was_flushed": False,
         "flushed_ns": 0,
         "start": 0,
@@ -33,10 +32,10 @@ def test_a_new_entry_has_no_past() -> None:
 
 def test_a_failed_attempt_replaces_who_rejected_and_who_gated() -> None:
     entry = new_entry(a_pending(), 0)
-    entry.gating_plugin, entry.gating_message, entry.gating_events = "Gate", "no", (NODE_ADD,)
+    entry.gating_plugin, entry.gating_message = "Gate", "no"
     entry.reject_by(["B", "A", "B"], pending=["C", "B"])
     assert (entry.unschedulable_plugins, entry.pending_plugins) == (("A", "B"), ("B", "C"))
-    assert not entry.gating_plugin and not entry.gating_message and not entry.gating_events
+    assert not entry.gating_plugin and not entry.gating_message
     assert entry.rejectors == ("B", "C", "A"), "those that wait come first, each once"
     assert not entry.is_gated
 

@@ -10,7 +10,7 @@ from recording_caller import RecordingCaller
 def test_admissions_are_points_and_some_are_noted_call_by_call() -> None:
     caller, gate = RecordingCaller(samples=lambda number: number % 2 == 1), a_gate("Gate")
     profiles = {PROFILE: a_profile(gate), "other": a_profile(gate, name="other")}
-    gates = Gates(profiles, lambda plugin: (), QueueCounters(), lambda text, error: None, {PROFILE: caller})
+    gates = Gates(profiles, QueueCounters(), lambda text, error: None, {PROFILE: caller})
     whole = ("PreEnqueue", "Success", 5)
     assert gates.admit(new_entry(a_pending(), 0))
     assert caller.seen == ["PreEnqueue Gate", whole]

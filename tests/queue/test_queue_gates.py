@@ -19,7 +19,6 @@ class Gated:
         self.caller = RecordingCaller()
         self.gates = Gates(
             {PROFILE: a_profile(*self.plugins)},
-            lambda plugin: (GATES_ELIMINATED, NODE_LABEL),
             self.counters,
             lambda text, error: self.reports.append((text, error)),
             {PROFILE: self.caller},
@@ -55,7 +54,6 @@ def test_the_first_objection_ends_it_and_is_noted() -> None:
     assert gated.admit() == (False, ["A", "B"])
     entry = gated.entry
     assert (entry.gating_plugin, entry.gating_message, entry.is_gated) == ("B", "B says no", True)
-    assert entry.gating_events == (GATES_ELIMINATED, NODE_LABEL)
     assert entry.rejectors == ("B",)
 
 
@@ -75,7 +73,7 @@ def test_old_objections_stay_among_the_rejectors_until_the_next_attempt_fails() 
     gated.close()
     assert gated.admit() == (True, ["B", "A", "C"])
     entry = gated.entry
-    assert (entry.gating_plugin, entry.gating_message, entry.gating_events) == ("", "", ())
+    assert (entry.gating_plugin, entry.gating_message) == ("", "")
     assert entry.rejectors == ("B",)
 
 

@@ -31,6 +31,7 @@ from mooring.framework.events import (
     Action,
     Change,
     ClusterEvent,
+    Registration,
 )
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin
@@ -83,7 +84,7 @@ def test_matching(registered: ClusterEvent, incoming: ClusterEvent, is_heard: bo
 
 def test_whoever_waits_for_nodes_hears_of_taints_and_is_not_asked() -> None:
     plugin = a_filter("Fit", NODE_ADD)
-    assert HintMap.of(a_profile(plugin), {}).listeners(NODE_TAINT) == {"Fit": (None,)}
+    assert HintMap.of(a_profile(plugin), {}).listeners(NODE_TAINT) == {"Fit": (Registration(NODE_TAINT),)}
 
 
 @pytest.mark.parametrize(

@@ -1,69 +1,170 @@
-"""Parked pods, found by who rejected them."""
+"""Unschedulable pods, found by the plugins that rejected them and by the keys of events."""
+
+from collections.abc import Iterable
 
 import pytest
-from queue_rig import PROFILE, a_pending
+from queue_rig import NODE_ADD, NODE_LABEL, POD_LABEL, PROFILE, FakeFilter, a_filter, a_pending, a_profile
 
-from mooring.queue.entry import QueuedPod, new_entry
+from mooring.cluster.cluster import Cluster
+from mooring.framework.events import Change, ClusterEvent, EventKeys
+from mooring.framework.plugin_caller import PluginCaller
+from mooring.model.pod import Pod
+from mooring.queue.entry import QueueCounters, QueuedPod, new_entry
+from mooring.queue.hints import HintMap, Hints, ObservedEvent
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
+BY_APP = EventKeys(
+    lambda pod: pod.labels.values(), lambda change: None if change.new is None else change.new.labels.values()
+)
 
-def an_entry(name: str, *rejectors: str, gate: str = "", profile: str = PROFILE) -> QueuedPod:
-    entry = new_entry(a_pending(name, schedulerName=profile), 0)
+
+def an_entry(name: str, *rejectors: str, gate: str = "", profile: str = PROFILE, app: str = "") -> QueuedPod:
+    entry = new_entry(a_pending(name, schedulerName=profile, labels={"app": app} if app else {}), 0)
     entry.reject_by(rejectors)
     entry.gating_plugin = gate
     return entry
 
 
-def names(entries: list[QueuedPod]) -> list[str]:
-    return [entry.pod.name for entry in entries]
+class Yard:
+    """Unschedulable pods with plugins A and B, which hear of new nodes and of labels of nodes; C hears of labels of pods,
+    where the pods have the same label; D does so without keys."""
 
+    def __init__(self, *entries: QueuedPod) -> None:
+        self.reports: list[str] = []
+        self.counters = QueueCounters()
+        self.c = a_filter("C", POD_LABEL)
+        self.c.keys = BY_APP
+        self._build(a_filter("A", NODE_ADD), a_filter("B", NODE_ADD, NODE_LABEL), self.c, a_filter("D", POD_LABEL))
+        for entry in entries:
+            assert self.unschedulable.put(entry)
 
-def a_yard(*entries: QueuedPod) -> UnschedulablePods:
-    unschedulable = UnschedulablePods([PROFILE])
-    for entry in entries:
-        assert unschedulable.put(entry)
-    return unschedulable
+    def _build(self, *plugins: FakeFilter) -> None:
+        maps = {PROFILE: HintMap.of(a_profile(*plugins), {})}
+        hints = Hints(maps, self.counters, lambda text, error: self.reports.append(text), {PROFILE: PluginCaller()})
+        self.unschedulable = UnschedulablePods(hints)
+
+    def concerned(self, event: ClusterEvent, app: str = "") -> list[str]:
+        """The names of the pods that hints have to be asked about; `app` is the label of the pod that changed."""
+        new = a_pending("changed", labels={"app": app}) if app else None
+        observed = ObservedEvent(event, Change(None, new, Cluster()), event.label)
+        return [entry.pod.name for entry in self.unschedulable.concerned(observed)]
 
 
 def test_pods_are_found_by_each_of_their_rejectors_in_the_order_in_which_they_came() -> None:
-    unschedulable = a_yard(an_entry("z", "A"), an_entry("a", "B"), an_entry("m", "A", "B"), an_entry("k", "C"))
-    assert names(unschedulable.rejected_by(["A"])) == ["z", "m"]
-    assert names(unschedulable.rejected_by(["B", "A"])) == ["z", "a", "m"]
-    assert names(unschedulable.rejected_by(["D"])) == []
-    assert names(list(unschedulable)) == ["z", "a", "m", "k"]
+    yard = Yard(an_entry("z", "A"), an_entry("a", "B"), an_entry("m", "A", "B"), an_entry("k", "C"))
+    assert yard.concerned(NODE_LABEL) == ["a", "m"]
+    assert yard.concerned(NODE_ADD) == ["z", "a", "m"]
+    assert [entry.pod.name for entry in yard.unschedulable] == ["z", "a", "m", "k"]
 
 
 def test_a_pod_of_an_unknown_profile_is_found_by_every_event() -> None:
-    unschedulable = a_yard(an_entry("known", "A"), an_entry("stray", "A", profile="unknown"))
-    assert names(unschedulable.rejected_by(["B"])) == ["stray"]
+    yard = Yard(an_entry("known", "A"), an_entry("stray", "A", profile="unknown"))
+    assert yard.concerned(NODE_LABEL) == ["stray"]
 
 
-def test_a_pod_that_changed_isfiled_anew_and_keeps_its_turn() -> None:
-    unschedulable = a_yard(entry := an_entry("a", "A"), an_entry("b", "A", "B"))
+def test_a_gated_pod_is_found_only_by_events_that_its_gate_hears() -> None:
+    yard = Yard(an_entry("free", "A", "B"), an_entry("gated", "A", "B", gate="A"))
+    assert yard.concerned(NODE_LABEL) == ["free"]
+    assert yard.concerned(NODE_ADD) == ["free", "gated"]
+
+
+def test_a_pod_that_changed_is_filed_anew_and_keeps_its_turn() -> None:
+    yard = Yard(entry := an_entry("a", "A"), an_entry("b", "A", "B"))
+    unschedulable = yard.unschedulable
     entry.unschedulable_plugins = ("A", "B")
     entry.gating_plugin = "B"
-    assert unschedulable.check() == ["default/a: unschedulable, and changed since it was filed"]
+    assert unschedulable.check() == [
+        "default/a: unschedulable, and changed since it was filed",
+        "unschedulable: 0 pods are counted as gated",
+    ]
     assert unschedulable.put(entry) is False
-    assert (names(unschedulable.rejected_by(["B"])), unschedulable.gated, unschedulable.check()) == (["a", "b"], 1, [])
+    assert (yard.concerned(NODE_LABEL), unschedulable.gated, unschedulable.check()) == (["a", "b"], 1, [])
     entry.reject_by(["B"])
     unschedulable.put(entry)
-    assert (names(unschedulable.rejected_by(["A"])), unschedulable.gated, unschedulable.check()) == (["b"], 0, [])
+    unschedulable.remove("default/b")
+    assert (yard.concerned(NODE_LABEL), unschedulable.gated, unschedulable.check()) == (["a"], 0, [])
 
 
 def test_a_removed_pod_leaves_no_traces() -> None:
-    unschedulable = a_yard(entry := an_entry("a", "A", gate="A"))
+    yard = Yard(entry := an_entry("a", "A", "C", gate="A", app="web"))
+    unschedulable = yard.unschedulable
     assert (unschedulable.get("default/a"), unschedulable.gated) == (entry, 1)
     assert (unschedulable.remove("default/a"), unschedulable.remove("default/a")) == (entry, None)
-    assert (len(unschedulable), unschedulable.gated, unschedulable.rejected_by(["A"]), unschedulable.check()) == (
-        0,
-        0,
-        [],
-        [],
-    )
+    assert (len(unschedulable), unschedulable.gated, unschedulable._drawers, unschedulable.check()) == (0, 0, {}, [])
+    assert yard.concerned(NODE_ADD) == []
+
+
+# ---- Events that name the pods that they are about
+
+
+def test_an_event_that_names_pods_asks_only_about_those_and_counts_the_others_as_asked() -> None:
+    yard = Yard(*(an_entry(f"p{i}", "C", app=f"app-{i % 3}") for i in range(6)))
+    assert yard.concerned(POD_LABEL, "app-1") == ["p1", "p4"]
+    assert yard.counters.hints == {("C", "PodUpdatePodLabel", "QueueSkip"): 4}
+
+
+def test_an_event_that_names_nobody_in_particular_asks_about_all() -> None:
+    yard = Yard(an_entry("a", "C", app="web"), an_entry("b", "C", app="db"))
+    assert yard.concerned(POD_LABEL) == ["a", "b"]
+    assert yard.counters.hints == {}
+
+
+def test_a_pod_is_asked_about_if_another_of_its_rejectors_has_no_keys() -> None:
+    yard = Yard(an_entry("a", "C", app="web"), an_entry("b", "C", "D", app="db"))
+    assert yard.concerned(POD_LABEL, "other") == ["b"]
+    assert yard.counters.hints == {("C", "PodUpdatePodLabel", "QueueSkip"): 1}
+
+
+def test_a_pod_with_other_labels_is_found_by_its_new_ones_after_it_was_filed_anew() -> None:
+    yard = Yard(entry := an_entry("a", "C", app="web"))
+    entry.pod = an_entry("a", app="db").pod
+    assert yard.unschedulable.check() == ["default/a: unschedulable, and other events name it than when it was filed"]
+    yard.unschedulable.put(entry)
+    assert (yard.concerned(POD_LABEL, "web"), yard.concerned(POD_LABEL, "db")) == ([], ["a"])
+    assert yard.unschedulable.check() == []
+
+
+def _fail(*args: object) -> Iterable[str]:
+    raise RuntimeError("no keys today")
+
+
+def test_a_pod_whose_keys_cannot_be_told_is_asked_about_every_event() -> None:
+    yard = Yard()
+    yard.c.keys = EventKeys(lambda pod: _fail() if pod.name == "a" else ["web"], BY_APP.of_change)
+    yard._build(yard.c)
+    for entry in (an_entry("a", "C"), an_entry("b", "C")):
+        yard.unschedulable.put(entry)
+    assert (yard.concerned(POD_LABEL, "web"), yard.concerned(POD_LABEL, "db")) == (["a", "b"], ["a"])
+    assert yard.reports == ["a plugin failed to say which events name pod default/a"]
+    yard.unschedulable.remove("default/a")
+    assert yard.unschedulable.check() == []
+
+
+def test_an_event_whose_keys_cannot_be_told_asks_about_all() -> None:
+    yard = Yard()
+    yard.c.keys = EventKeys(BY_APP.of_pod, _fail)
+    yard._build(yard.c)
+    yard.unschedulable.put(an_entry("a", "C", app="db"))
+    assert yard.concerned(POD_LABEL, "web") == ["a"]
+    assert yard.reports == ["a plugin failed to say which pods PodUpdatePodLabel names"]
+
+
+def test_pods_that_are_not_admitted_are_neither_asked_about_nor_counted() -> None:
+    yard = Yard(an_entry("a", "C", app="web"), an_entry("b", "C", app="web"), an_entry("c", "C", app="db"))
+    observed = ObservedEvent(POD_LABEL, Change(None, a_pending("x", labels={"app": "web"}), Cluster()), POD_LABEL.label)
+
+    def admits(pod: Pod) -> bool:
+        return pod.name != "a"
+
+    assert [entry.pod.name for entry in yard.unschedulable.concerned(observed, admits)] == ["b", "c"]
+    assert yard.counters.hints == {}
+
+
+# ---- Invariants
 
 
 def test_the_check_finds_a_pod_without_rejectors() -> None:
-    assert a_yard(an_entry("a")).check() == ["default/a: unschedulable, but no plugin rejected it"]
+    assert Yard(an_entry("a")).unschedulable.check() == ["default/a: unschedulable, but no plugin rejected it"]
 
 
 def misfile(unschedulable: UnschedulablePods) -> None:
@@ -71,24 +172,39 @@ def misfile(unschedulable: UnschedulablePods) -> None:
 
 
 def lose(unschedulable: UnschedulablePods) -> None:
-    unschedulable._by_rejector["A"]["default/a"] = unschedulable._by_rejector["A"]["default/a"]._replace(sequence=9)
+    (drawer,) = unschedulable._drawers.values()
+    drawer.filed["default/a"] = drawer.filed["default/a"]._replace(sequence=9)
+
+
+def lose_key(unschedulable: UnschedulablePods) -> None:
+    (drawer,) = unschedulable._drawers.values()
+    drawer.indexes[BY_APP]["db"] = drawer.indexes[BY_APP].pop("web")
 
 
 def overfile(unschedulable: UnschedulablePods) -> None:
-    unschedulable._by_rejector["B"] = dict(unschedulable._by_rejector["A"])
+    (kind,) = unschedulable._drawers
+    unschedulable._drawers[kind._replace(rejectors=("B",))] = unschedulable._drawers[kind]
 
 
 def miscount(unschedulable: UnschedulablePods) -> None:
     unschedulable.gated += 1
 
 
+LOST = "default/a: unschedulable, but not found by its rejectors"
 FAULTS = {
     "filed under another name": (
         misfile,
         ["default/a: filed as default/other", "default/other: unschedulable, but not found by its rejectors"],
     ),
-    "not found": (lose, ["default/a: unschedulable, but not found by its rejectors"]),
-    "found by others": (overfile, ["unschedulable: pods are filed under plugins that did not reject them"]),
+    "not found": (lose, [LOST]),
+    "not found by its key": (lose_key, [LOST]),
+    "found by others": (
+        overfile,
+        [
+            "unschedulable: pods are filed under plugins that did not reject them",
+            "unschedulable: pods are filed under keys that they do not have",
+        ],
+    ),
     "miscounted": (miscount, ["unschedulable: 1 pods are counted as gated"]),
 }
 
@@ -96,7 +212,7 @@ FAULTS = {
 @pytest.mark.parametrize("case", FAULTS)
 def test_the_check_finds_what_is_wrong(case: str) -> None:
     spoil, problems = FAULTS[case]
-    unschedulable = a_yard(an_entry("a", "A"))
+    unschedulable = Yard(an_entry("a", "C", app="web")).unschedulable
     assert unschedulable.check() == []
     spoil(unschedulable)
     assert unschedulable.check() == problems

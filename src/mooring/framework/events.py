@@ -4,7 +4,7 @@ A plugin registers the events that could cure its rejections, each with a hint t
 The queue wakes an unschedulable pod only when a plugin that rejected it says so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import IntFlag
 
@@ -135,12 +135,26 @@ Hint = Callable[[Pod, Change], bool]
 """Whether the change could make the pod schedulable as far as the plugin is concerned (upstream: Queue or QueueSkip)."""
 
 
+class EventKeys(msgspec.Struct, frozen=True):
+    """The keys by which a change names the pods that it is about, such as the name of the claim that changed.
+
+    The queue files waiting pods by these keys, so that it need not ask about each of thousands of pods. The keys of a pod
+    depend on the pod alone. A hint must say no to every pod that has none of the keys of the change.
+    """
+
+    of_pod: Callable[[Pod], Iterable[Hashable]]
+    of_change: Callable[[Change], Iterable[Hashable] | None]
+    """None: the change may be about any pod."""
+
+
 class Registration(msgspec.Struct, frozen=True):
     """An event that could cure rejections of a plugin. Without a hint every such event wakes the pods that it
     rejected."""
 
     event: ClusterEvent
     hint: Hint | None = None
+    keys: EventKeys | None = None
+    """None: the hint is asked about every pod that the plugin rejected."""
 
 
 EVERYTHING = tuple(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.feasible import PASSED
-from mooring.framework.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap, unwrapped
+from mooring.framework.plugin_caller import ERROR, QUEUE_SKIP, SUCCESS, M, PluginCaller, Wrap, unwrapped
 from mooring.framework.points import NoRoom, Plugin, Wait
 from mooring.framework.profiles import Profile
 from mooring.framework.status import Code, Rejection, Sentinel
@@ -99,6 +99,9 @@ class MeteredCaller(PluginCaller):
     def _success_of(self, point: str) -> Histogram:
         series = self._succeeded[point] = self._durations.series(point, SUCCESS, self._profile)
         return series
+
+    def hints_skipped(self, plugin: str, event: str, count: int) -> None:
+        self._hints.series(plugin, event, QUEUE_SKIP).observe_zero(count)
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         self._hints.series(plugin, event, outcome).observe_ns(self._now_ns() - began_ns)

@@ -24,6 +24,8 @@ class Wrap(Protocol):
 
 
 SUCCESS, ERROR = Code.Success.name, Code.Error.name
+QUEUE, QUEUE_SKIP = "Queue", "QueueSkip"
+"""Answers of queueing hints, as metrics call them."""
 """Status labels of metrics."""
 
 
@@ -68,6 +70,9 @@ class PluginCaller:
     def skipped_points(self, points: Sequence[str]) -> int:
         """These extension points are over, and no plugin had anything to do there. Returns what `began` would return now."""
         return 0
+
+    def hints_skipped(self, plugin: str, event: str, count: int) -> None:
+        """A hint says no about so many pods, which the event does not name: it was not called."""
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         """A queueing hint said Queue or QueueSkip to an event, or failed (Error)."""

@@ -38,6 +38,9 @@ class _CallerAround(PluginCaller):
     def skipped_points(self, points: Sequence[str]) -> int:
         return self._inner.skipped_points(points)
 
+    def hints_skipped(self, plugin: str, event: str, count: int) -> None:
+        self._inner.hints_skipped(plugin, event, count)
+
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         self._inner.hinted(plugin, event, outcome, began_ns)
 

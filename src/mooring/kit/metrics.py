@@ -113,6 +113,10 @@ class Histogram:
         self._counts[bisect_left(self.bounds, value)] += 1
         self._total += value
 
+    def observe_zero(self, count: int) -> None:
+        """Count the value 0 so many times."""
+        self._counts[bisect_left(self.bounds, 0)] += count
+
     def fold(self) -> None:
         """Count the durations that `observe_ns` has taken. Where the clock was set back, a duration counts as 0."""
         if not self.noted:

@@ -6,7 +6,7 @@ plugin that rejected it. A wrong no leaves the pod unschedulable for up to five 
 
 from typing import cast
 
-from mooring.framework.events import Change
+from mooring.framework.events import Change, EventKeys
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 
@@ -30,6 +30,10 @@ def is_itself(pod: Pod, change: Change) -> bool:
     """Whether it is the waiting pod that was added or updated."""
     new = cast("Pod | None", change.new)
     return new is not None and new.id == pod.id
+
+
+ITSELF = EventKeys(lambda pod: (pod.id,), lambda change: () if change.new is None else (cast("Pod", change.new).id,))
+"""The keys of hints that say no unless `is_itself` says yes."""
 
 
 def has_place(pod: Pod) -> bool:

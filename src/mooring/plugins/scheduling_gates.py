@@ -6,7 +6,7 @@ from mooring.framework.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.status import Rejection, final
 from mooring.model.pod import Pod
-from mooring.plugins.hints import is_itself
+from mooring.plugins.hints import ITSELF, is_itself
 
 
 class SchedulingGates(PreEnqueuePlugin):
@@ -17,7 +17,7 @@ class SchedulingGates(PreEnqueuePlugin):
     def events(self) -> Sequence[Registration]:
         """Only an update of the pod itself that removes its last gates can help."""
         opened = ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-        return (Registration(opened, is_itself),)
+        return (Registration(opened, is_itself, ITSELF),)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         if not pod.spec.scheduling_gates:

@@ -6,7 +6,6 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from mooring.framework.events import ClusterEvent
 from mooring.model.pod import Pod
 
 K = TypeVar("K")
@@ -53,7 +52,6 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     gating_plugin: str = ""
     """The PreEnqueue plugin that holds it back; empty: none does."""
     gating_message: str = ""
-    gating_events: tuple[ClusterEvent, ...] = ()
     was_flushed: bool = False
     """Only the flush of pods that waited too long gave it its present attempt, not an event."""
     flushed_ns: int = 0
@@ -81,11 +79,6 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
         self.unschedulable_plugins = tuple(sorted(set(plugins)))
         self.pending_plugins = tuple(sorted(set(pending)))
         self.gating_plugin = self.gating_message = ""
-        self.gating_events = ()
-
-    def gate_hears(self, event: ClusterEvent) -> bool:
-        """Whether an event can open the gate that holds the pod back: its plugin registered the event."""
-        return event.is_wildcard or any(registered.covers(event) for registered in self.gating_events)
 
     def __repr__(self) -> str:
         return f"QueuedPod({self.key}, attempts={self.attempts}, rejectors={list(self.rejectors)})"

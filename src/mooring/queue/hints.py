@@ -4,7 +4,7 @@ A plugin registers events, each with an optional hint. A wrong no strands the po
 wrong yes costs one attempt. So everything in doubt is a yes here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,10 +16,11 @@ from mooring.framework.events import (
     Action,
     Change,
     ClusterEvent,
+    EventKeys,
     Hint,
     Registration,
 )
-from mooring.framework.plugin_caller import PluginCaller
+from mooring.framework.plugin_caller import ERROR, QUEUE, QUEUE_SKIP, PluginCaller
 from mooring.framework.points import (
     FilterPlugin,
     PermitPlugin,
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 Report = Callable[[str, Exception | None], None]
 """Takes what should not have happened: a text, and the exception behind it if there is one."""
 
-Listeners = Mapping[str, tuple[Hint | None, ...]]
-"""Plugin -> the hints to ask about an event; None stands for one that always says yes."""
+Listeners = Mapping[str, tuple[Registration, ...]]
+"""Plugin -> its registrations that cover an event."""
 
 REJECTING = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
 """The points at which a plugin can reject a pod in a way that an event may cure."""
@@ -55,6 +56,23 @@ class ObservedEvent(NamedTuple):
     event: ClusterEvent
     change: Change
     label: str
+
+
+class RejectionKind(NamedTuple):
+    """What unschedulable pods have in common to which an event means the same: the same hints are asked about them."""
+
+    profile: str
+    """Empty: the pod's profile is unknown."""
+    rejectors: tuple[str, ...]
+    gating_plugin: str
+
+
+class AskedHints(NamedTuple):
+    """The hints that are asked about an event for pods of one kind, plugin by plugin."""
+
+    registered: tuple[tuple[str, Registration], ...]
+    keys: tuple[EventKeys, ...]
+    """By which keys the event names the pods to ask about; none: all pods of the kind are asked about."""
 
 
 class QueueingStrategy(IntEnum):
@@ -115,16 +133,16 @@ class HintMap:
         heard = self._heard.get(event)
         if heard is None:
             matched = {
-                name: tuple(each.hint for each in registered if each.event.covers(event))
+                name: tuple(each for each in registered if each.event.covers(event))
                 for name, registered in self._registered.items()
             }
-            heard = self._heard[event] = {name: hints for name, hints in matched.items() if hints}
+            heard = self._heard[event] = {name: found for name, found in matched.items() if found}
         self._last = event, heard
         return heard
 
-    def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
-        """The events that one plugin registered."""
-        return tuple(registration.event for registration in self._registered.get(plugin, ()))
+    def registered(self, plugin: str) -> Sequence[Registration]:
+        """The registrations of one plugin."""
+        return self._registered.get(plugin, ())
 
 
 class Hints:
@@ -137,8 +155,6 @@ class Hints:
         self._callers = callers
         self._counters = counters
         self._report = report
-        self._registered: dict[str, tuple[ClusterEvent, ...]] = {}
-        """By plugin: what `events_of` found. Registrations do not change."""
         self._interested: dict[ClusterEvent, tuple[str, ...]] = {}
         self._last: tuple[ClusterEvent | None, tuple[str, ...]] = None, ()
         """Hot: one event follows another of its kind."""
@@ -154,13 +170,63 @@ class Hints:
         self._last = event, plugins
         return plugins
 
+    def kind_of(self, entry: QueuedPod) -> RejectionKind:
+        """To which other unschedulable pods an event means the same."""
+        profile = entry.profile
+        return RejectionKind(profile if profile in self._maps else "", entry.rejectors, entry.gating_plugin)
+
+    def keys_of(self, kind: RejectionKind) -> tuple[EventKeys, ...]:
+        """The keys by which events name pods of this kind."""
+        hint_map = self._maps.get(kind.profile)
+        if hint_map is None:
+            return ()
+        registered = (each for plugin in kind.rejectors for each in hint_map.registered(plugin))
+        return tuple(dict.fromkeys(each.keys for each in registered if each.keys is not None))
+
+    def asked(self, kind: RejectionKind, event: ClusterEvent) -> AskedHints | None:
+        """The hints that pods of this kind are to be asked about; None: the event means nothing to them."""
+        if kind.gating_plugin and not self._opens(kind.gating_plugin, event):
+            return None
+        hint_map = self._maps.get(kind.profile)
+        if event.is_wildcard or hint_map is None or not kind.rejectors:
+            return AskedHints((), ())  # `strategy_for` answers without a hint
+        heard = hint_map.listeners(event)
+        registered = tuple((plugin, each) for plugin in kind.rejectors for each in heard.get(plugin, ()))
+        keys = tuple(dict.fromkeys(each.keys for _, each in registered))
+        return AskedHints(registered, () if None in keys else keys) if registered else None  # type: ignore[arg-type]
+
+    def _opens(self, gating_plugin: str, event: ClusterEvent) -> bool:
+        """Whether an event can open a gate: its plugin registered the event, in any profile."""
+        return event.is_wildcard or any(registered.covers(event) for registered in self.events_of(gating_plugin))
+
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
         """All events that a plugin registered, in any profile."""
-        found = self._registered.get(plugin)
-        if found is None:
-            events = (event for hint_map in self._maps.values() for event in hint_map.events_of(plugin))
-            found = self._registered[plugin] = tuple(events)
-        return found
+        return tuple(each.event for hint_map in self._maps.values() for each in hint_map.registered(plugin))
+
+    def keys_of_pod(self, keys: EventKeys, entry: QueuedPod) -> frozenset[Hashable] | None:
+        """The keys of a pod; None: they cannot be told, so the pod is asked about every event."""
+        try:
+            return frozenset(keys.of_pod(entry.pod))
+        except Exception as error:  # a plugin may raise anything
+            self._report(f"a plugin failed to say which events name pod {entry.key}", error)
+            return None
+
+    def keys_of_change(self, keys: EventKeys, observed: ObservedEvent) -> frozenset[Hashable] | None:
+        """The keys of an event; None: it may be about any pod."""
+        try:
+            found = keys.of_change(observed.change)
+            return None if found is None else frozenset(found)
+        except Exception as error:  # a plugin may raise anything
+            self._report(f"a plugin failed to say which pods {observed.label} names", error)
+            return None
+
+    def skip(self, kind: RejectionKind, asked: AskedHints, observed: ObservedEvent, count: int) -> None:
+        """So many pods have none of the event's keys, so each hint says no. They count as asked, as upstream asks
+        them."""
+        caller, label = self._callers[kind.profile], observed.label
+        for plugin, _ in asked.registered:
+            self._counters.hints[plugin, label, QUEUE_SKIP] += count
+            caller.hints_skipped(plugin, label, count)
 
     def strategy_for(self, entry: QueuedPod, observed: ObservedEvent) -> QueueingStrategy:
         """What an event is worth to a pod. Pods without a rejector failed with an error: any event gives them another
@@ -176,8 +242,8 @@ class Hints:
             return QueueingStrategy.AFTER_BACKOFF
         listeners = hint_map.listeners(observed.event)
         for plugin in rejectors:  # those that wait for an event come first, so the first yes is the strongest
-            for hint in listeners.get(plugin, ()):
-                if self._ask(plugin, hint, entry, observed):
+            for registered in listeners.get(plugin, ()):
+                if self._ask(plugin, registered.hint, entry, observed):
                     is_awaited = plugin in entry.pending_plugins
                     return QueueingStrategy.IMMEDIATELY if is_awaited else QueueingStrategy.AFTER_BACKOFF
         return QueueingStrategy.SKIP
@@ -196,16 +262,16 @@ class Hints:
         """Ask one hint. One that fails counts as a yes: an attempt in vain costs less than a pod that is stranded."""
         caller, label = self._callers[entry.profile], observed.label
         began_ns = caller.began()
-        outcome = "Queue"
+        outcome = QUEUE
         try:
             if hint is not None and not hint(entry.pod, observed.change):
-                outcome = "QueueSkip"
+                outcome = QUEUE_SKIP
         except Exception as error:  # a plugin may raise anything
-            outcome = "Error"
+            outcome = ERROR
             self._report(f"the hint of plugin {plugin} for {label} failed on pod {entry.key}", error)
         self._counters.hints[plugin, label, outcome] += 1
         caller.hinted(plugin, label, outcome, began_ns)
-        return outcome != "QueueSkip"
+        return outcome is not QUEUE_SKIP
 
 
 def _strategy_for_wildcard(entry: QueuedPod, change: Change) -> QueueingStrategy:

@@ -9,7 +9,6 @@ from mooring.framework.events import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
-    ClusterEvent,
 )
 from mooring.framework.plugin_caller import SUCCESS, PluginCaller, unwrapped
 from mooring.framework.profiles import Profile
@@ -43,7 +42,6 @@ class Gates:
     def __init__(
         self,
         profiles: Mapping[str, Profile],
-        events_of: Callable[[str], tuple[ClusterEvent, ...]],
         counters: QueueCounters,
         report: Report,
         callers: Mapping[str, PluginCaller],
@@ -59,7 +57,6 @@ class Gates:
         """What calls the plugins of a profile if that is measured, and what is asked."""
         self._gating_first: dict[tuple[str, str], Asks] = {}
         """What is asked by profile and plugin, with this plugin as the first."""
-        self._events_of = events_of
         self._counters = counters
         self._report = report
         self._admissions = 0
@@ -99,7 +96,6 @@ class Gates:
             return False
         if entry.gating_plugin:
             entry.gating_plugin = entry.gating_message = ""
-            entry.gating_events = ()
         return True
 
     def _with_first(self, entry: QueuedPod, asks: Asks) -> Asks:
@@ -117,7 +113,6 @@ class Gates:
         if plugin not in entry.unschedulable_plugins:
             entry.unschedulable_plugins = (*entry.unschedulable_plugins, plugin)
         entry.gating_plugin, entry.gating_message = plugin, message
-        entry.gating_events = self._events_of(plugin)
 
 
 _NOMINATING = frozenset((UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label))

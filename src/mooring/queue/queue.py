@@ -102,8 +102,8 @@ class SchedulingQueue:
         self._places = Places(
             active=KeyedHeap(order),
             backoff=BackoffQueue(rule, order if pop_from_backoff else None),
-            unschedulable=UnschedulablePods(profiles),
-            gates=Gates(profiles, self._hints.events_of, counters, self._report, callers),
+            unschedulable=UnschedulablePods(self._hints),
+            gates=Gates(profiles, counters, self._report, callers),
             nominations=self.nominations,
             counters=counters,
             clock=clock,
@@ -277,19 +277,13 @@ class SchedulingQueue:
         interested = self._hints.interested(event)
         if not interested and not event.is_wildcard:
             return
-        unschedulable = self._places.unschedulable
-        entries = list(unschedulable) if event.is_wildcard else unschedulable.rejected_by(interested)
-        if not entries and not self._in_flight.started:
-            return
         observed = self._observed(event, old, new)
-        self._wake(entries if admits is None else [entry for entry in entries if admits(entry.pod)], observed)
+        self._wake(self._places.unschedulable.concerned(observed, admits), observed)
         self._in_flight.record(observed)
 
     def _wake(self, entries: Iterable[QueuedPod], observed: ObservedEvent) -> None:
         """Requeue those of these unschedulable pods that the event could help."""
         for entry in entries:
-            if entry.is_gated and not entry.gate_hears(observed.event):
-                continue
             worth = self._hints.strategy_for(entry, observed)
             if worth is not QueueingStrategy.SKIP and self._places.unschedulable.remove(entry.key) is not None:
                 self._places.requeue(entry, worth, observed.label)
@@ -364,7 +358,6 @@ class SchedulingQueue:
         for entry in entries["backoff"]:
             self._places.backoff.push(entry)
         for entry in entries["unschedulable"]:
-            entry.gating_events = self._hints.events_of(entry.gating_plugin) if entry.gating_plugin else ()
             self._places.unschedulable.put(entry)
         for entry in entries["in flight"]:
             self._in_flight.start(entry)

@@ -22,7 +22,7 @@ from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
 
-_KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "gating_events", "key", "pod", "start", "uid"}))
+_KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod", "start", "uid"}))
 """What is saved of an entry, in the order in which it is written; the other fields follow from its pod, its gate or the
 attempt that is under way, or are for metrics."""
 

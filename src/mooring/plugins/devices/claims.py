@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX, ServingClasses
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
 from mooring.framework.status import Rejection
 from mooring.model.devices import (
     EXACT_COUNT,
@@ -37,7 +37,7 @@ from mooring.model.pod_spec import (
 )
 from mooring.model.quantity import NANO, parse
 from mooring.model.selectors import NodeMatcher
-from mooring.plugins.hints import is_itself
+from mooring.plugins.hints import ITSELF, is_itself
 
 
 class Unresolved(Exception):
@@ -371,9 +371,26 @@ def claim_matters(pod: Pod, change: Change) -> bool:
         own = {claim_id(claim) for claim in claims_of(pod, change.cluster.claims)}
     except Unresolved:
         return False
-    if old is not None and old.status.allocation is not None and new.status.allocation is None:
+    if _gave_back(change):
         return True
     return claim_id(new) in own and (old is None or old.status != new.status)
+
+
+def _gave_back(change: Change) -> bool:
+    """Whether a claim gave its devices back: any pod may get them."""
+    old, new = cast("ResourceClaim | None", change.old), cast("ResourceClaim", change.new)
+    return old is not None and old.status.allocation is not None and new.status.allocation is None
+
+
+def _claim_keys(pod: Pod) -> Iterable[str]:
+    """The claims that the pod names, or that were made for it, whether or not they exist."""
+    entries = (*(pod.spec.resource_claims or ()), *(pod.status.resource_claim_statuses or ()))
+    return (
+        f"{pod.namespace}/{entry.resource_claim_name}" for entry in entries if entry.resource_claim_name is not None
+    )
+
+
+_CLAIMS = EventKeys(_claim_keys, lambda change: None if _gave_back(change) or not change.new else (change.new.key,))
 
 
 def pod_got_claims(pod: Pod, change: Change) -> bool:
@@ -389,8 +406,8 @@ def pod_got_claims(pod: Pod, change: Change) -> bool:
 
 DEVICE_EVENTS = (
     Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)),
-    Registration(ClusterEvent(RESOURCE_CLAIM.event, _CHANGED), claim_matters),
-    Registration(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_got_claims),
+    Registration(ClusterEvent(RESOURCE_CLAIM.event, _CHANGED), claim_matters, _CLAIMS),
+    Registration(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_got_claims, ITSELF),
     Registration(ClusterEvent(DEVICE_CLASS.event, _CHANGED)),
     Registration(ClusterEvent(RESOURCE_SLICE.event, _CHANGED)),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.framework.context import GROUP_TRIAL, SchedulingContext
-from mooring.framework.events import POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.events import POD, Action, Change, ClusterEvent, EventKeys, Registration
 from mooring.framework.points import Handle, PermitPlugin, PreEnqueuePlugin, Wait
 from mooring.framework.status import PluginError, Rejection, final
 from mooring.model.kinds.scheduling import POD_GROUP
@@ -32,8 +32,8 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
 
     def events(self) -> Sequence[Registration]:
         return (
-            Registration(ClusterEvent(POD, Action.ADD), joins_group),
-            Registration(ClusterEvent(POD_GROUP.event, Action.ADD), is_own_group),
+            Registration(ClusterEvent(POD, Action.ADD), joins_group, _GROUP_OF_POD),
+            Registration(ClusterEvent(POD_GROUP.event, Action.ADD), is_own_group, _GROUP),
         )
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
@@ -115,3 +115,11 @@ def joins_group(pod: Pod, change: Change) -> bool:
 def is_own_group(pod: Pod, change: Change) -> bool:
     """Whether it is the pod's group that came."""
     return change.new is not None and change.new.key == pod.group_key
+
+
+def _group_keys(pod: Pod | None) -> tuple[str | None, ...]:
+    return () if pod is None else (pod.group_key,)
+
+
+_GROUP_OF_POD = EventKeys(_group_keys, lambda change: _group_keys(pods_of(change)[1]))
+_GROUP = EventKeys(_group_keys, lambda change: () if change.new is None else (change.new.key,))

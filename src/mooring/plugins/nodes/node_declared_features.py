@@ -12,7 +12,7 @@ from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugi
 from mooring.framework.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
-from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
+from mooring.plugins.hints import ITSELF, is_itself, new_node_of, nodes_of, pods_of
 
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
@@ -33,7 +33,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
             return ()
         return (
             Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE), _declares_others),
-            Registration(ClusterEvent(POD, Action.UPDATE), _needs_others),
+            Registration(ClusterEvent(POD, Action.UPDATE), _needs_others, ITSELF),
         )
 
     @reads(Reads.SHAPE, PodPart.FEATURES)

@@ -11,7 +11,7 @@ from mooring.framework.status import Rejection, final
 from mooring.model.node import NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
-from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
+from mooring.plugins.hints import ITSELF, is_itself, new_node_of, nodes_of, pods_of
 
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 """The taint that the node controller adds to cordoned nodes. Upstream checks the field and a toleration of this taint,
@@ -27,7 +27,7 @@ class NodeUnschedulable(FilterPlugin):
     def events(self) -> Sequence[Registration]:
         return (
             Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_opened),
-            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), _tolerates_now),
+            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), _tolerates_now, ITSELF),
         )
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)

@@ -24,7 +24,7 @@ from mooring.framework.status import Rejection, Skip, final
 from mooring.model.node import COMPARISON_GATE, PREFER_NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
-from mooring.plugins.hints import is_itself, new_node_of, nodes_of
+from mooring.plugins.hints import ITSELF, is_itself, new_node_of, nodes_of
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -41,7 +41,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     def events(self) -> Sequence[Registration]:
         return (
             Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._node_tolerable),
-            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), is_itself),
+            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), is_itself, ITSELF),
         )
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)

@@ -3,7 +3,7 @@
 import msgspec
 
 from mooring.cluster.claims.storage_view import StorageView
-from mooring.framework.events import Change
+from mooring.framework.events import Change, EventKeys
 from mooring.framework.status import PluginError, Rejection, final
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
@@ -69,6 +69,13 @@ def is_delayed(storage: StorageView, claim: PersistentVolumeClaim) -> bool:
     if storage_class.volume_binding_mode is None:
         raise PluginError(f'VolumeBindingMode not set for StorageClass "{storage_class.name}"')
     return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name
+
+
+CLAIMS = EventKeys(
+    lambda pod: (f"{pod.namespace}/{used.name}" for used in claim_names(pod)),
+    lambda change: () if change.new is None else (change.new.key,),
+)
+"""The keys of the hints below."""
 
 
 def claim_came(pod: Pod, change: Change) -> bool:

@@ -26,7 +26,7 @@ from mooring.model.shape import PodPart
 from mooring.model.storage import CSINode, VolumeAttachment
 from mooring.model.volumes import claim_names
 from mooring.plugins.hints import has_place, pods_of
-from mooring.plugins.volumes.claims import claim_came
+from mooring.plugins.volumes.claims import CLAIMS, claim_came
 
 # ---- Limits as columns, made of the CSINode objects.
 
@@ -266,6 +266,6 @@ LIMIT_EVENTS = (
     Registration(ClusterEvent(CSI_NODE.event, Action.ADD)),
     Registration(ClusterEvent(CSI_NODE.event, Action.UPDATE), limit_rose),
     Registration(ClusterEvent(POD, Action.DELETE), volumes_came_free),
-    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), claim_came, CLAIMS),
     Registration(ClusterEvent(VOLUME_ATTACHMENT.event, Action.DELETE), volume_was_detached),
 )

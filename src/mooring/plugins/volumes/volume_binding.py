@@ -55,7 +55,7 @@ from mooring.model.storage import (
     StorageClass,
 )
 from mooring.model.volumes import kept_for, made_for
-from mooring.plugins.volumes.claims import ClaimsByKind, claim_came, sort_claims
+from mooring.plugins.volumes.claims import CLAIMS, ClaimsByKind, claim_came, sort_claims
 from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan, score_plan
 from mooring.plugins.volumes.reach import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
 from mooring.plugins.volumes.work import Reservation, bind_volumes
@@ -282,7 +282,7 @@ def _migrated(node: CSINode) -> str:
 
 BINDING_EVENTS = (
     Registration(ClusterEvent(STORAGE_CLASS.event, _CHANGED), topologies_changed),
-    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, _CHANGED), claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, _CHANGED), claim_came, CLAIMS),
     Registration(ClusterEvent(PERSISTENT_VOLUME.event, _CHANGED)),
     Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
     Registration(ClusterEvent(CSI_NODE.event, _CHANGED), migration_changed),

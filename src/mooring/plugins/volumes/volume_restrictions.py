@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
 from mooring.framework.needs import Need
 from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Reads, Rows, reads
 from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
@@ -18,7 +18,7 @@ from mooring.model.shape import PodPart
 from mooring.model.storage import READ_WRITE_ONCE_POD
 from mooring.model.volumes import collide, disks_of, named_claims
 from mooring.plugins.hints import pods_of
-from mooring.plugins.volumes.claims import named_claim_came
+from mooring.plugins.volumes.claims import CLAIMS, named_claim_came
 
 # Codes of `filter`. A disk is checked per node; a claim of mode ReadWriteOncePod in use closes all nodes.
 _DISK, _CLAIM = 1, 2
@@ -143,8 +143,19 @@ def disk_or_claim_came_free(pod: Pod, change: Change) -> bool:
     return not set(named_claims(pod)).isdisjoint(named_claims(old))
 
 
+def _disks_and_claims(pod: Pod | None) -> Iterable[str]:
+    """The claims that the pod names, and its namespace if it has disks: two descriptions of a disk may differ and still
+    collide."""
+    if pod is None:
+        return ()
+    claims = [f"{pod.namespace}/{name}" for name in named_claims(pod)]
+    return [*claims, pod.namespace] if disks_of(pod) else claims
+
+
+_DISKS_AND_CLAIMS = EventKeys(_disks_and_claims, lambda change: _disks_and_claims(pods_of(change)[0]))
+
 RESTRICTION_EVENTS = (
-    Registration(ClusterEvent(POD, Action.DELETE), disk_or_claim_came_free),
+    Registration(ClusterEvent(POD, Action.DELETE), disk_or_claim_came_free, _DISKS_AND_CLAIMS),
     Registration(ClusterEvent(NODE, Action.ADD)),
-    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), named_claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), named_claim_came, CLAIMS),
 )

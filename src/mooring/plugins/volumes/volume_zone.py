@@ -16,7 +16,7 @@ from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.volumes import SUCCESSORS, TOPOLOGY_LABELS, ZoneRule, named_claims, zone_rules
-from mooring.plugins.volumes.claims import named_claim_came
+from mooring.plugins.volumes.claims import CLAIMS, named_claim_came
 
 _ELSEWHERE, _NO_RULES = 1, 2
 """Codes of `filter`."""
@@ -150,6 +150,6 @@ def volume_moved(pod: Pod, change: Change) -> bool:
 ZONE_EVENTS = (
     Registration(ClusterEvent(STORAGE_CLASS.event, Action.ADD), class_can_wait),
     Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
-    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD | Action.UPDATE), named_claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD | Action.UPDATE), named_claim_came, CLAIMS),
     Registration(ClusterEvent(PERSISTENT_VOLUME.event, Action.ADD | Action.UPDATE), volume_moved),
 )
