@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from build import a_pod
 from cluster_api import an_api
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
@@ -23,6 +24,8 @@ from mooring.framework import config as configuration
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import Clock
 from mooring.kit.logs import start_logs
+from mooring.live.endpoints.answers import PageRequest
+from mooring.scheduler.inputs import ObjectAdded
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -105,11 +108,15 @@ async def a_reign(wall: Clock | None = None, server: Server | None = None) -> As
             await server.stop()
 
 
-def test_a_leader_that_is_asked_to_stop_finishes_its_binds_before_it_frees_the_lease() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_leader_that_is_asked_to_stop_finishes_its_binds_before_it_frees_the_lease(number: signal.Signals) -> None:
     async def main() -> None:
         async with a_reign() as reign:
             await reign.begin_a_bind()
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
+            await reign.until(lambda: f'"Received signal, stopping" signal="{number.name}"' in reign.lines.getvalue())
+            if number == signal.SIGHUP:
+                os.kill(os.getpid(), number)  # a terminal that closes and its shell each send one
             renewals = reign.server.writes.count("lease")
             await reign.until(lambda: reign.server.writes.count("lease") > renewals + 2)
             assert "free" not in reign.server.writes, "it renews while it waits for the bind"
@@ -180,7 +187,7 @@ def test_a_candidate_that_never_led_leaves_the_lease_to_its_holder() -> None:
             second = Running(config, reign.running._logs)
             waiting = asyncio.create_task(second.run())
             await reign.until(lambda: reign.lines.getvalue().count("Attempting to acquire leader lease") == 2)
-            second._stop()
+            second._stop(signal.SIGTERM)
             assert await waiting == 0
             assert not second._is_leading()
             assert reign.running._is_leading() and reign.running._fence.is_open
@@ -198,5 +205,24 @@ def test_only_a_scheduler_that_needs_a_lease_is_fenced(elects: bool, is_dry_run:
         access = ConnectionSettings("http://127.0.0.1:1")
         logs = start_logs(logging.Logger("test_running"), stream=io.StringIO())
         assert Running(RunSettings(config, access, access, is_dry_run=is_dry_run), logs)._fence.is_open is is_open
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("elects", "is_dry_run", "is_counted"), [(True, False, False), (False, True, False), (False, False, True)]
+)
+def test_the_pods_are_shown_by_the_scheduler_at_work(elects: bool, is_dry_run: bool, is_counted: bool) -> None:
+    """A process that elects does not lead before it has the lease."""
+
+    async def main() -> None:
+        config = configuration.default()
+        config.leader_election.leader_elect = elects
+        access = ConnectionSettings("http://127.0.0.1:1")
+        logs = start_logs(logging.Logger("test_running"), stream=io.StringIO())
+        running = Running(RunSettings(config, access, access, is_dry_run=is_dry_run), logs)
+        running._scheduler.handle(ObjectAdded(a_pod("p", cpu="1", nodeName="n1")))
+        shown = running._pages().answer(PageRequest("GET", "/metrics/resources")).body.decode()
+        assert ('kube_pod_resource_request{namespace="default",pod="p",node="n1"' in shown) is is_counted
 
     asyncio.run(main())

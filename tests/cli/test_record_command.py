@@ -186,7 +186,7 @@ def _wait_until_read(directory: Path, bindings: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_recording(cluster: Neighbour, tmp_path: Path, number: signal.Signals) -> None:
     words = command("record", str(tmp_path / "rec"), "--kubeconfig", str(cluster.kubeconfig))
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:

@@ -14,6 +14,7 @@ from mooring.apiclient.reflectors.watched import watched_with
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import SteadyClock
+from mooring.kit.process import on_stop_signals
 from mooring.kit.tasks import settle
 from mooring.model.meta import KubeObject
 from mooring.recording.observer import ObserverRecorder, observe_run
@@ -68,13 +69,17 @@ class Observing:
         """End the recording."""
         self._stopping.set()
 
+    def _stop_on(self, number: signal.Signals) -> None:
+        if number == signal.SIGHUP and not self._stopping.is_set():
+            self._tell("received SIGHUP: the recording ends", None)
+        self.stop()
+
     async def run(self, on_turn: Callable[[ObserverRecorder], None]) -> ObserverRecorder | None:
         """Record until `stop`, a signal, or the end of its time; None: it was stopped before it knew the cluster.
 
         `on_turn` is called after the first lists and then a few times a second. Raises ObserverError and OSError.
         """
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        on_stop_signals(self._stop_on)
         async with self._client:
             watching = asyncio.create_task(self.reflectors.run())
             try:

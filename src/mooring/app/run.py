@@ -25,7 +25,7 @@ from mooring.framework.registry import Registry
 from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
-from mooring.kit.process import expect_lists, raise_descriptor_limit, relax_collector
+from mooring.kit.process import expect_lists, on_stop_signals, raise_descriptor_limit, relax_collector
 from mooring.kit.tasks import first_of
 from mooring.live.cache_debugger import compare, dump, snapshot
 from mooring.live.endpoints.access import AccessSettings, request_authorizer, review_client
@@ -323,6 +323,10 @@ class Running:
         """Whether this process schedules; without leader election it always does."""
         return not self._elects or self._is_leading()
 
+    def _counts_pods(self) -> bool:
+        """Whether /metrics/resources shows the pods: one process of a cluster does, so that sums over all are right."""
+        return self._leads() and not self._settings.is_dry_run
+
     # ---- the pages
 
     async def _serve(self, stack: AsyncExitStack) -> None:
@@ -387,7 +391,7 @@ class Running:
         metrics.led(False)
         sources = Sources(
             metrics.metrics,
-            lambda: metrics.resource_metrics(self._scheduler if self._leads() else None),
+            lambda: metrics.resource_metrics(self._scheduler if self._counts_pods() else None),
             metrics.health_metrics,
             metrics.reset,
             lambda: as_shown_object(config),
@@ -402,15 +406,17 @@ class Running:
     # ---- signals
 
     def _handle_signals(self) -> None:
-        """SIGTERM and SIGINT stop the process, SIGUSR2 logs its state."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
-        loop.add_signal_handler(signal.SIGUSR2, self._dump)
+        """SIGTERM, SIGINT and SIGHUP stop the process, SIGUSR2 logs its state."""
+        on_stop_signals(self._stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, self._dump)
 
-    def _stop(self) -> None:
-        if self._stopping.is_set():
-            os._exit(1)  # the second signal: exit at once
+    def _stop(self, number: signal.Signals) -> None:
+        """Stop in an orderly way; a second signal ends the process at once. A terminal that closes may send SIGHUP more than
+        once, so that it does not count as the second one."""
+        if self._stopping.is_set() and number != signal.SIGHUP:
+            os._exit(1)
+        if not self._stopping.is_set():
+            self._log.info("Received signal, stopping", signal=number.name)
         self._stopping.set()
 
     def _dump(self) -> None:

@@ -1,10 +1,13 @@
-"""What a process of Mooring sets once when it starts: threads of NumPy, garbage collection, open files, the event loop."""
+"""What a process of Mooring sets once when it starts: threads of NumPy, garbage collection, open files, signals, the event
+loop."""
 
 import asyncio
+import errno
 import gc
 import os
+import signal
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -105,6 +108,41 @@ def raise_descriptor_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
     return _ENOUGH if soft == resource.RLIM_INFINITY else soft
+
+
+# ---- signals
+
+
+def on_stop_signals(stop: Callable[[signal.Signals], None]) -> None:
+    """Have the running event loop call `stop` for each SIGTERM, SIGINT and SIGHUP.
+
+    A terminal that closes sends SIGHUP, whose default action ends a process with requests under way. Where SIGHUP is
+    ignored, it stays so: that is what nohup is for.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, _hang_up, stop)
+
+
+def _hang_up(stop: Callable[[signal.Signals], None]) -> None:
+    _leave_closed_terminal()
+    stop(signal.SIGHUP)
+
+
+def _leave_closed_terminal() -> None:
+    """Have output that would go to a closed terminal discarded: each write would fail, and with it the orderly end."""
+    import termios
+
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as fault:
+            if fault.args[0] == errno.EIO:
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, descriptor)
+                os.close(nothing)
 
 
 # ---- the event loop

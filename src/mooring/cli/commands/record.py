@@ -52,7 +52,7 @@ Permissions: `list` and `watch`; deploy/reader.yaml has the ClusterRole mooring-
 
 \b
 Exit status:
-  0  stopped by SIGTERM or SIGINT, or --for has passed
+  0  stopped by SIGTERM, SIGINT or SIGHUP, or --for has passed
   2  the cluster cannot be watched, the folder cannot be written, or the input is invalid
 """
 

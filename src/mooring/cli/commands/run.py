@@ -72,7 +72,7 @@ no meaning for it.
 
 \b
 Exit status:
-  0  stopped by SIGTERM or SIGINT
+  0  stopped by SIGTERM, SIGINT or SIGHUP
   1  the lease is lost, or the port is in use
   2  the input is invalid
 """

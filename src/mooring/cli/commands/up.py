@@ -291,7 +291,9 @@ class StopSignal(asyncio.Event):
 
     number = 0
 
-    def came(self, number: int) -> None:
+    def came(self, number: signal.Signals) -> None:
+        if number == signal.SIGHUP and not self.is_set():
+            click.echo("received SIGHUP: stopping", err=True)
         self.number = self.number or number
         self.set()
 
@@ -307,10 +309,9 @@ class UpSession:
     advice: str = _TRY
 
     async def run(self) -> int:
-        """Serve until Ctrl-C, SIGTERM or the end of the command. Returns the exit status."""
+        """Serve until Ctrl-C, SIGTERM, SIGHUP or the end of the command. Returns the exit status."""
         stopped = StopSignal()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.came, number)
+        process.on_stop_signals(stopped.came)
         try:
             async with serving(self.cluster, self.settings, _report) as service:
                 if self.command is not None:
@@ -357,8 +358,8 @@ def _tell_dashboard(service: EmbeddedService) -> None:
 
 
 async def _execute(command: str, service: EmbeddedService, stopped: StopSignal) -> int:
-    """The exit status of the command, as a shell counts it. SIGTERM ends the command first. A terminal sends Ctrl-C to the
-    command as well, which then has a moment to end by itself.
+    """The exit status of the command, as a shell counts it. SIGTERM or SIGHUP ends the command first. A terminal
+    sends Ctrl-C to the command as well, which then has a moment to end by itself.
 
     The command gets a kubeconfig that has only this cluster: in a shared file, the current context may change meanwhile.
     """
