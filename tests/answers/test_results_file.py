@@ -64,7 +64,7 @@ def test_a_row_has_columns_for_readers(tmp_path: Path) -> None:
         "waits.p99Seconds",
     )
     assert [row[name] for name in shown] == [
-        *("x", "a,b c", "a", "4611686018427387904", "1.0", '{"seed": 4611686018427387904}', "1.2", "1"),
+        *("x", "a,b\\nc", "a", "4611686018427387904", "1.0", '{"seed": 4611686018427387904}', "1.2", "1"),
         *("0.3333333333333333", ""),
     ]
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, split_arg_string
 
+from mooring.kit.shown_text import is_shown
+
 VARIABLE = "_MOORING_COMPLETE"
 """Set while a shell asks what could come next; click derives the name from that of the program."""
 
@@ -94,6 +96,10 @@ class LineCompletion(ShellComplete):
         words = split_arg_string(line)
         begun = words.pop() if len(words) > 1 and not line[-1:].isspace() else ""
         return words[1:], begun
+
+    def get_completions(self, args: list[str], incomplete: str) -> "list[CompletionItem[Any]]":
+        """Without values that a shell would split, run or hide: a name in a kubeconfig may have any character."""
+        return [item for item in super().get_completions(args, incomplete) if is_shown(str(item.value))]
 
     def format_completion(self, item: "CompletionItem[Any]") -> str:
         help = " ".join((item.help or "").split())

@@ -318,8 +318,9 @@ def number(value: float) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return _escape_help(text).replace('"', '\\"')
 
 
 def _escape_help(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n")
+    """Text within a line. Half characters (lone surrogates) become question marks: one of them would spoil the whole page."""
+    return text.encode(errors="replace").decode().replace("\\", "\\\\").replace("\n", "\\n")

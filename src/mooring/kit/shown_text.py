@@ -48,8 +48,9 @@ def shown_json(text: str) -> str:
 
     JSON has to escape only the first 32 characters; others control terminals too (C1), end lines, or hide.
     """
-    return "\n".join(replaced(line, _json_escape) for line in text.split("\n"))
+    return "\n".join(replaced(line, json_escape) for line in text.split("\n"))
 
 
-def _json_escape(letter: str) -> str:
+def json_escape(letter: str) -> str:
+    """A character as JSON escapes it in a string."""
     return json.dumps(letter)[1:-1]

@@ -12,6 +12,7 @@ import msgspec
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unanswered, Unreadable
 from mooring.apiclient.throttle import Random, Timing
 from mooring.framework.intents import Write
+from mooring.kit.json_text import json_bytes
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import MERGE_PATCH, STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.model.kind_spec import KindSpec
@@ -132,7 +133,7 @@ class ApiWriter(msgspec.Struct, frozen=True):
 
     async def _try_patch(self, pod: Pod, patch: JsonObject) -> ApiError | Unanswered | None:
         try:
-            await self.statuses.send("PATCH", f"{_path(pod)}/status", _encode(patch), STRATEGIC_MERGE_PATCH)
+            await self.statuses.send("PATCH", f"{_path(pod)}/status", json_bytes(patch), STRATEGIC_MERGE_PATCH)
         except (ApiError, Unanswered) as fault:
             return fault
         return None
@@ -146,10 +147,10 @@ class ApiWriter(msgspec.Struct, frozen=True):
         return written
 
     async def create_event(self, event: JsonObject) -> None:
-        await self.events.send("POST", _events(event["metadata"]["namespace"]), _encode(event))
+        await self.events.send("POST", _events(event["metadata"]["namespace"]), json_bytes(event))
 
     async def patch_event(self, namespace: str, name: str, series: JsonObject) -> None:
-        body = _encode({"series": series})
+        body = json_bytes({"series": series})
         await self.events.send("PATCH", f"{_events(namespace)}/{name}", body, STRATEGIC_MERGE_PATCH)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.csv_text import csv_line
 from mooring.sim.reading.arrivals import Arrival
 
 # ---- stays
@@ -36,7 +37,7 @@ class StayFile:
     def write(self, stay: Stay, ended_ns: int | None, result: str) -> None:
         pod, bound, ended = stay.arrival.pod, _seconds(stay.bound_ns), _seconds(ended_ns)
         arrived = _seconds(stay.arrival.at_ns)
-        self._file.write(f"{pod.key},{pod.priority},{arrived},{bound},{ended},{stay.node},{result}\n")
+        self._file.write(csv_line((pod.key, pod.priority, arrived, bound, ended, stay.node, result)))
 
 
 def _seconds(time_ns: int | None) -> str:

@@ -27,6 +27,7 @@ from mooring.answers.compare.figures import COMPARED, RunFigures, flat_figures
 from mooring.answers.compare.placements import unpack
 from mooring.answers.compare.run import RunResult
 from mooring.answers.compare.run_plan import RunPlan
+from mooring.kit.csv_text import cell_text, csv_line
 from mooring.kit.private_files import open_private
 from mooring.sim.input_errors import InputError
 
@@ -116,7 +117,8 @@ class CsvResults:
         text = self._file.read().decode("utf-8", "replace")
         limit = csv.field_size_limit(max(len(text), 1))
         try:
-            yield from csv.DictReader(io.StringIO(text, newline=""))
+            for row in csv.DictReader(io.StringIO(text, newline="")):
+                yield {name: cell_text(cell or "") for name, cell in row.items() if name is not None}
         except csv.Error as error:
             raise UnusableResults(f"{self._path}: is not CSV: {error}; choose another file") from error
         finally:
@@ -213,10 +215,8 @@ def _row(digest: str, plan: RunPlan, result: RunResult, version: str) -> dict[st
 
 
 def _line(cells: Any) -> bytes:
-    """A line of CSV. A line break in a cell would make two lines of it, of which a crash could leave one."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow([str(cell).replace("\n", " ").replace("\r", " ") for cell in cells])
-    return out.getvalue().encode("utf-8", "replace")
+    """A line of CSV, which has no other line end: a crash could leave one of two lines."""
+    return csv_line(cells).encode()
 
 
 def _kept(row: Mapping[str, Any], where: str) -> tuple[str, RunResult]:

@@ -31,6 +31,7 @@ from mooring.apiserver.schema.fields import (
     type_of,
 )
 from mooring.apiserver.schema.typed_values import conforms
+from mooring.kit.shown_text import shown
 from mooring.kit.yaml_reader import repeated_keys
 from mooring.model.api_errors import ApiError, Cause, bad_request, invalid, quoted, unexplained
 from mooring.model.json_objects import JsonObject
@@ -162,8 +163,8 @@ def warning_headers(texts: Sequence[str]) -> list[str]:
 
 
 def _warning_header(text: str) -> str:
-    """`299 - "unknown field \\"spec.foo\\""`."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    """`299 - "unknown field \\"spec.foo\\""`. A line end would end the header, and Go sends a space instead."""
+    escaped = shown(" ".join(text.splitlines())).replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'
 
 

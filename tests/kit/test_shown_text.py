@@ -1,0 +1,70 @@
+"""Text of others: what is escaped, and how each form looks."""
+
+import json
+import unicodedata
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.kit.json_text import json_bytes
+from mooring.kit.shown_documents import json_document, yaml_document
+from mooring.kit.shown_text import is_shown, shown, shown_json
+
+ANY = st.text(st.characters(exclude_categories=[]))
+"""Also controls, private use and halves of surrogate pairs."""
+WHOLE = st.text(st.characters(exclude_categories=["Cs"]))
+HIDDEN = [
+    *(chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))),
+    *"\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c",
+    *"\u200b\u200c\u200d\u2060\ufeff\u00ad\u180e\u034f\u115f\u3164\u2800\ufe0f",
+    *"\ud800\udfff\ue000\U000e0001\U000e0041\U000e0100",
+]
+
+
+@pytest.mark.parametrize("letter", HIDDEN, ids=lambda letter: f"{ord(letter):04X}")
+def test_hidden_characters_are_escaped(letter: str) -> None:
+    text = shown(f"a{letter}b")
+    assert text.startswith("a\\") and text.endswith("b") and text.isascii() and text.isprintable()
+
+
+def test_text_that_people_write_stays() -> None:
+    for text in ("web-0", "[red]x[/red]", "größer µs 東京 עברית ≥ … █", 'a "b" \\ <i>', "😀"):
+        assert shown(text) == text
+
+
+def test_the_form_is_that_of_go() -> None:
+    assert shown("\x1b]0;x\x07\n\t\x7f\x9b\u202e\U000e0041\ud800") == r"\x1b]0;x\a\n\t\x7f\u009b\u202e\U000e0041\ud800"
+
+
+@given(ANY)
+def test_what_is_shown_is_printable_on_one_line(text: str) -> None:
+    kinds = {unicodedata.category(letter) for letter in shown(text)}
+    assert not kinds & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    assert is_shown(shown(text)) and shown(shown(text)) == shown(text)
+    assert len(shown(text).splitlines()) <= 1
+
+
+@given(st.dictionaries(ANY, ANY | st.lists(ANY)))
+def test_json_keeps_its_meaning_and_hides_nothing(document: dict[str, object]) -> None:
+    text = json_document(document)
+    whole = json.loads(json.dumps(document))  # two halves beside each other become one character
+    assert json.loads(text) == whole
+    assert all(is_shown(line) for line in text.split("\n")) and text.encode()
+
+
+@given(st.dictionaries(WHOLE, WHOLE | st.lists(WHOLE)))
+def test_yaml_keeps_its_meaning_and_hides_nothing(document: dict[str, object]) -> None:
+    text = yaml_document(document)
+    assert yaml.safe_load(text) == document
+    assert all(is_shown(line) for line in text.split("\n"))
+
+
+def test_json_text_keeps_its_own_line_ends() -> None:
+    assert shown_json('{\n"a":"\x9b\u202e"\n}\n') == '{\n"a":"\\u009b\\u202e"\n}\n'
+
+
+def test_json_is_made_of_anything() -> None:
+    assert json_bytes({"a": "\ud800"}) == b'{"a":"\\ud800"}'
+    assert json.loads(json_bytes({"a": range(2), "b": "\ud800"})) == {"a": "range(0, 2)", "b": "\ud800"}
