@@ -7,7 +7,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,12 +17,13 @@ import yaml
 
 from asking import CONFIG_MAPS, NODES, PODS, TABLE, a_manifest, ask
 from cluster_api import an_api
-from mooring.apiserver.journal import JournalError
 from mooring.apiserver.server.bodies import MAX_BODY_BYTES
 from mooring.apiserver.server.http import HttpLimits, HttpServer, _pauses
 from mooring.apiserver.server.watching import MAX_WAITING_BYTES
+from mooring.apiserver.store import StoreWrite
 from mooring.app.up import ServiceSettings
 from mooring.cli.commands.up import _report
+from mooring.model.api_errors import internal_error
 from running_cluster import PATIENCE_S, Neighbour, Reply, a_neighbour
 
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
@@ -79,18 +79,12 @@ def test_nothing_else_is_open(cluster: Neighbour, path: str) -> None:
 
 
 class Told:
-    """A server of its own with what it reports and flushes, and one exchange of bytes with it."""
+    """A server of its own with what it reports, and one exchange of bytes with it."""
 
     def __init__(self, token: str = "") -> None:
         self.reports: list[str] = []
-        self.flushes = 0
         self.api = an_api()
-        self.server = HttpServer(
-            self.api, token, self._flush, lambda text, fault: self.reports.append(f"{text}: {fault}")
-        )
-
-    def _flush(self) -> None:
-        self.flushes += 1
+        self.server = HttpServer(self.api, token, lambda text, fault: self.reports.append(f"{text}: {fault}"))
 
     def exchange(self, *requests: bytes) -> list[bytes]:
         async def each() -> list[bytes]:
@@ -136,13 +130,16 @@ def test_what_is_no_http_is_told_in_one_line_and_without_the_token(capfd: pytest
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_path_forges_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_forges_no_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a bug\nforged: too")
+
     told = Told()
     told.server.report = _report
-    told.server.flush = lambda: (_ for _ in ()).throw(JournalError("disk full\nforged: too"))
+    monkeypatch.setattr("mooring.apiserver.server.http.answer", fail)
     told.exchange(a_get("/api/v1/nodes/%0aforged:%20line%1b"))
     said = capsys.readouterr().err
-    assert said == "GET /api/v1/nodes/\\nforged: line\\x1b failed: JournalError: disk full\\nforged: too\n"
+    assert said == "GET /api/v1/nodes/\\nforged: line\\x1b failed: RuntimeError: a bug\\nforged: too\n"
 
 
 # ---- bodies
@@ -330,7 +327,7 @@ def test_what_a_watch_tells_is_on_disk_before_it_is_told() -> None:
         )
         await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
         for name in ("a", "b"):
-            told.server.flush = partial(order.append, f"flushed {name}")
+            told.api.store.keep = lambda write, name=name: order.append(f"kept {name}")
             ask(told.api, "POST", CONFIG_MAPS, {"metadata": {"name": name}})
             await asyncio.wait_for(reader.readuntil(f'"name":"{name}"'.encode()), PATIENCE_S)
             order.append(f"told {name}")
@@ -338,7 +335,7 @@ def test_what_a_watch_tells_is_on_disk_before_it_is_told() -> None:
         await told.server.stop()
 
     asyncio.run(follow())
-    assert order == ["flushed a", "told a", "flushed b", "told b"]
+    assert order == ["kept a", "told a", "kept b", "told b"]
 
 
 @pytest.mark.slow
@@ -469,11 +466,15 @@ def test_the_server_stops_though_somebody_does_not_read() -> None:
 def test_what_cannot_be_made_durable_is_not_answered_as_if_it_were(tmp_path: Path) -> None:
     reports: list[str] = []
 
-    def full() -> None:
-        raise JournalError("disk full")
+    def full(write: StoreWrite) -> None:
+        raise internal_error("disk full")
+
+    api = an_api()
+    api.store.keep = full
+    version = api.store.version
 
     async def attempt() -> tuple[int, bytes]:
-        server = HttpServer(an_api(), flush=full, report=lambda text, fault: reports.append(f"{text}: {fault}"))
+        server = HttpServer(api, report=lambda text, fault: reports.append(f"{text}: {fault}"))
         port = await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         body = json.dumps(a_manifest()).encode()
@@ -485,8 +486,9 @@ def test_what_cannot_be_made_durable_is_not_answered_as_if_it_were(tmp_path: Pat
         return int(head.split()[1]), content
 
     code, content = asyncio.run(attempt())
-    assert (code, json.loads(content)["reason"]) == (500, "InternalError")
-    assert reports == [f"POST {PODS} failed: disk full"]
+    status = json.loads(content)
+    assert (code, status["reason"], status["message"]) == (500, "InternalError", "Internal error occurred: disk full")
+    assert (reports, api.store.version, api.store.all("/pods")) == ([], version, [])
 
 
 # ---- limits

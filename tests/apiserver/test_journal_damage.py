@@ -30,7 +30,6 @@ for number in range(int(sys.argv[2])):
     name = f"o{number:02d}"
     item = {"metadata": {"name": name, "namespace": "default"}, "data": {"filler": name * 2000}}
     store.create("/configmaps", ("default", name), item)
-    journal.flush()
 os._exit(1)
 """
 """Ends as by kill -9: its write-ahead log stays behind."""
@@ -139,7 +138,6 @@ def test_a_commit_that_was_not_acknowledged_may_be_missing(tmp_path: Path, monke
             size = (tmp_path / "home" / "mooring.db-wal").stat().st_size
             monkeypatch.setattr(JournalRecord, "write", lambda self, mark: None)
         store.create(MAPS, ("default", name), {"metadata": {"name": name, "namespace": "default"}})
-        journal.flush()
     monkeypatch.undo()
     for cut, left in ((0, ["a", "b"]), (100, ["a"]), (1 << 30, ["a"])):
         copy = Path(shutil.copytree(tmp_path / "home", tmp_path / f"copy-{cut}"))
@@ -307,7 +305,6 @@ def test_how_many_commits_are_missing(home: Path) -> None:
     store = journal.open_store()
     for name in ("x", "y"):
         store.create(MAPS, ("default", name), {"metadata": {"name": name, "namespace": "default"}})
-        journal.flush()
     journal.close()
     shutil.copy(older / "mooring.db", home / "mooring.db")
     with pytest.raises(LossError) as refused:

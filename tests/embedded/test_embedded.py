@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from asking import NODES, PODS
-from mooring.apiserver.journal import JournalError
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from virtual_cluster import VirtualCluster
 
@@ -199,21 +198,20 @@ def test_a_cluster_is_the_same_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_fault_is_reported_and_the_cluster_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk, say: it runs on, and is well again when the disk is."""
     reports: list[str] = []
     cluster = EmbeddedCluster(report=lambda text, fault: reports.append(f"{text}: {fault}"))
     monkeypatch.setattr("mooring.embedded.cluster.LONGEST_SLEEP_S", 0.01)
-    faults: list[Exception] = [JournalError("disk full"), RuntimeError("a bug")]
+    faults: list[Exception] = [ValueError("a fault"), RuntimeError("a bug")]
     steps: list[int] = []
-    real = cluster.flush
+    real = cluster.step
 
-    def flush() -> None:
+    def step() -> int:
         steps.append(1)
         if faults:
             raise faults.pop(0)
-        real()
+        return real()
 
-    monkeypatch.setattr(cluster, "flush", flush)
+    monkeypatch.setattr(cluster, "step", step)
 
     async def live() -> None:
         running = asyncio.create_task(cluster.run())
@@ -224,7 +222,7 @@ def test_a_fault_is_reported_and_the_cluster_goes_on(monkeypatch: pytest.MonkeyP
 
     asyncio.run(asyncio.wait_for(live(), 30))
     assert reports == [
-        "the cluster met an unexpected error and tries again: disk full",
+        "the cluster met an unexpected error and tries again: a fault",
         "the cluster met an unexpected error and tries again: a bug",
     ]
 

@@ -135,7 +135,10 @@ def test_a_disk_that_fails_loses_steps_until_the_next_segment(
     figures = recorded.recorder.figures
     assert figures.faults >= 1
     assert figures.lost_steps > 0
-    assert "No space left on device" in caplog.text
+    assert [record.message.split(recorded.recorder._files.run)[1] for record in caplog.records] == [
+        " stops until it can be written again: [Errno 28] No space left on device",
+        " goes on; the steps before are missing",
+    ]
     (run,) = runs_in(tmp_path)
     assert {segment.header.begins for segment in run.segments[1:]} == {"state"}
     assert sum(segment.header.lost for segment in run.segments) == figures.lost_steps
@@ -326,3 +329,34 @@ def test_a_step_that_cannot_be_encoded_costs_no_step_before_it(tmp_path: Path, m
     count, problems = replayed(run)
     assert count == recorded.recorder.figures.steps > noted
     assert problems
+
+
+def test_a_full_disk_is_said_once_and_leaves_no_empty_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every ten seconds a new segment fails, at its header or at its state, and the scheduler goes on."""
+    recorded = Recorded(tmp_path, RecordingLimits(interval_s=20, drops=False))
+    recorded.run(5)
+    recorded.wait_until_written()
+    put = SegmentWriter._put
+    calls: list[int] = []
+
+    def full(self: SegmentWriter, data: bytes) -> None:
+        calls.append(len(data))
+        if len(calls) % 3:
+            raise OSError(28, "No space left on device")
+        put(self, data)
+
+    monkeypatch.setattr(SegmentWriter, "_put", full)
+    monkeypatch.setattr(RunFiles, "_recovered", lambda self: None)
+    recorded.run(120)
+    recorded.wait_until_written()
+    monkeypatch.undo()
+    assert len(calls) > 6
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+    recorded.run(40)
+    recorded.recorder.close()
+    (run,) = runs_in(tmp_path)
+    assert run.problems == [] and len(run.segments) >= 2
+    assert all(next(segment.blocks(), b"") for segment in run.segments)
+    assert recorded.made == 165

@@ -1,11 +1,12 @@
 """Objects on disk: a SQLite database beside the store, written ahead, so that no acknowledged write is lost.
 
-Writes gather until `flush`, which commits them all at once. A server flushes before it answers a write or sends it to a
-watcher; so what a client knows is on disk, and a process that is killed at any moment finds it there again. After each
+The store calls the journal with each write before it makes it. So what a client, a watcher or a controller knows is on disk,
+a process that is killed at any moment finds it there again, and a write that the disk refuses has not happened. After each
 commit a record beside the database notes which commit it was: `journal_reading` compares the two.
 """
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -25,6 +26,7 @@ from mooring.apiserver.journal_reading import (
     read_contents,
 )
 from mooring.apiserver.store import Store, StoreWrite
+from mooring.model.api_errors import internal_error
 
 __all__ = ["Journal", "JournalError", "LossError"]
 
@@ -55,8 +57,10 @@ class Journal:
         self.path = directory / DATABASE
         self.losses: list[str] = []
         """What was lost, where that is accepted."""
-        self._pending: dict[Place, StoreWrite] = {}
-        """The last write of each object since the last flush: what came between need not be kept."""
+        self.fault = ""
+        """Why the last write failed; empty: it did not."""
+        self.on_fault: Callable[[str], None] = lambda fault: None
+        """Called when `fault` changes."""
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             contents = read_contents(directory)
@@ -122,58 +126,70 @@ class Journal:
         self._mark = mark
 
     def _write_facts(self, mark: JournalMark) -> None:
-        facts = {"format": FORMAT, "commit": mark.commit, "version": mark.version, "total": mark.total}
-        self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
+        facts = ("format", FORMAT, "commit", mark.commit, "version", mark.version, "total", mark.total)
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?), (?, ?), (?, ?), (?, ?)", facts)
 
     def open_store(self) -> Store:
-        """The store as it was at the last flush. Every write to it from now on is kept."""
+        """The store as it was at the last write. Every write to it from now on is kept."""
         store = Store.restored(self._version, self._items)
         self._items = []
-        store.listen(self._hear)
+        store.keep = self._keep
         return store
 
-    def flush(self) -> None:
-        """Commit what was written since the last time: all of it, or else nothing and a JournalError."""
-        if not self._pending:
-            return
+    def _keep(self, write: StoreWrite) -> None:
+        """Commit one write. Raises ApiError 500 where the disk refuses it; then the journal is as before."""
         try:
-            self._commit()
+            self._commit(write)
         except (sqlite3.Error, OSError) as fault:
             with suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
-            raise JournalError(f"{self.path} cannot be written: {fault}") from None
-        self._pending = {}
+            self._note(f"{self.path} cannot be written: {fault}")
+            raise internal_error(
+                f"the write is not stored, because {self.path} cannot be written: {fault}; free space on the disk, then "
+                "try again"
+            ) from None
+        self._note("")
 
-    def _commit(self) -> None:
-        """One transaction, then the record. `_sums` changes only when all is written, so that a commit that failed can
-        be repeated."""
-        kept = {place: write for place, write in self._pending.items() if write.type != "DELETED"}
-        sums = {place: checksum(place, write.body) for place, write in kept.items()}
-        lost = sum(self._sums.get(place, 0) for place in self._pending)
-        mark = JournalMark(self._mark.commit + 1, self._version, self._mark.total + sum(sums.values()) - lost)
+    def _commit(self, write: StoreWrite) -> None:
+        """One transaction, then the record. `_mark` and `_sums` change only when the transaction is on disk.
+
+        Hot: a commit takes 60 µs, without waiting for the disk.
+        """
+        place: Place = (write.storage, *write.key)
+        is_kept = write.type != "DELETED"
+        new_sum = checksum(place, write.body) if is_kept else 0
+        total = self._mark.total + new_sum - self._sums.get(place, 0)
+        mark = JournalMark(self._mark.commit + 1, write.version, total)
         database = self._database
+        if database.in_transaction:  # a transaction that failed, and whose end failed too
+            database.execute("ROLLBACK")
         database.execute("BEGIN IMMEDIATE")
-        rows = [(*place, write.body, sums[place]) for place, write in kept.items()]
-        gone = [place for place in self._pending if place not in kept]
-        database.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", rows)
-        database.executemany("DELETE FROM objects WHERE storage = ? AND namespace = ? AND name = ?", gone)
+        if is_kept:
+            database.execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", (*place, write.body, new_sum))
+        else:
+            database.execute("DELETE FROM objects WHERE storage = ? AND namespace = ? AND name = ?", place)
         self._write_facts(mark)
         database.execute("COMMIT")
-        self._record.write(mark)
         self._mark = mark
-        self._sums.update(sums)
-        for place in gone:
+        if is_kept:
+            self._sums[place] = new_sum
+        else:
             self._sums.pop(place, None)
+        self._acknowledge(mark)
+
+    def _acknowledge(self, mark: JournalMark) -> None:
+        """Note the commit beside the database. It is on disk whether or not this succeeds, and the next one is noted again: a
+        record that is behind only means that a loss of the last commits would not be seen."""
+        with suppress(OSError):
+            self._record.write(mark)
+
+    def _note(self, fault: str) -> None:
+        """Report the first of many failures, and the first success after them."""
+        if bool(fault) != bool(self.fault):
+            self.fault = fault
+            self.on_fault(fault)
 
     def close(self) -> None:
-        """Flush, and let go of the files. Raises JournalError where the flush fails."""
-        try:
-            self.flush()
-        finally:
-            self._record.close()
-            self._database.close()
-
-    def _hear(self, write: StoreWrite) -> None:
-        """Note a write for the next flush."""
-        self._pending[(write.storage, *write.key)] = write
-        self._version = write.version
+        """Let go of the files."""
+        self._record.close()
+        self._database.close()

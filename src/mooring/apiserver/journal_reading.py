@@ -33,6 +33,8 @@ _SLOT = struct.Struct("<QQQ")
 """Commit, version, sum; a checksum of the three follows. There are two, so that one is whole while the other is written."""
 _CHECK = struct.Struct("<I")
 _SLOT_BYTES = _SLOT.size + _CHECK.size
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMOPEN", "SQLITE_IOERR_SHMMAP")
+"""The faults of a full disk: SQLite writes an index of the log even to read. Nothing is lost, so it is no damage."""
 _MOST_TOLD = 5
 """How many faults of one sort are listed."""
 
@@ -159,6 +161,8 @@ def _tolerating(read: Callable[..., None], database: sqlite3.Connection, path: P
     except sqlite3.Error as fault:
         if "locked" in str(fault):
             raise JournalError(f"{path}: another process uses this directory") from None
+        if getattr(fault, "sqlite_errorname", "") in _NO_ROOM:
+            raise JournalError(f"{path} cannot be opened: the disk is full; free some space, then try again") from None
         text = f"{path} cannot be read: {fault}"
         contents.faults += [text] if text not in contents.faults else []
 

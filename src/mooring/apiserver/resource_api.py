@@ -284,9 +284,11 @@ class ResourceApi:
         if by.is_dry_run:
             return made, is_over(resource, made)
         key, is_gone = _key(resource, namespace, name), is_over(resource, made)
-        if not is_gone or resource.has_grace_period:  # Parity: watchers see a pod end even without grace.
+        if not is_gone:
             made = self.store.update(resource.storage, key, stored_form(resource, made))
-        if is_gone:
+        elif resource.has_grace_period:  # Parity: watchers see a pod end even without grace.
+            made = self.store.finish(resource.storage, key, stored_form(resource, made))
+        else:
             made = self.store.delete(resource.storage, key)
         return shown_form(resource, made), is_gone
 

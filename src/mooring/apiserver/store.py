@@ -4,8 +4,8 @@ Every write gets the next version. A watch sees every write after the version it
 the history bounds how far back that can be. Objects are plain JSON data and are never changed in place: a write
 replaces the object by another, so readers can keep what they were given.
 
-Every write is serialised once, before anything changes: a write that cannot be stored changes nothing, and the same
-bytes go to the history, to the disk and to watchers.
+Every write is serialised once, before anything changes, and goes to the disk first, where there is one: a write that cannot
+be stored changes nothing, and listeners get nothing of it.
 """
 
 from bisect import bisect_right
@@ -145,6 +145,8 @@ class Store:
     """Called for every write."""
     _listeners_of: dict[str, list[Listener]] = field(default_factory=dict)
     """Called for the writes of one storage."""
+    keep: Listener | None = None
+    """Called with each write before the store has it, to make it durable. What it raises ends the write."""
 
     @classmethod
     def restored(cls, version: int, objects: Iterable[tuple[str, JsonObject]]) -> "Store":
@@ -253,6 +255,22 @@ class Store:
         before = self._expected(storage, key, expected)
         return self._commit(storage, key, "DELETED", before, before)
 
+    def finish(self, storage: str, key: Key, item: JsonObject) -> JsonObject:
+        """Replace an object, so that watchers see how it ended, and remove it: both or neither. Returns its last content at
+        the version of the deletion. Raises Missing."""
+        before = self.get(storage, key)
+        if _is_same(item, before):
+            return self.delete(storage, key)
+        last = _write(self.version + 1, storage, key, "MODIFIED", item, before)
+        removal = _write(last.version + 1, storage, key, "DELETED", last.object, last.object)
+        if self.keep is not None:
+            self.keep(removal)  # the disk needs no object that it removes at once
+        try:
+            self._make(last)
+        finally:  # a listener that fails must not keep an object that is gone on disk
+            self._make(removal)
+        return removal.object
+
     def _expected(self, storage: str, key: Key, expected: int | None) -> JsonObject:
         """The present object, if it is at the version that the writer has seen; None: whatever its version."""
         before = self.get(storage, key)
@@ -278,22 +296,24 @@ class Store:
     def _commit(
         self, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
     ) -> JsonObject:
-        """Make one write: serialise, check the size, then change, remember and tell. Only the first two can fail."""
-        version = self.version + 1
-        written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
-        body = _encode(written)
-        if type != "DELETED" and size_of(written, body) > MAX_OBJECT_BYTES:
-            raise object_too_large()
-        self.version = self._last_writes[storage] = version
-        objects = self._objects.setdefault(storage, {})
-        if type == "DELETED":
-            del objects[key]
+        """Make one write: serialise, check the size and keep, then change, remember and tell. Only what comes before the
+        change can fail."""
+        write = _write(self.version + 1, storage, key, type, item, before)
+        if self.keep is not None:
+            self.keep(write)
+        self._make(write)
+        return write.object
+
+    def _make(self, write: StoreWrite) -> None:
+        """Change the objects, and tell listeners."""
+        self.version = self._last_writes[write.storage] = write.version
+        objects = self._objects.setdefault(write.storage, {})
+        if write.type == "DELETED":
+            del objects[write.key]
         else:
-            objects[key] = written
-        write = StoreWrite(version, storage, type, key, written, before, body)
+            objects[write.key] = write.object
         self._remember(write)
         self._tell(write)
-        return written
 
     def _remember(self, write: StoreWrite) -> None:
         """Add a write to the history, and drop the oldest ones that no longer fit."""
@@ -333,6 +353,17 @@ class Store:
         """Versions in the history have no gaps, so the place of one can be counted."""
         for i in range(max(version - self._forgotten, 0), len(self._history)):
             yield self._history[i]
+
+
+def _write(
+    version: int, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
+) -> StoreWrite:
+    """A write at a version, serialised. Raises ApiError for an object that is too large."""
+    written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
+    body = _encode(written)
+    if type != "DELETED" and size_of(written, body) > MAX_OBJECT_BYTES:
+        raise object_too_large()
+    return StoreWrite(version, storage, type, key, written, before, body)
 
 
 def key_of(item: JsonObject) -> Key:

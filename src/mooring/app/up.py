@@ -72,7 +72,7 @@ async def serving(
         files = CertificateFiles(home / "pki")
         token = "" if settings.is_plain else _token(home / "token")
         limits = HttpLimits.within(raise_descriptor_limit())
-        server = HttpServer(cluster.api, token, cluster.flush, report, limits=limits)
+        server = HttpServer(cluster.api, token, report, limits=limits)
         tls = None if settings.is_plain else _server_context(files.server(), Path(scratch))
         ending.callback(cluster.close)
         ending.push_async_callback(server.stop)

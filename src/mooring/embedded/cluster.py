@@ -31,6 +31,7 @@ from mooring.kit.tasks import settle
 from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
 from mooring.live.tracing.tracing import Tracing
+from mooring.model.api_errors import ApiError
 from mooring.recording.recorder import RecordingSettings, record_live
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.core import Tell
@@ -117,7 +118,8 @@ class EmbeddedCluster:
         )
         self.is_new = not self.api.store.version
         """Whether nothing was kept from an earlier time."""
-        create_initial_objects(self.api)
+        self._report = report
+        self._create_initial_objects()
         self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
         observer, requests = settings.tracing.observe(settings.observer, clock)
         self.scheduler = self._build(settings, clock, report, observer, self.recorder, settings.tell)
@@ -136,7 +138,6 @@ class EmbeddedCluster:
         self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
         self._schedules = settings.schedules
         self._tracing = settings.tracing
-        self._report = report
         self._news = asyncio.Event()
         self.api.store.listen(self._hear)
 
@@ -161,6 +162,17 @@ class EmbeddedCluster:
             recorder=recorder,
         )
 
+    def _create_initial_objects(self) -> None:
+        """Raises JournalError where the data directory takes no writes from the beginning."""
+        try:
+            create_initial_objects(self.api)
+        except ApiError as refused:
+            if self._journal is None or not self._journal.fault:
+                raise
+            raise JournalError(self._journal.fault) from refused
+        if self._journal is not None:
+            self._journal.on_fault = self._note_storage
+
     def follow(self, follow: Callable[[Input], None] | None) -> None:
         """Have something get every input of the scheduler after it."""
         self._feed.follow = follow
@@ -173,26 +185,21 @@ class EmbeddedCluster:
 
     def step(self, limit: int = SLICE) -> int:
         """Let the scheduler and the controllers do what is due, within a limit. Returns how much they did."""
-        done = self.controllers.step(limit) + (self.driver.step(limit) if self._schedules else 0)
-        self.flush()
-        return done
+        return self.controllers.step(limit) + (self.driver.step(limit) if self._schedules else 0)
 
     def _go_on(self) -> None:
         """An extender has replied: carry out what follows."""
         self.driver.carry_out()
-        self.flush()
         self._news.set()
 
-    def flush(self) -> None:
-        """Make what was written durable, where there is a data directory."""
-        if self._journal is None:
-            return
-        try:
-            self._journal.flush()
-        except JournalError:
+    def _note_storage(self, fault: str) -> None:
+        """The disk refuses writes, or accepts them again. Meanwhile reads are answered, and writers try again later."""
+        if fault:
             self.api.failing |= STORAGE
-            raise
-        self.api.failing -= STORAGE
+            self._report(f"{fault}. Reads are answered; writes fail until there is room", None)
+        else:
+            self.api.failing -= STORAGE
+            self._report("the data directory can be written again", None)
 
     def next_ns(self) -> int | None:
         """When there is something to do again: 0 for now, None for never unless something changes."""
@@ -246,7 +253,7 @@ class EmbeddedCluster:
                 await self._news.wait()
 
     def close(self) -> None:
-        """Flush the journal and the recording, and let go of their files; export the last traces."""
+        """Write what the recording has left, let go of all files, and export the last traces."""
         if self._journal is not None:
             self._journal.close()
         if self.recorder is not None:

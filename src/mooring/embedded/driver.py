@@ -5,7 +5,8 @@ Both run in this process and at once: an intent is a call of the ResourceApi, an
 input. `mooring run` does the same over HTTP, with reflectors and writers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -19,7 +20,7 @@ from mooring.live.event_writer import EventSeries, NewEvent, Repetition
 from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.live.tracing.requests import RequestTraces
-from mooring.model.api_errors import ApiError
+from mooring.model.api_errors import INTERNAL_ERROR, ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import Watch
 from mooring.model.kinds import BY_STRUCT, RESOURCES, WATCHED
@@ -201,12 +202,13 @@ class EmbeddedDriver:
             case Bind():
                 self._bind(intent)
             case PatchStatus():
-                with self._requests.write(intent.pod.id, "PATCH pods/status", is_awaited=False):
+                with self._requests.write(intent.pod.id, "PATCH pods/status", is_awaited=False), _unless_full():
                     self._patch(intent.pod, intent.condition, intent.nominated_node_name)
             case Evict():
                 self._evict(intent)
             case Record():
-                self._record(intent)
+                with _unless_full():
+                    self._record(intent)
             case Call():
                 assert self.extenders is not None, "there are calls only where there are extenders"
                 self.extenders.begin(intent)
@@ -300,3 +302,13 @@ class EmbeddedDriver:
             self._create_event(repetition.event)
         else:
             self._api.store.update(EVENTS.storage, key, {**held, "series": repetition.series})
+
+
+@contextmanager
+def _unless_full() -> Iterator[None]:
+    """Leave out a write that only informs, where the disk refuses it: the next attempt of the pod informs again."""
+    try:
+        yield
+    except ApiError as refused:
+        if refused.reason != INTERNAL_ERROR:
+            raise

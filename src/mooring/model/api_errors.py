@@ -242,9 +242,13 @@ def _to_retry(retry_after_s: int, causes: Sequence[Cause]) -> StatusDetails:
     return StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
 
 
+INTERNAL_ERROR = "InternalError"
+"""The reason of what is no fault of the client: it may try again."""
+
+
 def internal_error(message: str) -> ApiError:
     details = StatusDetails(causes=(Cause(message=message),))
-    return ApiError(500, "InternalError", f"Internal error occurred: {message}", details)
+    return ApiError(500, INTERNAL_ERROR, f"Internal error occurred: {message}", details)
 
 
 def unexplained(message: str) -> ApiError:

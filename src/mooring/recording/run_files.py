@@ -11,6 +11,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -83,6 +84,8 @@ class RunFiles:
         self._clock = SteadyClock(elapsed_ns=elapsed_ns)
         """Steady: a clock that is set ahead must not make all segments too old."""
         self.is_failed = False
+        self._is_told = False
+        """Whether a failure was logged that is not over: a full disk fails at every new segment."""
         self.segment_size = 0
         self._thread = threading.Thread(target=self._write_all, name="recording", daemon=True)
         self._thread.start()
@@ -142,6 +145,7 @@ class RunFiles:
         elif self._segment is not None:
             before = self._segment.size
             self._segment.write(work.encode())
+            self._recovered()
             self.segment_size = self._segment.size
             self._figures.bytes += self._segment.size - before
             if monotonic() - self._synced_s >= SYNC_S:
@@ -160,12 +164,21 @@ class RunFiles:
     def _fail(self, fault: Exception) -> None:
         """The segment ends here. What follows is lost until the next one begins."""
         self._figures.faults += 1
-        log.error("the recording in %s stops until its next segment: %s", self.path, fault)
         self.is_failed = True
-        try:
-            self._end_segment()
-        except OSError as again:
-            log.error("a segment in %s could not be ended: %s", self.path, again)
+        if not self._is_told:
+            self._is_told = True
+            log.error("the recording in %s stops until it can be written again: %s", self.path, fault)
+        segment, self._segment = self._segment, None
+        if segment is None:
+            return
+        with suppress(OSError):  # most likely the same fault; readers find the last whole block without an end
+            segment.discard() if segment.is_empty else segment.close()
+
+    def _recovered(self) -> None:
+        """A block was written. After failures, say that they are over."""
+        if self._is_told:
+            self._is_told = False
+            log.warning("the recording in %s goes on; the steps before are missing", self.path)
 
 
 # ---- what is kept

@@ -87,17 +87,31 @@ class SegmentWriter:
         self._stream = zstandard.ZstdCompressor(level=LEVEL).compressobj()
         self.size = 0
         self._count = 0
-        self._put(MAGIC + b"%d\n" % FORMAT + msgspec.json.encode(header) + b"\n")
+        try:
+            self._put(MAGIC + b"%d\n" % FORMAT + msgspec.json.encode(header) + b"\n")
+        except BaseException:
+            self.discard()
+            raise
 
     def write(self, block: bytes | bytearray) -> None:
         """Append a block of lines."""
-        self._count += 1
-        stream, frame = self._stream, _FRAME.pack(len(block), _checksum(FORMAT, self._count, block))
+        stream, frame = self._stream, _FRAME.pack(len(block), _checksum(FORMAT, self._count + 1, block))
         self._put(stream.compress(frame) + stream.compress(block) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+        self._count += 1
 
     def sync(self) -> None:
         """Bring what was written to the disk."""
         os.fsync(self._file.fileno())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no block was written whole."""
+        return not self._count
+
+    def discard(self) -> None:
+        """Remove the file: without a block it says nothing."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         try:

@@ -1,7 +1,6 @@
 """HTTP and TLS around the answers of `dispatch`: tokens, limits, bodies, and watches as streams.
 
-Every write is flushed to the journal before a client gets the answer or a watcher gets the line, so that nothing that
-was told can be lost.
+The store makes every write durable before it has it, so that nothing that a client or a watcher is told can be lost.
 """
 
 import asyncio
@@ -74,12 +73,11 @@ class HttpLimits:
 
 @dataclass(slots=True)
 class HttpServer:
-    """Serves a ResourceApi. `flush` makes every write durable before a client sees it."""
+    """Serves a ResourceApi."""
 
     api: ResourceApi
     token: str = ""
     """What clients must bring; empty: nothing."""
-    flush: Callable[[], None] = lambda: None
     report: Report = lambda text, error: None
     address: str = ""
     limits: HttpLimits = field(default_factory=HttpLimits)
@@ -131,7 +129,7 @@ class HttpServer:
             listener.idle(incoming.protocol)
 
     async def _answer(self, incoming: web.BaseRequest) -> Answer | WatchResponse:
-        """What to send. A write is durable before its answer is sent."""
+        """What to send."""
         try:
             self._check_source(incoming)
             self._authenticate(incoming)
@@ -139,9 +137,7 @@ class HttpServer:
             answered = answer(self.api, request, self.address, self.token)
         except ApiError as error:
             answered = refusal(error)
-        if not isinstance(answered, WatchResponse):
-            self.flush()
-        elif len(self._watches) >= self.limits.watches:
+        if isinstance(answered, WatchResponse) and len(self._watches) >= self.limits.watches:
             answered.close()
             return refusal(too_many_requests("too many watches are open, please try again later", _BUSY_S))
         return answered
@@ -216,7 +212,6 @@ class HttpServer:
                     watch.bookmark()
             news.clear()
             while lines := watch.take():
-                self.flush()
                 await response.write(lines)
                 await asyncio.sleep(0)  # a client that reads quickly would keep all others waiting
             if watch.is_over:
