@@ -20,12 +20,12 @@ NO_ROOM = (
 
 TABLES = f"""\
 1 of 2 pending pods placed, 2 nodes
-Requested: cpu 16.7%, memory 6.2%.
+Requested: cpu 16.7%, memory 6.3%.
 What limits: Insufficient cpu (1 pod, up to 2 nodes).
 
 Nodes (requested/allocatable)
 NODE   PODS    NEW   CPU       MEMORY
-east   1/110   1     1/4 25%   1Gi/8Gi 12%
+east   1/110   1     1/4 25%   1Gi/8Gi 13%
 west   0/110   0     0/2 0%    0/8Gi 0%
 
 Pending

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import cases from "../../tests/model/percents.json";
 import { age, clock, duration, number, percent, quantity } from "../src/text/amounts.ts";
 import { cut, plural, visible } from "../src/text/visible.ts";
 
@@ -40,11 +41,17 @@ test("ages count from the clock of the cluster", () => {
 });
 
 test("shares and numbers are short", () => {
-  assert.deepEqual([percent(0.543), percent(0.004), percent(1), percent(NaN)], ["54 %", "0.4 %", "100 %", "–"]);
+  assert.deepEqual([percent(0.543), percent(0.004), percent(1), percent(NaN)], ["54 %", "0 %", "100 %", "–"]);
   assert.deepEqual([number(1234), number(1234.5678), number(1.234), number(53.53)], ["1,234", "1,235", "1.23", "53.5"]);
 });
 
 test("amounts of the answers are quantities", () => {
   assert.deepEqual([quantity("cpu", 1500), quantity("cpu", 2000), quantity("memory", 17179869184), quantity("memory", 1536 * 2 ** 20), quantity("nvidia.com/gpu", 8)],
     ["1500m", "2", "16Gi", "1.5Gi", "8"]);
+});
+
+test("shares are rounded as the commands round them", () => {
+  for (const [share, whole, tenths] of cases as [number, string, string][]) {
+    assert.deepEqual([percent(share), percent(share, 1)].map((text) => text.replace(" ", "")), [whole, tenths]);
+  }
 });

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mooring.answers.pools import pool_of, zone_of
 from mooring.cluster.nodes.table import NodeTable
+from mooring.model.quantity import show_percent
 
 MAIN = ("cpu", "memory")
 """The resources that every node has and every summary shows."""
@@ -42,8 +43,7 @@ class GroupUse:
 
     def told_share(self, resource: str) -> str:
         """The requested share for people: 31.2%; a dash for None."""
-        share = self.share(resource)
-        return "-" if share is None else f"{share:.1%}"
+        return show_percent(self.share(resource))
 
     def content(self) -> dict[str, Any]:
         amounts = {name: {"requested": used, "allocatable": room} for name, (used, room) in self.amounts.items()}

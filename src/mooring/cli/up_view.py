@@ -8,6 +8,7 @@ from rich.text import Text
 
 from mooring.embedded.cluster_statistics import ClusterSummary, NodeUsage
 from mooring.kit.shown_text import shown
+from mooring.model.quantity import show_percent
 
 _BAR = 20
 """Characters of a bar."""
@@ -55,14 +56,8 @@ def _node_bars(nodes: list[NodeUsage]) -> Table:
     for header in ("node", "cpu", "", "memory", "", "pods"):
         table.add_column(header, justify="right" if header in ("pods", "") else "left")
     for load in nodes:
-        table.add_row(
-            Text(shown(load.name)),
-            _bar(load.cpu),
-            f"{load.cpu:.0%}",
-            _bar(load.memory),
-            f"{load.memory:.0%}",
-            str(load.pods),
-        )
+        cpu, memory = (show_percent(share, decimals=0) for share in (load.cpu, load.memory))
+        table.add_row(Text(shown(load.name)), _bar(load.cpu), cpu, _bar(load.memory), memory, str(load.pods))
     return table
 
 

@@ -4,6 +4,7 @@ Quantities are exact, amounts are bounded: a column of the node table holds whol
 would make sums depend on the order in which pods come and go.
 """
 
+import math
 import re
 from functools import lru_cache
 
@@ -230,6 +231,18 @@ def show_amount(resource: str, amount: int) -> str:
     if resource == "cpu":
         return show_cpu(amount)
     return show_bytes(amount) if is_in_bytes(resource) else str(amount)
+
+
+def show_percent(share: float | None, decimals: int = 1) -> str:
+    """A share for people: 0.125 -> 12.5%, or 13% without decimals; a dash for None.
+
+    Half of the last digit is rounded up, as in web/src/text/amounts.ts, so that a share is the same number in the terminal,
+    in reports and in the dashboard. Use of one node has no decimals, sums and means have one.
+    """
+    if share is None or not math.isfinite(share):
+        return "-"
+    unit = 10**decimals
+    return f"{math.floor(round(100 * share * unit, 6) + 0.5) / unit:.{decimals}f}%"
 
 
 def is_in_bytes(resource: str) -> bool:

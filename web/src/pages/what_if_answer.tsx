@@ -76,7 +76,7 @@ export function AnswerPods({ answer }: { answer: WhatIf }) {
 function sharesOf(use: Use, resource: string): ComponentChildren {
   const amount = use.resources[resource];
   if (!amount || amount.allocatable === 0) return "–";
-  return `${percent(amount.requested / amount.allocatable)} of ${quantity(resource, amount.allocatable)}`;
+  return `${percent(amount.requested / amount.allocatable, 1)} of ${quantity(resource, amount.allocatable)}`;
 }
 
 function Fullness({ answer }: { answer: WhatIf }) {

@@ -24,8 +24,12 @@ function trimmed(value: number): string {
   return value >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(2)));
 }
 
-export function percent(share: number): string {
-  return Number.isFinite(share) ? `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %` : "–";
+/** A share as 13 %, or 12.5 % with a decimal. Half of the last digit is rounded up, as in src/mooring/model/quantity.py, so that
+ *  commands and pages show the same number. Use of one node has no decimals, sums have one. */
+export function percent(share: number, decimals = 0): string {
+  if (!Number.isFinite(share)) return "–";
+  const unit = 10 ** decimals;
+  return `${(Math.floor(Number((100 * share * unit).toFixed(6)) + 0.5) / unit).toFixed(decimals)} %`;
 }
 
 export function number(value: number): string {

@@ -14,6 +14,7 @@ from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.compare.run_tables import NODES, run_table, use_table, wait_table
 from mooring.answers.data_table import DataTable, data_table
 from mooring.answers.report.parts import BarPlot, Unit
+from mooring.model.quantity import show_percent
 from mooring.sim.results import show_seconds
 from mooring.sim.simulated_cluster import count, some
 
@@ -236,7 +237,7 @@ class Comparison(ClusterAnswer):
     def _use_rows(self) -> Iterator[tuple[object, ...]]:
         for run in self.runs:
             for name, use in run.figures.utilisation.items():
-                yield run.plan.name, name, _percent(use.mean), _percent(use.peak)
+                yield run.plan.name, name, show_percent(use.mean), show_percent(use.peak)
 
 
 _WAIT_COLUMNS = ("run", "priority", "bound", "p50", "p95", "p99", "max", "pending", "preempted")
@@ -250,18 +251,14 @@ def _rounded(value: float) -> float:
     return round(value, 9)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
-
-
 def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 _FORMS: Mapping[str, Callable[[float], str]] = {
     "waits": show_seconds,
-    "utilisation": _percent,
-    "fragmentation": _percent,
+    "utilisation": show_percent,
+    "fragmentation": show_percent,
 }
 """How figures are shown, by the first step of their path, or the first one of the figures of groups."""
 

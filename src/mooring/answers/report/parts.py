@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mooring.model.quantity import show_percent
 from mooring.sim.results import show_seconds
 
 
@@ -43,7 +44,7 @@ class Unit(Enum):
         if value is None or not math.isfinite(value):
             return "-"
         if self is Unit.SHARE:
-            return f"{value:.1%}"
+            return show_percent(value)
         return show_seconds(value) if self is Unit.SECONDS else f"{value:,.4f}".rstrip("0").rstrip(".")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mooring.answers.report.parts import AnswerPlot, BarPlot, CurvePlot, Unit
 from mooring.answers.report.text import safe
+from mooring.model.quantity import show_percent
 
 WIDTH = 600
 LEFT, RIGHT, BOTTOM = 64, 20, 34
@@ -206,7 +207,7 @@ def _finite(value: float | None) -> float:
 
 
 def _tick(unit: Unit, value: float) -> str:
-    return f"{value:.0%}" if unit is Unit.SHARE else unit.shown(value)
+    return show_percent(value, decimals=0) if unit is Unit.SHARE else unit.shown(value)
 
 
 def _time(at_s: float) -> str:

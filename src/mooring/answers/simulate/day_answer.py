@@ -21,7 +21,7 @@ from mooring.answers.simulate.simulation_tables import (
 )
 from mooring.answers.simulate.simulation_tables import group_wait_table as group_wait_data_table
 from mooring.answers.utilisation import MAIN
-from mooring.model.quantity import show_bytes
+from mooring.model.quantity import show_bytes, show_percent
 from mooring.sim.day import DayReport, Waits
 from mooring.sim.results import show_seconds, show_time
 from mooring.sim.simulated_cluster import count
@@ -75,7 +75,7 @@ class DayAnswer(ClusterAnswer, DayReport):
     def _use(self) -> list[str]:
         if not self.spans:
             return []
-        shares = ", ".join(f"{name} {self.mean_used[name]:.1%}" for name in MAIN if name in self.mean_used)
+        shares = ", ".join(f"{name} {show_percent(self.mean_used[name])}" for name in MAIN if name in self.mean_used)
         each = f"each character of the curves is {show_seconds(self.simulated_s / len(self.spans))}"
         return [f"Requested on average: {shares or 'nothing'}; {each}."]
 
@@ -112,7 +112,7 @@ class DayAnswer(ClusterAnswer, DayReport):
         for name in self._resources():
             shares = [span.used[name] for span in self.spans]
             if name in MAIN or any(shares):
-                rows.append((name, _curve(shares, 1.0), f"{self.mean_used[name]:.1%}", f"{max(shares):.1%}"))
+                rows.append((name, _curve(shares, 1.0), show_percent(self.mean_used[name]), show_percent(max(shares))))
         waiting = [span.pending for span in self.spans]
         if waiting:
             mean, most = sum(waiting) / len(waiting), max(waiting)
@@ -124,7 +124,7 @@ class DayAnswer(ClusterAnswer, DayReport):
         rows = [
             (
                 show_time(round(span.from_s * 1000) * 1_000_000),
-                *(f"{span.used.get(name, 0):.1%}" for name in names),
+                *(show_percent(span.used.get(name, 0)) for name in names),
                 f"{span.pending:.1f}",
             )
             for span in self.spans
@@ -135,7 +135,7 @@ class DayAnswer(ClusterAnswer, DayReport):
         """Where the time went, and the memory that it needed."""
         total_s, pods = sum(self.parts_s.values()) or 1.0, max(self.arrived, 1)
         rows: list[tuple[object, ...]] = [
-            (part, f"{seconds:.1f}", f"{seconds / total_s:.0%}", f"{seconds / pods * 1e6:.0f}")
+            (part, f"{seconds:.1f}", show_percent(seconds / total_s, decimals=0), f"{seconds / pods * 1e6:.0f}")
             for part, seconds in self.parts_s.items()
         ]
         if self.peak_bytes is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from mooring.answers.pools import pool_of, zone_of
 from mooring.answers.utilisation import FULLEST
 from mooring.model.node import Node
+from mooring.model.quantity import show_percent
 from mooring.sim.gauge import MAIN, NodeMeans
 
 
@@ -23,8 +24,7 @@ class MeanUse:
     """By resource: the requested share of what is allocatable; None where there is nothing of it."""
 
     def told_share(self, resource: str) -> str:
-        share = self.shares.get(resource)
-        return "-" if share is None else f"{share:.1%}"
+        return show_percent(self.shares.get(resource))
 
     def content(self) -> dict[str, Any]:
         return {"nodes": self.nodes, "placed": self.placed, "meanUtilisation": dict(self.shares)}

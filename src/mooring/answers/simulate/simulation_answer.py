@@ -29,7 +29,7 @@ from mooring.answers.simulate.results_as_data import (
 from mooring.answers.simulate.simulation_tables import eviction_table, limit_table, node_table, pod_table, use_table
 from mooring.answers.simulate.simulation_tables import group_table as group_data_table
 from mooring.answers.utilisation import FULLEST, MAIN, GroupUse, Utilisation
-from mooring.model.quantity import show_amount
+from mooring.model.quantity import show_amount, show_percent
 from mooring.scheduler.ties import is_tied
 from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, Story, show_time
@@ -172,7 +172,7 @@ class SimulationAnswer(ClusterAnswer, Report):
 
 def told_use(total: GroupUse) -> list[str]:
     """How full the cluster is."""
-    shares = [f"{name} {share:.1%}" for name in MAIN if (share := total.share(name)) is not None]
+    shares = [f"{name} {show_percent(share)}" for name in MAIN if (share := total.share(name)) is not None]
     return [f"Requested: {', '.join(shares)}."] if shares else []
 
 
@@ -254,7 +254,7 @@ def _amount(node: NodeUse, resource: str) -> str:
     used, room = node.amounts.get(resource, (0, 0))
     if not room and not used:
         return "-"
-    share = f"{100 * used // room}%" if room else "-"
+    share = show_percent(used / room if room else None, decimals=0)
     return f"{show_amount(resource, used)}/{show_amount(resource, room)} {share}"
 
 

@@ -16,6 +16,7 @@ from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster
 from mooring.answers.what_if.moments import ClusterMoment, why_pending
 from mooring.answers.what_if.workload_book import WorkloadName
 from mooring.model.pod import Pod
+from mooring.model.quantity import show_percent
 from mooring.sim.simulated_cluster import count, some
 
 
@@ -135,7 +136,7 @@ class WhatIf(ClusterAnswer):
         for name in MAIN:
             before, after = (use.total.share(name) for use in (self.before, self.after))
             if before is not None and after is not None:
-                parts.append(f"{name} {_percent(before)} -> {_percent(after)}")
+                parts.append(f"{name} {show_percent(before)} -> {show_percent(after)}")
         nodes = f"Schedulable nodes: {self.before.total.nodes} -> {self.after.total.nodes}"
         yield f"{nodes}. Requested: {', '.join(parts)}." if parts else f"{nodes}."
 
@@ -156,7 +157,7 @@ class WhatIf(ClusterAnswer):
                 "Fullest nodes",
                 ("node", "pods", *MAIN),
                 [
-                    (name, use.pods, *(_percent(use.share(each)) for each in MAIN))
+                    (name, use.pods, *(show_percent(use.share(each)) for each in MAIN))
                     for name, use in self.after.fullest.items()
                 ],
                 is_detail=True,
@@ -211,7 +212,7 @@ class WhatIf(ClusterAnswer):
         for name, (old, new) in paired(before, after).items():
             for resource in dict.fromkeys((*old.amounts, *new.amounts)):
                 if not only or resource in only:
-                    shares = (_percent(use.share(resource)) for use in (old, new))
+                    shares = (show_percent(use.share(resource)) for use in (old, new))
                     rows.append((name, f"{old.nodes} -> {new.nodes}", resource, *shares))
         return AnswerTable(title, ("group", "nodes", "resource", "before", "after"), rows)
 
@@ -336,7 +337,3 @@ def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> li
 def _short(message: str) -> str:
     """The message without what preemption says; the data has all of it."""
     return message.partition(" preemption: ")[0].removesuffix("no new claims to deallocate,").strip()
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
