@@ -60,6 +60,13 @@ def test_without_a_budget_an_eviction_is_a_deletion() -> None:
     code, body = evict(api, "p0")
     assert (code, body["status"]) == (201, "Success")
     assert is_leaving(api, "p0")
+    conditions = ask(api, "GET", f"{PODS}/p0").body["status"]["conditions"]
+    (mark,) = [each for each in conditions if each["type"] == "DisruptionTarget"]
+    assert (mark["status"], mark["reason"], mark["message"]) == (
+        "True",
+        "EvictionByEvictionAPI",
+        "Eviction API: evicting",
+    )
 
 
 def test_a_budget_is_counted_down_and_then_says_no() -> None:

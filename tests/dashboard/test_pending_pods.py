@@ -98,6 +98,7 @@ def test_pods_are_grouped_by_why_they_wait() -> None:
         "name": "big-1",
         "since": "2026-01-31T10:00:03.000Z",
     }
+    assert found.oldest == min((group.oldest for group in found.groups), key=lambda pod: pod.since)
 
 
 @pytest.mark.parametrize("gates", [BOTH_GATES, {}], ids=["groups", "no groups"])

@@ -1,6 +1,7 @@
 """What passes through a scheduler in a second."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,10 @@ from mooring.dashboard.views.scheduling_flow import FlowCounters, FlowSample, Se
 from mooring.framework.config import default
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.metrics import MetricRegistry
+from mooring.model.meta import Condition
+from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.sim.driver import Driver
 
@@ -90,3 +94,59 @@ def test_the_observer_inside_sees_everything() -> None:
 def _counts(registry: MetricRegistry) -> str:
     """Without durations of plugins, which the processor's clock measures."""
     return "".join(line for line in registry.text().splitlines(True) if "_seconds" not in line or "_count" in line)
+
+
+# ---- evictions by others
+
+
+def a_leaving(pod: Pod, reason: str = "") -> Pod:
+    """The pod while it is deleted, with the mark of an eviction."""
+    metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-02-01T00:00:00Z")
+    conditions = [Condition(type="DisruptionTarget", status="True", reason=reason)] if reason else None
+    return Pod(metadata=metadata, spec=pod.spec, status=msgspec.structs.replace(pod.status, conditions=conditions))
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_cordoned", "owner", "counted"),
+    [
+        pytest.param("EvictionByEvictionAPI", False, "ReplicaSet", 1, id="the eviction API evicts"),
+        pytest.param("DeletionByTaintManager", False, "ReplicaSet", 1, id="a taint evicts"),
+        pytest.param("PreemptionByScheduler", False, "ReplicaSet", 0, id="a victim of preemption is counted elsewhere"),
+        pytest.param("", True, "ReplicaSet", 1, id="a drain deletes from a cordoned node"),
+        pytest.param("", True, "DaemonSet", 0, id="a DaemonSet restarts its pod on a cordoned node"),
+        pytest.param("", False, "ReplicaSet", 0, id="someone deletes a pod"),
+    ],
+)
+@pytest.mark.parametrize("is_seen_leaving", [True, False])
+def test_evictions_by_others_are_counted_once(
+    reason: str, is_cordoned: bool, owner: str, counted: int, is_seen_leaving: bool
+) -> None:
+    clock = VirtualClock()
+    scheduler, counters = build_scheduler(default(), clock), FlowCounters(clock)
+    counters.follow(scheduler)
+    owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "o", "controller": True}]
+    pod = a_pod("p", nodeName="n", metadata={"uid": "p", "ownerReferences": owners})
+    leaving = a_leaving(pod, reason)
+    scheduler.handle(ObjectAdded(a_node("n", unschedulable=is_cordoned)))
+    scheduler.handle(ObjectAdded(pod))
+    if is_seen_leaving:
+        scheduler.handle(ObjectUpdated(pod, leaving))
+        scheduler.handle(ObjectUpdated(leaving, leaving))
+        scheduler.handle(ObjectRemoved(leaving))
+        assert counters.sample().evictions == counted
+    else:  # without a grace period the pod is gone at once, and the mark may never have been seen
+        scheduler.handle(ObjectRemoved(pod))
+        assert counters.sample().evictions == (1 if is_cordoned and owner != "DaemonSet" else 0)
+
+
+def test_pods_that_have_finished_or_had_no_node_are_no_evictions() -> None:
+    clock = VirtualClock()
+    scheduler, counters = build_scheduler(default(), clock), FlowCounters(clock)
+    counters.follow(scheduler)
+    scheduler.handle(ObjectAdded(a_node("n", unschedulable=True)))
+    waiting = a_pod("w", metadata={"uid": "w"})
+    done = a_pod("d", nodeName="n", metadata={"uid": "d"}, status={"phase": "Succeeded"})
+    for pod in (waiting, done):
+        scheduler.handle(ObjectAdded(pod))
+        scheduler.handle(ObjectRemoved(pod))
+    assert counters.sample().evictions == 0

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { aloneIn } from "../src/parts/alone.ts";
 import cases from "../../tests/model/percents.json";
 import { age, clock, duration, number, percent, quantity } from "../src/text/amounts.ts";
 import { cut, plural, visible } from "../src/text/visible.ts";
@@ -54,4 +55,9 @@ test("shares are rounded as the commands round them", () => {
   for (const [share, whole, tenths] of cases as [number, string, string][]) {
     assert.deepEqual([percent(share), percent(share, 1)].map((text) => text.replace(" ", "")), [whole, tenths]);
   }
+});
+
+test("a value between two gaps is a point, others are on the line", () => {
+  assert.deepEqual(aloneIn([null, 1, null, 2, 3, null, 4]), [1, 6]);
+  assert.deepEqual(aloneIn([]), []);
 });

@@ -34,6 +34,7 @@ class SchedulerSource:
         """This is the scheduler; it checks itself by `checks`."""
         self._scheduler = scheduler
         self._counters.profiles = [*scheduler.core.runners]
+        self._counters.follow(scheduler)
         if checks is not None:
             self._checks = SelfCheckFigures(0, 0, "")
             checks.on_checked = self._checked

@@ -60,6 +60,7 @@ export interface PendingGroup {
 export interface PendingEvent {
   groups: PendingGroup[];
   total: number;
+  oldest?: (PodRef & { since: string }) | null;
 }
 
 export interface FlowSample {

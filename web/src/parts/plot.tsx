@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { SERIES } from "../map/colours.ts";
+import { aloneIn } from "./alone.ts";
 import { useWidth } from "../map/node_map.tsx";
 import { cssColour, useTheme } from "../theme.ts";
 
@@ -38,7 +39,9 @@ function optionsOf(props: PlotProps, width: number, colours: readonly string[]):
       { ...axis, font: "11px system-ui", size: 62, values: (_plot, splits) => splits.map((value) => (value === null ? "" : props.format(value))) },
     ],
     series: [{}, ...props.lines.map((line, at) => ({
-      label: line.name, stroke: colours[at % colours.length], width: 1.75, dash: DASHES[at % DASHES.length], points: { show: false }, spanGaps: true,
+      label: line.name, stroke: colours[at % colours.length], width: 1.75, dash: DASHES[at % DASHES.length], spanGaps: false,
+      // A value between two gaps has no line: a point shows it.
+      points: { show: true, size: 4, filter: (plot: uPlot, series: number) => aloneIn(plot.data[series]) },
     }))],
   };
 }

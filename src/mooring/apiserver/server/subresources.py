@@ -27,7 +27,7 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import RESOURCES
 from mooring.model.pod_spec import FINISHED_PHASES
-from mooring.rules.conditions import holds
+from mooring.rules.conditions import disruption_target, holds, with_condition
 
 BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]
 """PodDisruptionBudgets."""
@@ -80,6 +80,10 @@ def evict(api: ResourceApi, namespace: str, name: str, how: Deletion, by: Reques
     budget = None if _needs_no_budget(pod) else _budget_of(api, pod)
     if budget is not None and not _is_unhealthy_and_free(pod, budget):
         _take_one(api, budget, pod, by)
+    if not by.is_dry_run:
+        why = disruption_target("EvictionByEvictionAPI", "Eviction API: evicting", pod)
+        conditions = with_condition(pod.get("status", {}).get("conditions", ()), why, api.now())
+        api.put_status(PODS, pod, {**pod.get("status", {}), "conditions": conditions})
     api.delete(PODS, namespace, name, how, by)
 
 

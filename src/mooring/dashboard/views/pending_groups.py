@@ -41,6 +41,8 @@ class PendingGroups(msgspec.Struct, frozen=True):
 
     groups: Sequence[PendingGroup]
     total: int
+    oldest: OldestPod | None = None
+    """The pod that waits longest, of all groups; None if no pod waits."""
 
 
 _GroupKey = tuple[str, tuple[str, ...], str]
@@ -66,7 +68,8 @@ def pending_groups(scheduler: Scheduler) -> Sliced[PendingGroups]:
         if total % _STEP == 0:
             yield
     largest = nlargest(SHOWN, groups.values(), lambda group: (group.count, -group.since_ns))
-    return PendingGroups([_shown(group) for group in largest], total)
+    oldest = min(groups.values(), key=lambda group: group.since_ns, default=None)
+    return PendingGroups([_shown(group) for group in largest], total, None if oldest is None else _oldest(oldest))
 
 
 def _add(groups: dict[_GroupKey, _Group], pending: QueuedOrBinding, pod_group: str | None) -> None:
@@ -101,6 +104,9 @@ def waits_since_ns(pending: QueuedOrBinding) -> int:
 
 
 def _shown(group: _Group) -> PendingGroup:
+    return PendingGroup(*group.key, group.count, _oldest(group))
+
+
+def _oldest(group: _Group) -> OldestPod:
     pod = group.oldest.pod
-    oldest = OldestPod(pod.namespace, pod.name, in_millis(group.since_ns))
-    return PendingGroup(*group.key, group.count, oldest)
+    return OldestPod(pod.namespace, pod.name, in_millis(group.since_ns))
