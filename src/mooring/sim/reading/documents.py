@@ -42,6 +42,9 @@ _NO_MANIFEST = (
     f"the folder has no manifest; manifests are {', '.join(f'*{suffix}' for suffix in _PLAIN_SUFFIXES)}, "
     f"and those with {GZIP_SUFFIX} at the end"
 )
+_EMPTY = "{} is empty, or has only comments"
+_NOTHING = re.compile(rb"(?:\s++|#[^\n]*+|(?:---|\.\.\.)(?=\s|\Z))*+")
+"""Text without any document. Possessive, so that it takes one pass whatever the text is."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -57,12 +60,20 @@ class ManifestFile:
 def bytes_of(path: str, max_bytes: int, remedy: str, error: type[InputError]) -> bytes:
     """One file without its byte order mark. Raises the error if it cannot be read, or is larger; `remedy` says what to do."""
     try:
-        return read_file(path, max_bytes).removeprefix(codecs.BOM_UTF8)
+        text = read_file(path, max_bytes).removeprefix(codecs.BOM_UTF8)
     except (OSError, ValueError) as fault:  # a path with a NUL in it is a ValueError
         if isinstance(fault, OSError) and fault.errno == errno.EFBIG:
             raise error([Problem("", f"the file has more than {max_bytes} bytes; {remedy}", file=path)]) from fault
         reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
         raise error([Problem("", f"cannot be read: {reason}", file=path)]) from fault
+    if is_empty(text):
+        raise error([Problem("", _EMPTY.format("the file"), file=path)])
+    return text
+
+
+def is_empty(text: bytes) -> bool:
+    """Whether a file has no document: nothing at all, or only comments and separators. A List without items is one."""
+    return _NOTHING.fullmatch(text) is not None
 
 
 def gather(
@@ -73,13 +84,18 @@ def gather(
     problems: list[Problem] = []
     left = max_bytes
     for path in paths:
+        read: list[ManifestFile] = []
         for found in _expand(path):
             raw = found if isinstance(found, Problem) else _read(found, stdin, left, max_bytes)
             if isinstance(raw, Problem):
                 problems.append(raw)
             else:
                 left -= len(raw)
-                files.append(ManifestFile(_shown(str(found)), _to_utf8(raw)))
+                read.append(ManifestFile(_shown(str(found)), _to_utf8(raw)))
+        if read and all(is_empty(file.text) for file in read):
+            what = "the input" if path == STDIN else "every file of the folder" if len(read) > 1 else "the file"
+            problems.append(Problem("", _EMPTY.format(what), file=_shown(path if len(read) > 1 else read[0].name)))
+        files += read
     return files, problems
 
 
