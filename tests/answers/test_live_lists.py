@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.answers import live_lists
-from mooring.answers.live_kinds import EVENTS, LISTED, NODES, PODS, loss_without, resource_name
+from mooring.answers.live_kinds import EVENTS, LISTED, NODES, PODS, READER_ROLE, loss_without, resource_name
 from mooring.answers.live_lists import LiveLists, has_items, list_cluster
 from mooring.apiclient.request_errors import Unreadable
 from mooring.model.api_errors import ApiError
@@ -141,7 +141,7 @@ def test_without_permission_for_a_resource_the_loss_is_told() -> None:
     assert lists.notes() == [
         "you may not list persistentvolumeclaims: pods with volume claims look as if their claims did not exist",
         "you may not list poddisruptionbudgets.policy: no budget protects pods",
-        "deploy/reader.yaml has a ClusterRole that allows all lists",
+        f"{READER_ROLE} has the ClusterRole mooring-reader, which allows all lists",
     ]
     assert CLAIMS not in lists.pages
 
@@ -156,7 +156,7 @@ def test_without_permission_for_pods_or_nodes_there_is_no_answer(spec: Any) -> N
     with pytest.raises(LiveSourceError) as raised:
         listed(Server({f"/api/v1/{spec.plural}": forbidden(spec.plural)}))
     assert str(raised.value) == (
-        f"https://cluster: you may not list {spec.plural}, and there is no answer without them; deploy/reader.yaml allows "
+        f"https://cluster: you may not list {spec.plural}, and there is no answer without them; the ClusterRole mooring-reader in {READER_ROLE} allows "
         f'it: {spec.plural} is forbidden: User "eve" cannot list resource "{spec.plural}"'
     )
 

@@ -17,6 +17,7 @@ from command import mooring
 
 from fault_proxy import CALM, FaultProxy, Faults
 from mooring.answers.agree.agree import agree
+from mooring.answers.live_kinds import READER_ROLE
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.app import record as record_app
 from mooring.app.record import ObserverSettings, Observing
@@ -288,7 +289,7 @@ def test_who_may_not_watch_is_told_which_role_allows_it(tmp_path: Path) -> None:
     assert ran.code == 2
     assert ran.complaints[-1] == (
         f"{server}: you may not watch nodes: no, you may not (403); "
-        "the ClusterRole mooring-observer in deploy/reader.yaml allows what is needed"
+        f"the ClusterRole mooring-observer in {READER_ROLE} allows what is needed"
     )
 
 

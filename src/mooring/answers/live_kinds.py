@@ -1,12 +1,16 @@
 """Which resources of a live cluster are listed, and what is lost if the caller may not list one of them.
 
-Secrets and ConfigMaps are never read: no decision depends on their content. deploy/reader.yaml grants exactly these.
+Secrets and ConfigMaps are never read: no decision depends on their content. reader.yaml grants exactly these.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import BY_KIND, KINDS, WORKLOADS
+
+READER_ROLE = Path(__file__).with_name("reader.yaml")
+"""The manifest with the ClusterRoles that allow what questions list, and what an observer watches: errors name it."""
 
 PODS, NODES = KINDS["Pod"], KINDS["Node"]
 EVENTS = BY_KIND["v1", "Event"]

@@ -13,7 +13,17 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.answers.live_kinds import EVENTS, LISTED, NODES, PODS, REQUIRED, is_gated, loss_without, resource_name
+from mooring.answers.live_kinds import (
+    EVENTS,
+    LISTED,
+    NODES,
+    PODS,
+    READER_ROLE,
+    REQUIRED,
+    is_gated,
+    loss_without,
+    resource_name,
+)
 from mooring.apiclient.client import PAGE_SIZE
 from mooring.apiclient.request_errors import Unreadable
 from mooring.model.api_errors import ApiError
@@ -59,7 +69,7 @@ class LiveLists:
         """What the user should know: each resource that is missing, with what is lost, and lists of another moment."""
         notes = [f"you may not list {resource_name(spec)}: {loss_without(spec)}" for spec in self.refused]
         if self.refused:
-            notes.append("deploy/reader.yaml has a ClusterRole that allows all lists")
+            notes.append(f"{READER_ROLE} has the ClusterRole mooring-reader, which allows all lists")
         if unserved := [resource_name(spec) for spec in self.unserved if not is_gated(spec)]:
             notes.append(f"the server does not serve {', '.join(unserved)}: answers assume that there are none")
         if self.moved:
@@ -157,7 +167,9 @@ class _Listing:
         """Go on without a resource that the server does not show. Raises the fault if decisions cannot do without it."""
         if fault.code == 403 and spec in REQUIRED:
             text = f"you may not list {resource_name(spec)}, and there is no answer without them"
-            raise LiveSourceError(f"{self._lists.server}: {text}; deploy/reader.yaml allows it: {fault.message}")
+            raise LiveSourceError(
+                f"{self._lists.server}: {text}; the ClusterRole mooring-reader in {READER_ROLE} allows it: {fault.message}"
+            )
         if fault.code not in (403, 404) or spec in REQUIRED:
             raise fault
         (self._lists.refused if fault.code == 403 else self._lists.unserved).append(spec)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mooring.answers.live_kinds import READER_ROLE
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.known import ChangeListener
@@ -111,7 +112,7 @@ class Observing:
             if member.refusal is not None and member.watched.is_required:
                 raise ObserverError(
                     f"you may not watch {member.watched.name}: {member.refusal.message} ({member.refusal.code}); "
-                    "the ClusterRole mooring-observer in deploy/reader.yaml allows what is needed"
+                    f"the ClusterRole mooring-observer in {READER_ROLE} allows what is needed"
                 )
         has_answered = any(member.has_synced or member.statistics.events for member in self.reflectors.members)
         if waited_s >= (FIRST_LIST_S if has_answered else ANSWER_S):
