@@ -130,8 +130,8 @@ def test_pods_that_have_to_leave_are_listed(tmp_path: Path) -> None:
     ran = mooring("simulate", cluster)
     assert (
         "Preempted\n"
-        "NAMESPACE   POD   NODE   FOR\n"
-        "default     old   east   default/urgent\n"
+        "NAMESPACE   POD   NODE   FOR              REPLACED BY\n"
+        "default     old   east   default/urgent   -\n"
     ) in ran.out  # fmt: skip
     assert ran.out.startswith("1 of 1 pending pod placed, 1 preempted, 2 nodes\n")
     preempted = json.loads(mooring("simulate", cluster, "-o", "json").out)["preempted"]

@@ -168,10 +168,7 @@ def test_a_pod_that_was_placed_and_has_to_leave_is_preempted_and_noted() -> None
     assert report.preempted == [SimulatedEviction(filler, "n", "default/follower")]
     assert [r.message for r in report.pods if r.pod is filler] == ["preempted by default/follower on n"]
     assert report.pending == [], "it does not wait: it is gone"
-    assert report.notes == [
-        "1 pod of the input placed and then preempted (default/filler): "
-        "in a cluster their controllers would create new pods; the simulation does not"
-    ]
+    assert report.notes == ["1 preempted pod without a controller gone for good: default/filler"]
 
 
 def test_a_pod_that_may_not_preempt_says_so() -> None:

@@ -26,7 +26,8 @@ from mooring.sim.group_waits import GroupWait, GroupWaits
 from mooring.sim.planned_change import PlannedChange
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
-from mooring.sim.results import SimulatedEviction, Story
+from mooring.sim.replacements import PreemptedPods
+from mooring.sim.results import PodCounts, SimulatedEviction, Story
 from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster, count
 
 SPANS = 60
@@ -65,6 +66,11 @@ class Waits:
     """How many are still pending in the end."""
     preempted: int = 0
 
+    @property
+    def placed(self) -> int:
+        """How many were bound and not preempted later."""
+        return len(self.waited_s) - self.preempted
+
     def quantile_s(self, share: float) -> float | None:
         """The waiting time that this share of the pods did not exceed; None if no pod was bound."""
         return float(np.quantile(self.waited_s, share)) if self.waited_s else None
@@ -76,6 +82,7 @@ class DayReport:
 
     simulated_s: float
     arrived: int
+    """Pods that ran before, were preempted and came back are among them."""
     planned: int
     """How many pods were planned; more than `arrived` if the day ended earlier."""
     finished: int
@@ -94,8 +101,10 @@ class DayReport:
     notes: list[str] = field(default_factory=list)
     story: Story | None = None
     placed: int = 0
-    """How many pods were bound; `placements` has them by name, unless the arrivals were generated."""
+    """How many pods were bound and not preempted later. `placements` has all that were bound, unless the arrivals were
+    generated."""
     placed_by_node: Mapping[str, int] = field(default_factory=dict)
+    """Node -> how many pods were bound to it."""
     failed_attempts: int = 0
     """Attempts that found no node."""
     limits: list[FailureReason] = field(default_factory=list)
@@ -112,6 +121,10 @@ class DayReport:
     @property
     def pending(self) -> int:
         return sum(waits.pending for waits in self.waits)
+
+    @property
+    def counts(self) -> PodCounts:
+        return PodCounts(self.arrived, self.placed, self.pending, len(self.preempted))
 
     def placed_on(self) -> dict[str, int]:
         """Node -> how many pods were bound to it."""
@@ -172,6 +185,9 @@ class Day:
         self._gauge = UtilisationGauge(self._driver)
         self._driver.on_bound = self._bound
         self._simulated.on_evicted = self._evicted
+        self._preempted = PreemptedPods(self._driver, gates)
+        self._run_again_ns: dict[str, int | None] = {}
+        """How long preempted pods of the day run when they come back, by id."""
         self._parts.lap("set-up")
 
     @property
@@ -218,6 +234,7 @@ class Day:
         self._read()  # before time passes
         self._parts.lap("utilisation")
         if driver.attempt_once() is not None:
+            self._replace_preempted()
             self._parts.lap("queue and binding")
             return True
         next_ns = driver.next_ns(planned_ns)
@@ -307,9 +324,21 @@ class Day:
 
     def _evicted(self, victim: Pod) -> None:
         """Pods that were there before the day count for no priority."""
+        self._preempted.preempted(victim)
         if victim.id in self._stays:
+            self._run_again_ns[victim.id] = self._stays[victim.id].arrival.run_ns
             self._waits_of(victim).preempted += 1
             self._leave(victim.id, "preempted")
+
+    def _replace_preempted(self) -> None:
+        """Let the pods arrive that controllers create instead of preempted ones. They run as long as those would have."""
+        for victim, pod in self._preempted.take():
+            self._simulated.note_replaced(victim, pod)
+            is_of_the_day = victim.id in self._run_again_ns
+            self._arrived -= is_of_the_day
+            self._planned += not is_of_the_day
+            self._arrive(Arrival(self._now_ns(), pod, self._run_again_ns.get(victim.id)))
+        self._run_again_ns.clear()
 
     def _leave(self, pod_id: str, result: str) -> None:
         stay = self._stays.pop(pod_id)
@@ -363,7 +392,7 @@ class Day:
             simulated.scheduler.rescued,
             self._notes(),
             simulated.stories.of(told.key) if told is not None else None,
-            self._placed_by_node.total(),
+            sum(waits.placed for waits in self._waits.values()),
             self._placed_by_node,
             simulated.failures.attempts,
             simulated.failures.reasons(),

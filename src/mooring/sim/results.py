@@ -150,7 +150,7 @@ class Fate(Enum):
     IGNORED = "ignored"
     ERROR = "error"
     PREEMPTED = "preempted"
-    """It was placed and then preempted."""
+    """It was placed and then preempted, and has no controller that creates it again."""
 
 
 @dataclass(slots=True)
@@ -169,16 +169,34 @@ class PodResult:
     """The nominated node of a pending pod."""
     attempts: int = 0
     waited_s: float | None = None
-    """From the beginning until it was bound, on the simulated clock; None if it was not."""
+    """From its arrival until it was bound, on the simulated clock; None if it was not."""
+    replaces: str = ""
+    """The preempted pod that its controller created this one for."""
 
 
 @dataclass(slots=True)
 class SimulatedEviction:
-    """A pod that was preempted on `node`. A simulation has no controllers that would replace it."""
+    """A pod that was preempted on `node`."""
 
     pod: Pod
     node: str
     preemptor: str
+    replaced_by: str = ""
+    """The pod that its controller has created instead. Empty for a pod without a controller, which is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodCounts:
+    """What became of the pods of a simulation. Every answer counts them so."""
+
+    pods: int
+    """The pods that were pending or arrived, and pods that ran before, were preempted and came back."""
+    placed: int
+    """Of those: how many were bound and not preempted later. A pod that replaces a preempted one counts in its place."""
+    pending: int
+    """How many have no node in the end."""
+    preempted: int
+    """How often pods were preempted, those that ran before included."""
 
 
 @dataclass(slots=True)
@@ -215,6 +233,8 @@ class Report:
     """The outcome of a simulation."""
 
     pods: list[PodResult]
+    """The pods that were pending, and those that replace preempted pods, also of pods that ran before, without the pods that
+    were replaced."""
     nodes: list[NodeUse]
     preempted: list[SimulatedEviction] = field(default_factory=list)
     """All preemptions, of pods that ran before and of pods that the simulation placed."""
@@ -235,10 +255,14 @@ class Report:
         return self.explanations[0] if self.explanations else None
 
     @property
+    def counts(self) -> PodCounts:
+        return PodCounts(len(self.pods), len(self.placed), len(self.pending), len(self.preempted))
+
+    @property
     def placed(self) -> list[PodResult]:
         return [result for result in self.pods if result.fate is Fate.SCHEDULED]
 
     @property
     def pending(self) -> list[PodResult]:
-        """The pods without a node in the end, without those that were preempted: they are gone."""
+        """The pods without a node in the end, without those that were preempted and are gone."""
         return [result for result in self.pods if result.fate not in (Fate.SCHEDULED, Fate.PREEMPTED)]

@@ -92,6 +92,8 @@ class SimulatedCluster:
         self.deciding_ns = 0
         """How long all decisions took, on the clock of the machine."""
         self.evictions: list[SimulatedEviction] = []
+        self._last_evictions: dict[str, SimulatedEviction] = {}
+        """By id of the victim, until it is replaced."""
         self.on_evicted: Callable[[Pod], None] | None = None
         """Called with each victim."""
         self.faults: dict[str, str] = {}
@@ -200,9 +202,15 @@ class SimulatedCluster:
 
     def _evicted(self, victim: Pod, preemptor: Pod) -> None:
         pod = self._pods.get(victim.key, victim)
-        self.evictions.append(SimulatedEviction(pod, victim.spec.node_name, preemptor.key))
+        eviction = SimulatedEviction(pod, victim.spec.node_name, preemptor.key)
+        self.evictions.append(eviction)
+        self._last_evictions[victim.id] = eviction
         if self.on_evicted is not None:
             self.on_evicted(victim)
+
+    def note_replaced(self, victim: Pod, pod: Pod) -> None:
+        """Note the pod that takes the place of a victim."""
+        self._last_evictions.pop(victim.id).replaced_by = pod.key
 
     def _report(self, text: str, error: Exception | None) -> None:
         self.faults.setdefault(text, "" if error is None else describe(error))

@@ -1,7 +1,8 @@
 """`mooring simulate`: places all pending pods of a cluster and reports where each went and why the rest did not fit.
 
 All pods arrive at the same moment, and the scheduler takes them in the order of its queue. Then time passes on the virtual
-clock as long as it can change something: the end of a backoff, or a Permit plugin that times out.
+clock as long as it can change something: the end of a backoff, or a Permit plugin that times out. A preempted pod with a
+controller comes back as a new pod (`replacements.py`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from mooring.sim.group_retries import GroupRetries
 from mooring.sim.group_states import GroupState, group_reason, group_states, note_waits
 from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.reading.manifests import Manifests
+from mooring.sim.replacements import PreemptedPods
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
 from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster, count, some
 
@@ -64,6 +66,14 @@ class Simulation:
         self._bound_ns: dict[str, int] = {}
         """When pods were bound, by key, since the beginning."""
         self._driver.on_bound = self._bound
+        self._preempted = PreemptedPods(self._driver, gates)
+        self._simulated.on_evicted = self._preempted.preempted
+        self._awaited = {pod.key: pod for pod in self._simulated.pending}
+        """The pods that the report is about, by key."""
+        self._replaces: dict[str, str] = {}
+        """Pods that came instead of preempted ones: key -> key of the preempted pod."""
+        self._came_ns: dict[str, int] = {}
+        """When they came, since the beginning."""
         self._placed_before = {pod.id for pod in self.cluster.nodes.pods()}
         self._attempts: dict[str, int] = {}
         """By key, in the order of the first attempt."""
@@ -104,7 +114,10 @@ class Simulation:
         passed_ns = simulated.clock.now_ns() - begin_ns
         results = self._results()
         by_key = {result.pod.key: result for result in results}
-        explanations = [placed.get(pod.key) or self._explain(pod, by_key[pod.key]) for pod in wanted]
+        explanations = [
+            placed.get(pod.key) or self._explain(pod, by_key.get(pod.key) or self._preempted_result(pod))
+            for pod in wanted
+        ]
         return Report(
             results,
             self._node_use(),
@@ -134,8 +147,10 @@ class Simulation:
 
     def _attempt_all(self, end_ns: int, on_progress: Progress | None) -> bool:
         """Attempt pods until the active queue is empty. Returns False if there were too many attempts."""
-        total, scheduler = len(self._simulated.pending), self._simulated.scheduler
+        scheduler = self._simulated.scheduler
         while (pod := self._driver.attempt_once()) is not None:
+            self._replace_preempted()
+            total = len(self._awaited)
             for key in dict.fromkeys((pod.key, *self._simulated.take_decided())):
                 self._attempts[key] = self._attempts.get(key, 0) + 1
             if on_progress is not None:
@@ -144,33 +159,51 @@ class Simulation:
                 return False
         return True
 
+    def _replace_preempted(self) -> None:
+        """Create the pods that controllers create instead of preempted ones."""
+        for victim, pod in self._preempted.take():
+            self._simulated.note_replaced(victim, pod)
+            self._awaited.pop(victim.key, None)
+            self._bound_ns.pop(victim.key, None)
+            self._awaited[pod.key] = pod
+            self._replaces[pod.key] = victim.key
+            self._came_ns[pod.key] = self._now_ns()
+            self._driver.create(pod)
+
     def _bound(self, pod: Pod) -> None:
-        self._bound_ns[pod.key] = self._simulated.clock.now_ns() - self._begin_ns
+        self._bound_ns[pod.key] = self._now_ns()
+
+    def _now_ns(self) -> int:
+        """The time since the beginning."""
+        return self._simulated.clock.now_ns() - self._begin_ns
 
     # ---- What became of the pods
 
     def _results(self) -> list[PodResult]:
         """Results in the order of the first attempts, then those of pods that were never attempted."""
         rank = {key: i for i, key in enumerate(self._attempts)}
-        evicted = {eviction.pod.key: eviction for eviction in self._simulated.evictions}
         results = []
-        for pod in sorted(self._simulated.pending, key=lambda pod: rank.get(pod.key, len(rank))):
+        for pod in sorted(self._awaited.values(), key=lambda pod: rank.get(pod.key, len(rank))):
             result = self._result(pod)
-            if pod.key in evicted:
-                eviction = evicted[pod.key]
-                result.fate, result.message = Fate.PREEMPTED, f"preempted by {eviction.preemptor} on {eviction.node}"
             result.attempts = self._attempts.get(pod.key, 0)
+            result.replaces = self._replaces.get(pod.key, "")
             if pod.key in self._bound_ns:
-                result.waited_s = self._bound_ns[pod.key] / NS_PER_S
+                result.waited_s = (self._bound_ns[pod.key] - self._came_ns.get(pod.key, 0)) / NS_PER_S
             results.append(result)
         return results
+
+    def _preempted_result(self, pod: Pod) -> PodResult:
+        """What became of a pod that is not there any more."""
+        eviction = next(each for each in reversed(self._simulated.evictions) if each.pod.key == pod.key)
+        heir = f"; {eviction.replaced_by} replaces it" if eviction.replaced_by else ""
+        return PodResult(pod, Fate.PREEMPTED, message=f"preempted by {eviction.preemptor} on {eviction.node}{heir}")
 
     def _result(self, pod: Pod) -> PodResult:
         """What became of one pending pod."""
         scheduler = self._simulated.scheduler
         now = self._driver.objects.get(("Pod", pod.key))
         if not isinstance(now, Pod):
-            return PodResult(pod, Fate.PREEMPTED)
+            return self._preempted_result(pod)
         waiting = scheduler.waiting.get(pod.id)
         if waiting is not None:
             held = f"has room on {waiting.node_name} and waits for {', '.join(waiting.pending_plugins)}"
@@ -286,12 +319,9 @@ class Simulation:
     def _closing_notes(self, results: Sequence[PodResult], passed: Duration) -> list[str]:
         """Notes about the outcome."""
         notes = self._simulated.notes()
-        preempted = [result.pod.key for result in results if result.fate is Fate.PREEMPTED]
-        if preempted:
-            notes.append(
-                f"{count(len(preempted), 'pod')} of the input placed and then preempted ({some(preempted)}): "
-                "in a cluster their controllers would create new pods; the simulation does not"
-            )
+        gone = [each.pod.key for each in self._simulated.evictions if not each.replaced_by]
+        if gone:
+            notes.append(f"{count(len(gone), 'preempted pod')} without a controller gone for good: {some(gone)}")
         if self._was_stopped:
             restless = [r.pod.key for r in results if r.fate in (Fate.UNSCHEDULABLE, Fate.WAITING, Fate.ERROR)]
             attempts = count(self._simulated.scheduler.attempts, "attempt")

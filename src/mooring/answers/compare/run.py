@@ -34,7 +34,7 @@ from mooring.sim.generated_load import GeneratedLoad
 from mooring.sim.planned_change import PlannedChange
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.reading.load_plan import LoadPlan
-from mooring.sim.results import Fate, NodeUse, Report, SimulatedEviction
+from mooring.sim.results import Fate, NodeUse, PodCounts, Report, SimulatedEviction
 from mooring.sim.simulation import UNTIL_NS, Simulation
 
 HOUR_NS = 3600 * NS_PER_S
@@ -159,10 +159,7 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
     prices, (shapes, notes) = inputs.node_prices, inputs.shapes
     waited_s = [result.waited_s for result in report.pods if result.waited_s is not None]
     figures = RunFigures(
-        len(report.pods),
-        len(report.placed),
-        len(report.pending),
-        len(report.preempted),
+        *_counted(report.counts),
         simulated.scheduler.attempts,
         report.simulated_s,
         wait_figures(waited_s),
@@ -188,7 +185,8 @@ def _waits_of(report: Report) -> list[Waits]:
         if result.waited_s is not None:
             waits.waited_s.append(result.waited_s)
         waits.preempted += result.fate is Fate.PREEMPTED
-        waits.pending += result.fate not in (Fate.SCHEDULED, Fate.PREEMPTED)
+    for result in report.pending:
+        found[result.pod.priority].pending += 1
     return [found[priority] for priority in sorted(found, reverse=True)]
 
 
@@ -224,10 +222,7 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
     cost = sum(prices[name] * ns / HOUR_NS for name, ns in sorted(used_ns.items())) if prices else len(used_ns)
     waited_s = [each for waits in report.waits for each in waits.waited_s]
     figures = RunFigures(
-        report.arrived,
-        report.placed - sum(waits.preempted for waits in report.waits),
-        report.pending,
-        len(report.preempted),
+        *_counted(report.counts),
         report.attempts,
         report.simulated_s,
         wait_figures(waited_s),
@@ -267,6 +262,10 @@ def _use_over_time(report: DayReport) -> dict[str, UseFigures]:
 # ---- both
 
 
+def _counted(counts: PodCounts) -> tuple[int, int, int, int]:
+    return counts.pods, counts.placed, counts.pending, counts.preempted
+
+
 def _priority_figures(waits: Waits) -> PriorityFigures:
     bound = len(waits.waited_s)
     return PriorityFigures(waits.priority, bound, waits.pending, waits.preempted, wait_figures(waits.waited_s))
@@ -275,7 +274,9 @@ def _priority_figures(waits: Waits) -> PriorityFigures:
 def _result(
     figures: RunFigures, placements: dict[str, str | None], evictions: Sequence[SimulatedEviction]
 ) -> RunResult:
-    """The result, with no node for the pods that were preempted."""
-    placements.update(dict.fromkeys(eviction.pod.key for eviction in evictions))
+    """The result, with no node for the pods that were preempted. Pods that replace them have names of their own, but those of
+    StatefulSets have the same."""
+    gone = (eviction.pod.key for eviction in evictions if eviction.replaced_by != eviction.pod.key)
+    placements.update(dict.fromkeys(gone))
     kept = pack(placements) if len(placements) <= PLACEMENTS else ""
     return RunResult(figures, kept, placements_digest(placements))

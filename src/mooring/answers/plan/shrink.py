@@ -15,7 +15,6 @@ from mooring.answers.plan.judge import objects_of, patient, pending_in
 from mooring.answers.what_if.changing_cluster import ChangingCluster
 from mooring.answers.what_if.draining import cordon, drain, remove_nodes
 from mooring.answers.what_if.moments import why_pending
-from mooring.answers.what_if.replacements import replacement
 from mooring.answers.what_if.workload_book import is_static
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
@@ -23,6 +22,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit, Placement
+from mooring.sim.replacements import replacement
 from mooring.sim.simulated_cluster import some
 
 MAX_TAKEN_BACK = 20

@@ -10,16 +10,8 @@ from mooring.answers.report.parts import BarPlot, CurvePlot, Unit, waits_plot
 from mooring.answers.simulate.group_results import group_wait_table, group_waits_as_data, told_group_waits
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
-from mooring.answers.simulate.simulation_answer import limits_plot, limits_table, story_tables, told_limits
-from mooring.answers.simulate.simulation_tables import (
-    eviction_table,
-    limit_table,
-    mean_table,
-    placement_table,
-    span_table,
-    wait_table,
-)
-from mooring.answers.simulate.simulation_tables import group_wait_table as group_wait_data_table
+from mooring.answers.simulate.simulation_answer import limits_plot, limits_table, preempted_table, story_tables, told_limits
+from mooring.answers.simulate.simulation_tables import eviction_table, group_wait_table as group_wait_data_table, limit_table, mean_table, placement_table, span_table, wait_table
 from mooring.answers.utilisation import MAIN
 from mooring.model.quantity import show_bytes, show_percent
 from mooring.sim.day import DayReport, Waits
@@ -95,12 +87,7 @@ class DayAnswer(ClusterAnswer, DayReport):
             self._parts_table(),
             self._span_table(),
             AnswerTable("Pods placed by node", ("node", "placed"), [*self.placed_on().items()], is_detail=True),
-            AnswerTable(
-                "Preempted",
-                ("namespace", "pod", "node", "for"),
-                [(each.pod.namespace, each.pod.name, each.node, each.preemptor) for each in self.preempted],
-                is_detail=True,
-            ),
+            preempted_table(self.preempted, is_detail=True),
         ]
 
     def _resources(self) -> list[str]:
@@ -218,7 +205,7 @@ def _waits_table(waits: Sequence[Waits]) -> AnswerTable:
     rows = [
         (
             entry.priority,
-            len(entry.waited_s),
+            entry.placed,
             *(show_seconds(entry.quantile_s(share)) for share in QUANTILES.values()),
             entry.pending,
             entry.preempted,
@@ -231,7 +218,7 @@ def _waits_table(waits: Sequence[Waits]) -> AnswerTable:
 
 def _waits_as_data(waits: Waits) -> dict[str, Any]:
     quantiles = {name: waits.quantile_s(share) for name, share in QUANTILES.items()}
-    counts = {"priority": waits.priority, "placed": len(waits.waited_s)}
+    counts = {"priority": waits.priority, "placed": waits.placed}
     return {**counts, **quantiles, "pending": waits.pending, "preempted": waits.preempted}
 
 

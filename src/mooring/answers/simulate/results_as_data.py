@@ -28,6 +28,8 @@ def pod_as_data(result: PodResult) -> dict[str, Any]:
         answer["message"] = result.message
     if result.nominated:
         answer["nominatedNode"] = result.nominated
+    if result.replaces:
+        answer["replaces"] = result.replaces
     return answer
 
 
@@ -50,6 +52,7 @@ def evictions_as_data(evictions: Iterable[SimulatedEviction]) -> list[dict[str, 
             "name": eviction.pod.name,
             "node": eviction.node,
             "for": eviction.preemptor,
+            **({"replacedBy": eviction.replaced_by} if eviction.replaced_by else {}),
         }
         for eviction in evictions
     ]

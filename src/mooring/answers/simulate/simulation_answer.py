@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
@@ -32,7 +32,7 @@ from mooring.answers.utilisation import FULLEST, MAIN, GroupUse, Utilisation
 from mooring.model.quantity import show_amount, show_percent
 from mooring.scheduler.ties import is_tied
 from mooring.sim.failure_reasons import FailureReason
-from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, Story, show_time
+from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction, Story, show_time
 from mooring.sim.simulated_cluster import count, some
 
 POD_NAMES = 5
@@ -66,8 +66,9 @@ class SimulationAnswer(ClusterAnswer, Report):
         nodes = count(len(self.nodes), "node")
         if not self.pods:
             return f"no pending pods, {nodes}"
-        placed = f"{len(self.placed)} of {count(len(self.pods), 'pending pod')} placed"
-        return f"{placed}, {len(self.preempted)} preempted, {nodes}" if self.preempted else f"{placed}, {nodes}"
+        counts = self.counts
+        placed = f"{counts.placed} of {count(counts.pods, 'pending pod')} placed"
+        return f"{placed}, {counts.preempted} preempted, {nodes}" if counts.preempted else f"{placed}, {nodes}"
 
     def tables(self) -> list[AnswerTable]:
         is_small = len(self.nodes) <= FULLEST
@@ -81,11 +82,7 @@ class SimulationAnswer(ClusterAnswer, Report):
             _node_table("Nodes (requested/allocatable)", self.nodes, is_detail=not is_small),
             group_table(self.groups),
             AnswerTable("Pending", ("pods", "which", "result", "reason"), _by_reason(alone)),
-            AnswerTable(
-                "Preempted",
-                ("namespace", "pod", "node", "for"),
-                [(each.pod.namespace, each.pod.name, each.node, each.preemptor) for each in self.preempted],
-            ),
+            preempted_table(self.preempted),
             _placed_table(self.placed),
             AnswerTable(
                 "Pending pods",
@@ -158,9 +155,7 @@ class SimulationAnswer(ClusterAnswer, Report):
         return answer
 
     def _counts(self) -> dict[str, int]:
-        placed, pending = len(self.placed), len(self.pending)
-        counts = {"pods": len(self.pods), "placed": placed, "pending": pending, "preempted": len(self.preempted)}
-        return {**counts, **group_counts(self.groups)}
+        return {**asdict(self.counts), **group_counts(self.groups)}
 
     def _explained(self, explanation: Explanation) -> dict[str, Any]:
         written, answer = explanation_as_data(explanation), self.answers.get(explanation.pod.key)
@@ -192,6 +187,18 @@ def limits_table(limits: Iterable[FailureReason], counted: str) -> AnswerTable:
     """All reasons; the summary has the most frequent."""
     rows = [(each.message, each.plugin, each.times, each.nodes) for each in limits]
     return AnswerTable("What limits", ("reason", "plugin", counted, "nodes"), rows, is_detail=True)
+
+
+def preempted_table(evictions: Iterable[SimulatedEviction], is_detail: bool = False) -> AnswerTable:
+    """The preempted pods, and those that controllers created instead."""
+    heads = ("namespace", "pod", "node", "for", "replaced by")
+    return AnswerTable("Preempted", heads, [_eviction_row(each) for each in evictions], is_detail)
+
+
+def _eviction_row(eviction: SimulatedEviction) -> tuple[str, ...]:
+    pod = eviction.pod
+    heir = eviction.replaced_by.removeprefix(f"{pod.namespace}/")
+    return pod.namespace, pod.name, eviction.node, eviction.preemptor, heir or "-"
 
 
 def _group_table(title: str, kind: str, groups: Mapping[str, GroupUse]) -> AnswerTable:

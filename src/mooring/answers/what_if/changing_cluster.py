@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.owners import is_daemon
 from mooring.answers.what_if.budget_counts import BudgetCounts
-from mooring.answers.what_if.replacements import claims_with, replacement, volume_claims_of
 from mooring.answers.what_if.workload_book import WorkloadBook, is_static
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import in_seconds
@@ -23,6 +22,7 @@ from mooring.sim.group_retries import GroupRetries
 from mooring.sim.reading.admission import Admission
 from mooring.sim.reading.created_claims import ClaimSources
 from mooring.sim.reading.field_checks import Validation
+from mooring.sim.replacements import claims_with, replacement, volume_claims_of
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import ATTEMPTS_A_POD, UNTIL_NS
 

@@ -6,7 +6,6 @@ import msgspec
 
 from mooring.answers.owners import is_daemon
 from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.replacements import replacement
 from mooring.answers.what_if.workload_book import DAEMON_SET, WorkloadName
 from mooring.controllers.workloads.daemon_sets import Eligibility, NodeVerdict, node_of
 from mooring.model.meta import Requirement
@@ -15,6 +14,7 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import Affinity, NodeAffinitySpec, NodeSelector, NodeSelectorTerm
 from mooring.model.workloads import Workload
 from mooring.sim.reading.workload_pods import pods_of
+from mooring.sim.replacements import replacement
 
 _NOT_ELIGIBLE = "its DaemonSet does not run on the node any more"
 

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.replacements import replacement
 from mooring.answers.what_if.targets import object_name, reject, split_number
 from mooring.answers.what_if.workload_book import DAEMON_SET, WorkloadName
 from mooring.controllers.workloads.owned_pods import first_to_go
@@ -18,6 +17,7 @@ from mooring.rules.conditions import find_condition
 from mooring.rules.workload_pods import INDEX
 from mooring.sim.reading.custom_workloads import MAX_PODS
 from mooring.sim.reading.workload_pods import count_pods, expand
+from mooring.sim.replacements import replacement
 
 _SCALED_DOWN = "its workload is scaled down"
 

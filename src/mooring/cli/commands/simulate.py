@@ -269,7 +269,7 @@ class _Task:
             tell_blocks(_asked(answer, self.output == "wide"))
         self.report.write(answer, answer.notes)
         tell_notes(answer.notes)
-        return len(answer.placed) == len(answer.pods)
+        return _is_done(answer)
 
     def run_arrivals(self, path: str) -> bool:
         """Let pods arrive over time. Returns whether no pod is pending in the end and none was preempted."""
@@ -314,7 +314,12 @@ class _Task:
         print_answer(answer, self.output)
         self.report.write(answer, answer.notes)
         tell_notes(answer.notes)
-        return not answer.pending and not answer.preempted
+        return _is_done(answer)
+
+
+def _is_done(answer: SimulationAnswer | DayAnswer) -> bool:
+    """Whether no pod is pending in the end, and none was preempted."""
+    return not answer.counts.pending and not answer.counts.preempted
 
 
 @contextmanager
