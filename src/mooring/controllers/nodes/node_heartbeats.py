@@ -1,4 +1,5 @@
-"""Heartbeats: every living node renews its lease in kube-node-lease, and reports that it is ready when it starts."""
+"""Heartbeats: every living node renews its lease in kube-node-lease, and reports its status: that it is ready when it starts,
+and what is allocatable when its capacity changes."""
 
 from collections.abc import Iterable, Sequence
 from zlib import crc32
@@ -30,6 +31,8 @@ class NodeHeartbeats:
         self._api = api
         self._interval_s = interval_s
         self._most_per_s = most_per_s
+        self._resized: dict[Key, JsonObject] = {}
+        """The status of nodes before others changed their capacity, until their kubelets report."""
         self._addresses = Addresses(
             FIRST_NODE_ADDRESS, NODE_ADDRESSES, (address_of(node) for node in api.store.all(NODE_STORE))
         )
@@ -43,12 +46,18 @@ class NodeHeartbeats:
         return 3 * self.interval_ns()
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """New nodes, and nodes that failed or recovered. Renewals go on by time, not by writes."""
+        """New nodes, and nodes that failed, recovered or have another capacity. Renewals go on by time, not by writes."""
         node, before = write.object, write.before
         if write.type == "DELETED":
             self._addresses.free(address_of(node))
+            self._resized.pop(write.key, None)
             return ()
-        return (write.key,) if before is None or lives(before) != lives(node) else ()
+        if before is None or lives(before) != lives(node):
+            return (write.key,)
+        if _capacity(before) in ({}, _capacity(node)):
+            return ()  # the kubelet itself gives a capacity to a node that has none
+        self._resized.setdefault(write.key, before.get("status", {}))
+        return (write.key,)
 
     def sync(self, key: Key) -> int | None:
         """Report the node if it is new, renew its lease, and return when to do so again."""
@@ -57,19 +66,20 @@ class NodeHeartbeats:
             return None
         lease = self._api.find(LEASES, LEASE_NAMESPACE, key[1])
         is_new = lease is None or _node_uid(lease) != node["metadata"]["uid"]
-        self._come_up(node, is_new)
+        self._come_up(node, is_new, self._resized.pop(key, None))
         self._renew(node, lease)
         now_ns, interval_ns = self._api.clock.now_ns(), self.interval_ns()
         # Nodes that are made together must not all renew at once for ever after.
         return now_ns + (interval_ns * (crc32(key[1].encode()) % 1000 + 1) // 1000 if is_new else interval_ns)
 
-    def _come_up(self, node: JsonObject, is_new: bool) -> None:
-        """Write labels and status as a kubelet does at its start; nothing if there is nothing to say."""
+    def _come_up(self, node: JsonObject, is_new: bool, resized: JsonObject | None) -> None:
+        """Write labels and status as a kubelet does at its start; nothing if there is nothing to say. `resized` is the status
+        before the capacity changed."""
         if is_new and (labels := missing_labels(node)):
             node = self._api.change(NODES, "", node["metadata"]["name"], lambda held: _labelled(held, labels))
         held = node.get("status", {})
         address = "" if held.get("addresses") else self._addresses.take()
-        status = alive_status(node, is_new, address, self._api.now())
+        status = alive_status(node, is_new, address, self._api.now(), resized)
         if status != held:
             self._api.put_status(NODES, node, status)
 
@@ -94,6 +104,11 @@ class NodeHeartbeats:
                 name,
                 lambda held: {**held, "metadata": {**held["metadata"], **meta}, "spec": spec},
             )
+
+
+def _capacity(node: JsonObject) -> JsonObject:
+    found: JsonObject = node.get("status", {}).get("capacity", {})
+    return found
 
 
 def _node_uid(lease: JsonObject) -> str:

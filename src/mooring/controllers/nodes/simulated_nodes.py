@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 
+from mooring.controllers.nodes.node_resources import with_allocatable
 from mooring.model.json_objects import JsonObject
 from mooring.model.release import KUBERNETES_VERSION
 from mooring.model.well_known_labels import HOSTNAME, ZONE
@@ -122,9 +123,12 @@ def missing_labels(node: JsonObject) -> JsonObject:
     return {key: value for key, value in usual.items() if key not in labels}
 
 
-def alive_status(node: JsonObject, is_new: bool, address: str, now: str) -> JsonObject:
+def alive_status(
+    node: JsonObject, is_new: bool, address: str, now: str, resized: JsonObject | None = None
+) -> JsonObject:
     """The status of a living node. Only what is missing or unknown is reported, so that users can put a node under
     pressure; a new node is ready whatever its manifest says. The same status comes back if there is nothing to report.
+    `resized` is the status before others changed the capacity of the node, if they did.
     """
     held = node.get("status", {})
     status = {**held, "conditions": _conditions(node, is_new, now)}
@@ -136,7 +140,7 @@ def alive_status(node: JsonObject, is_new: bool, address: str, now: str) -> Json
         status |= {"capacity": dict(DEFAULT_CAPACITY), "allocatable": dict(DEFAULT_CAPACITY)}
     if not held.get("nodeInfo", {}).get("kubeletVersion"):
         status["nodeInfo"] = _info(node)
-    return status
+    return with_allocatable(status, resized)
 
 
 def _conditions(node: JsonObject, is_new: bool, now: str) -> list[JsonObject]:
