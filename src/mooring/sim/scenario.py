@@ -99,13 +99,17 @@ class Placer:
         else:
             self.cluster.put(item)
 
+    def runner_of(self, pod: Pod) -> Runner | None:
+        """The profile that schedules the pod; None: no profile has the name that it asks for."""
+        return self._runners.get(pod.spec.scheduler_name)
+
     def place(self, key: str) -> Step:
         """Attempt one pod. A pod that is placed stays on its node."""
         pod = self.pending.get(key)
         if pod is None:
             placed = next((p for p in self.cluster.nodes.pods() if p.key == key), None)
             return Step(placed or Pod(), Outcome.ALREADY_SCHEDULED)
-        runner = self._runners.get(pod.spec.scheduler_name)
+        runner = self.runner_of(pod)
         if runner is None:
             return Step(pod, Outcome.IGNORED)
         gate = gate_of(runner, pod)
