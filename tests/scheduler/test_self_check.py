@@ -5,7 +5,10 @@ import weakref
 
 import pytest
 
-from build import a_node
+from build import a_node, a_pod
+from device_building import a_claim, a_class, a_device, a_slice, an_ask, claiming
+from mooring.plugins.devices.dynamic_resources import DynamicResources
+from mooring.plugins.devices.namespace_shares import BURST
 from mooring.scheduler.extenders.steps import Steps, Suspension
 from mooring.scheduler.self_check.check import RETAKES_S
 from planted_faults import PLANTS, group_member_lost, requested_off, row_of
@@ -81,3 +84,16 @@ def test_a_check_that_is_discarded_frees_its_memory_without_the_garbage_collecto
         assert column() is None
     finally:
         gc.enable()
+
+
+def test_a_pod_whose_search_was_cut_short_is_not_compared() -> None:
+    cluster = CheckedCluster()
+    devices = [a_device(f"d{i}") for i in range(8)]
+    too_many = a_claim("c", *(an_ask(3) for _ in range(3)))  # thousands of steps, until all ways were tried
+    cluster.put(a_node("n0"), a_class(), a_slice("s", *devices, node="n0"), too_many)
+    plugin = cluster.core.runners["default-scheduler"].profile.plugins["DynamicResources"]
+    assert isinstance(plugin, DynamicResources)
+    plugin._offers._shares.charge("default", 1000 * BURST, cluster.clock.now_ns())
+    cluster.put(claiming(a_pod("p", schedulerName="default-scheduler"), "c"))
+    assert cluster.scheduler.place_in_queue("default/p") == "backoff"
+    assert cluster.check() == [], "the other scheduler, whose namespaces owe nothing, has another answer"

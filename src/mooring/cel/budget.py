@@ -34,11 +34,16 @@ class Work:
     """For one evaluation: a few tenths of a second. No ordinary expression comes near."""
 
     def __init__(self) -> None:
-        self._left = self.MAX_STEPS
+        self._limit = self._left = self.MAX_STEPS
 
-    def begin(self) -> None:
-        """Start to count for a new evaluation."""
-        self._left = self.MAX_STEPS
+    def begin(self, limit: int = MAX_STEPS) -> None:
+        """Start to count for a new evaluation, which may take so many steps."""
+        self._limit = self._left = min(limit, self.MAX_STEPS)
+
+    @property
+    def spent(self) -> int:
+        """The steps of the present evaluation, or of the last one."""
+        return self._limit - self._left
 
     def spend(self, steps: int) -> None:
         """Count steps. Raises Exceeded when the evaluation has none left."""

@@ -36,7 +36,7 @@ class Expression:
     def evaluate(self, variables: Mapping[str, Any], limit: int) -> tuple[Any, int]:
         """The value and its cost. The value is a Fault if the evaluation fails. Raises Exceeded above `limit`."""
         frame = Frame(dict(variables), self.program.slots, limit)
-        WORK.begin()
+        WORK.begin(limit)
         with _deep_stack():
             return self.program.run(frame), frame.cost
 

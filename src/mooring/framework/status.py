@@ -84,6 +84,11 @@ class PluginError(Exception):
     """A plugin could not do its work: the attempt ends in an error, with upstream's text."""
 
 
+class OutOfEffort(PluginError):
+    """A plugin used up the effort that an attempt may cost. The next attempt goes on from there, so this is not an answer
+    about the pod: it depends on what was asked before."""
+
+
 # ---- What a plugin raised, in one line that its author can act on: the type, the text, the file and the line
 
 

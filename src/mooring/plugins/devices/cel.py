@@ -20,7 +20,7 @@ from mooring.cel.values import ANY, BOOL, DYN, STRING, Defaulting, Fault, Type, 
 from mooring.model.devices import Device, DeviceAttribute
 from mooring.model.meta import int64
 from mooring.model.quantity import parse
-from mooring.plugins.devices.effort import DIALECT, CelFault, Dialect, Facts
+from mooring.plugins.devices.effort import DIALECT, CelFault, Dialect, Facts, TookTooLong
 
 MAX_COST = 1_000_000
 """The most that one selector may cost for one device (CELSelectorExpressionMaxCost). Upstream takes it for a tenth of a
@@ -77,11 +77,14 @@ class Matcher:
 
     expression: Expression
 
-    def matches(self, facts: Facts) -> tuple[bool, int]:
-        """Whether the device is selected, and what it cost to find out. Raises CelFault."""
+    def matches(self, facts: Facts, max_cost: int = MAX_COST) -> tuple[bool, int]:
+        """Whether the device is selected, and what it cost to find out. Raises CelFault, and TookTooLong above `max_cost` if
+        that is less than a selector may cost."""
         try:
-            value, cost = self.expression.evaluate({"device": facts}, MAX_COST)
+            value, cost = self.expression.evaluate({"device": facts}, min(max_cost, MAX_COST))
         except Exceeded as fault:
+            if max_cost < MAX_COST:
+                raise TookTooLong from None
             raise CelFault(str(fault), MAX_COST) from None
         if value.__class__ is Fault:
             raise CelFault(value.text, cost)

@@ -114,7 +114,7 @@ class DynamicResources(
         self._services = handle.services
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
-        self._offers = DeviceOfferCache(features, max_steps)
+        self._offers = DeviceOfferCache(features, max_steps, lambda: self._services.now_ns())
         self._totals = DeviceTotals(self._offers.node_groups)
         self._metrics = ClaimMetrics(handle)
         # Upstream's default for bindingTimeout: ten minutes.

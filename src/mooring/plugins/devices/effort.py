@@ -61,12 +61,24 @@ class Effort(msgspec.Struct, eq=False):
     steps: int = 0
     compiled: set[str] = msgspec.field(default_factory=set)
     """Selectors of which something was learnt: then another attempt gets further."""
+    is_short: bool = False
+    """The namespace has used up its share (namespace_shares.py). No selector is evaluated that costs more than is left;
+    otherwise the last one may, so that each attempt learns something."""
 
     def spend(self, steps: int) -> None:
         """Raises TookTooLong."""
         self.steps += steps
         if self.max_steps is not None and self.steps > self.max_steps:
             raise TookTooLong
+
+    def max_cost(self, selector: str) -> int | None:
+        """What the evaluation of a selector may cost; None: as much as a selector may cost. Raises TookTooLong."""
+        if not self.is_short or self.max_steps is None:
+            return None
+        left = self.max_steps - self.steps - len(selector) // BYTES_A_STEP
+        if left <= 0:
+            raise TookTooLong
+        return left * COST_A_STEP
 
     def learn(self, selector: str, cost: int) -> None:
         """A selector was evaluated, and compiled if it is the first time. Raises TookTooLong."""

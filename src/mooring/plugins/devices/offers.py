@@ -6,7 +6,7 @@ hands. The ledger logs those pools. Pods of a Deployment ask for the same, so ea
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.points import Codes, Scores
-from mooring.framework.status import PluginError
+from mooring.framework.status import OutOfEffort, PluginError
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.plugins.devices.allocation import DeviceChoice
 from mooring.plugins.devices.demand import Demand, DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.effort import Effort, TookTooLong
+from mooring.plugins.devices.namespace_shares import NamespaceShares
 from mooring.plugins.devices.node_groups import NodeGroup, NodeGroups
 from mooring.plugins.devices.search import InvalidPools, search
 
@@ -65,10 +66,13 @@ class Offers(msgspec.Struct, eq=False):
 class DeviceOfferCache:
     """Keeps the offers for the demands of the last pods."""
 
-    def __init__(self, features: DeviceFeatures, max_steps: int | None) -> None:
+    def __init__(self, features: DeviceFeatures, max_steps: int | None, now_ns: Callable[[], int] = lambda: 0) -> None:
+        """`max_steps` are for one attempt; None: there is no limit, and no namespace has to wait for its share."""
         self.node_groups = NodeGroups(features)
         self._features = features
         self._max_steps = max_steps
+        self._now_ns = now_ns
+        self._shares = NamespaceShares()
         self._demands: OrderedDict[tuple[bytes, ...], Offers] = OrderedDict()
         self._class_version = -1
 
@@ -139,15 +143,28 @@ class DeviceOfferCache:
         offers = self.offers(cluster, claims)
         groups = self.node_groups.group_of[rows]
         unknown = groups[offers.codes[groups] == _UNKNOWN]
-        effort = Effort(self._max_steps)
-        for place, index in enumerate(np.unique(unknown).tolist() if len(unknown) else ()):
-            offer = self._seek(cluster, offers.demand, self.node_groups.groups[index], effort)
-            # With all the steps for itself, or with the selectors compiled, the search may come to an end next time.
-            if offer.took_too_long and (place or effort.compiled):
-                row = int(rows[np.flatnonzero(groups == index)[0]])
-                raise PluginError(_timed_out(cluster.nodes.names[row]))
-            self._put(offers, index, offer)
+        if not len(unknown):
+            return offers, groups
+        namespace = claims[0].namespace
+        effort = self._effort(namespace)
+        try:
+            for place, index in enumerate(np.unique(unknown).tolist()):
+                offer = self._seek(cluster, offers.demand, self.node_groups.groups[index], effort)
+                # With all the steps for itself, or with the selectors compiled, the search may come to an end next time.
+                if offer.took_too_long and (place or effort.compiled or effort.is_short):
+                    row = int(rows[np.flatnonzero(groups == index)[0]])
+                    raise OutOfEffort(_timed_out(cluster.nodes.names[row]))
+                self._put(offers, index, offer)
+        finally:
+            if self._max_steps is not None:
+                self._shares.charge(namespace, effort.steps, self._now_ns())
         return offers, groups
+
+    def _effort(self, namespace: str) -> Effort:
+        """What an attempt for a pod of the namespace may cost."""
+        most = self._max_steps
+        share = None if most is None else self._shares.allowance(namespace, self._now_ns())
+        return Effort(most) if most is None or share is None else Effort(min(most, share), is_short=True)
 
     def _refresh(self, cluster: Cluster, offers: Offers) -> None:
         """Forget what is no longer good: offers of groups that see a pool whose devices changed hands."""
@@ -193,7 +210,7 @@ class DeviceOfferCache:
     def _raise_fault(self, offer: Offer, claims: Sequence[ResourceClaim], node_name: str) -> None:
         """Raise what went wrong for this node, naming the claims of this pod."""
         if offer.fault is None:
-            raise PluginError(_timed_out(node_name))
+            raise OutOfEffort(_timed_out(node_name))
         raise PluginError(offer.fault.describe(claims))
 
 

@@ -49,26 +49,30 @@ class Likeness:
         """What the selector says of the devices, if it was asked before."""
         return self._answers.get(selector)
 
-    def ask(self, selector: str) -> tuple[Answer, int]:
-        """What the selector says of the devices, and what it costs to find out."""
-        answer, cost = self._evaluate(selector)
+    def ask(self, selector: str, max_cost: int | None = None) -> tuple[Answer, int]:
+        """What the selector says of the devices, and what it costs to find out. Raises TookTooLong where that is more than
+        `max_cost`; None: as much as a selector may cost."""
+        answer, cost = self._evaluate(selector, max_cost)
         self._answers[selector] = answer
         if len(self._answers) > MAX_ANSWERS:
             self._answers.popitem(last=False)
         return answer, cost
 
-    def _evaluate(self, selector: str) -> tuple[Answer, int]:
-        from mooring.plugins.devices.cel import compile_selector, facts_of  # not at the start: see effort.py
+    def _evaluate(self, selector: str, max_cost: int | None) -> tuple[Answer, int]:
+        from mooring.cel.budget import WORK
+        from mooring.plugins.devices.cel import MAX_COST, compile_selector, facts_of  # not at the start: see effort.py
 
+        answer: Answer
         matcher = compile_selector(selector, self._dialect)
         if isinstance(matcher, CelFault):
             return matcher, 0
         try:
             if self._facts is None:
                 self._facts = facts_of(self._driver, self._device, self._dialect)
-            return matcher.matches(self._facts)
+            answer, cost = matcher.matches(self._facts, MAX_COST if max_cost is None else max_cost)
         except CelFault as fault:
-            return fault.with_traceback(None), fault.cost
+            answer, cost = fault.with_traceback(None), fault.cost
+        return answer, cost + WORK.spent  # some work takes time but costs nothing upstream
 
 
 # Weak: an entry goes with the last slice that has such a device.

@@ -272,7 +272,7 @@ class _Search:
         """What a selector says. Only what has to be evaluated costs steps: the same search may cost less the next time."""
         answer = likeness.known(selector)
         if answer is None:
-            answer, cost = likeness.ask(selector)
+            answer, cost = likeness.ask(selector, self.effort.max_cost(selector))
             self.effort.learn(selector, cost)
         return answer
 

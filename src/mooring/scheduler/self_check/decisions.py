@@ -23,6 +23,7 @@ from mooring.framework.memo import ShapeMemo
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.runner import Runner
+from mooring.framework.status import OutOfEffort
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.scheduler import Scheduler
@@ -37,6 +38,8 @@ class NodeAnswers(msgspec.Struct):
     """By row: the index of the first filter that rejects it, or PASSED."""
     totals: NDArray[np.int64]
     """By row: the total of the scores where the node is feasible and not the only one, else 0."""
+    timed_out: bool = False
+    """A plugin gave up: the answer says nothing about the pod."""
 
     @property
     def feasible(self) -> NDArray[np.intp]:
@@ -71,7 +74,11 @@ class DecisionComparison:
             return
         kept = runner.kept.look(runner, pod.shape, self._running.cluster.nodes)
         ours = _ask(runner, pod, self._running.cluster, kept or runner.forgetful_memo())
+        if ours.timed_out:
+            return
         theirs = self._fresh_answers(pod)
+        if theirs.timed_out:
+            return
         if not ours.is_same(theirs, self._pairing.now()):
             anew = _ask(runner, pod, self._running.cluster, runner.forgetful_memo())
             what = "kept answers" if anew.is_same(theirs, self._pairing.now()) else "decision"
@@ -149,7 +156,7 @@ def _ask(runner: Runner, pod: Pod, cluster: Cluster, memo: ShapeMemo) -> NodeAns
             leave_room(attempt, verdicts, cluster.nominated)
         return NodeAnswers("", verdicts.first, _totals(attempt, verdicts, height))
     except AttemptError as fault:
-        refused.refusal = str(fault)
+        refused.refusal, refused.timed_out = str(fault), isinstance(fault.__cause__, OutOfEffort)
         return refused
 
 
