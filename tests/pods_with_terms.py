@@ -39,7 +39,9 @@ _TERMS = st.fixed_dictionaries(
         "labelSelector": st.lists(_RULES, max_size=4).map(lambda rules: {"matchExpressions": rules}),
     },
     optional={
-        "namespaces": st.just(["blue"]),
+        "namespaces": st.sampled_from(
+            (["blue"], ["red", "blue"], ["blue", "green", "blue"], ["red", *map(str, range(20))])
+        ),
         "namespaceSelector": st.sampled_from(({}, {"matchLabels": {"team": "b"}})),
     },
 )

@@ -83,6 +83,26 @@ def test_tenants_that_keep_all_others_away_share_a_list() -> None:
     assert len(world.about("blue", {"app": "t0"}).concerns) == 0, "another namespace"
 
 
+@pytest.mark.parametrize("operator", ["In", "NotIn"])
+def test_pods_that_each_list_namespaces_of_their_own_share_a_list_for_those_that_all_list(operator: str) -> None:
+    world = World()
+    for number in range(30):
+        term = a_term(operator, "a", namespaces=["blue", f"own-{number}", f"more-{number}"])
+        world.place(number, ("n0", "red", {"podAntiAffinity": {REQUIRED: [term]}}))
+    for app in "ab":
+        world.ask(("blue", {"app": app}))
+        assert len(world.about("blue", {"app": app}).concerns) <= 2
+        assert not world.about("red", {"app": app})
+
+
+def test_a_pod_that_lists_thousands_of_namespaces_is_counted_in_one_list() -> None:
+    world = World()
+    term = a_term("In", "a", namespaces=["blue", *(f"n{i}" for i in range(5000))])
+    world.place(0, ("n0", "red", {"podAntiAffinity": {REQUIRED: [term]}}))
+    assert len(world.terms.carried) == 1
+    world.ask(("blue", {"app": "a"}))
+
+
 def test_other_terms_of_a_pod_are_not_in_the_list_that_it_shares() -> None:
     """Or else each pod with a term of its own would have a list that concerns all."""
     world = World()

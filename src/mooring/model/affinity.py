@@ -16,6 +16,9 @@ from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError
 Labels = Mapping[str, str]
 NO_LABELS: Labels = {}
 
+MOST_NAMESPACES = 16
+"""A term that lists more namespaces is counted as a whole: a list takes 1.6 KB, and a pod may list thousands."""
+
 
 class AffinityTerm(msgspec.Struct, frozen=True):
     """One compiled term. `namespaces` holds the names that the term lists, or the pod's own namespace if it lists none and
@@ -73,19 +76,19 @@ class PodTerms:
 
     @lazy
     def counted(self) -> tuple[tuple[CarriedTerm, ...], ...]:
-        """The same terms as tallies count them, in up to three lists: terms without exclusions; the other terms without their
-        exclusions, a list that many pods have in common; and the pods that these exclude (`as_difference`)."""
-        plain: list[CarriedTerm] = []
-        shared: list[CarriedTerm] = []
-        excluded: list[CarriedTerm] = []
+        """The same terms as tallies count them, in lists that many pods have in common: up to three for terms with one
+        namespace, and for each namespace of terms with several. They are the terms without exclusions; the other terms
+        without their exclusions; and the pods that these exclude (`as_difference`)."""
+        lists: dict[tuple[str, str], list[CarriedTerm]] = {}
         for carried in self.carried:
             selectors = as_difference(carried.term.selector)
-            if selectors is None:
-                plain.append(carried)
-            else:
-                shared.append(_with_selector(carried, selectors[0]))
-                excluded.append(_with_selector(carried, selectors[1], -1))
-        return tuple(tuple(terms) for terms in (plain, shared, excluded) if terms)
+            for namespace, each in _by_namespace(carried):
+                if selectors is None:
+                    lists.setdefault((namespace, "plain"), []).append(each)
+                else:
+                    lists.setdefault((namespace, "shared"), []).append(_with_selector(each, selectors[0]))
+                    lists.setdefault((namespace, "excluded"), []).append(_with_selector(each, selectors[1], -1))
+        return tuple(map(tuple, lists.values()))
 
     @lazy
     def affinity_keys(self) -> frozenset[str]:
@@ -127,6 +130,19 @@ class PodTerms:
 def _with_selector(carried: CarriedTerm, selector: Selector, sign: int = 1) -> CarriedTerm:
     term = msgspec.structs.replace(carried.term, selector=selector)
     return CarriedTerm(carried.kind, term, carried.weight, sign)
+
+
+def _by_namespace(carried: CarriedTerm) -> list[tuple[str, CarriedTerm]]:
+    """A term that lists a few namespaces as one term for each of them. Thousands of pods may each list namespaces of their
+    own and one that all have in common: what they say about pods there is one list then, not thousands.
+
+    Other terms are returned as they are, under no namespace.
+    """
+    term = carried.term
+    if not 1 < len(term.namespaces) <= MOST_NAMESPACES or not term.namespace_selector.is_nothing:
+        return [("", carried)]
+    parts = ((name, msgspec.structs.replace(term, namespaces=frozenset((name,)))) for name in sorted(term.namespaces))
+    return [(name, CarriedTerm(carried.kind, part, carried.weight, carried.sign)) for name, part in parts]
 
 
 def _all_speak_of(terms: tuple[AffinityTerm, ...], label_set: LabelSet) -> bool:
