@@ -3,22 +3,26 @@ VENV   ?= .venv
 PY     := $(VENV)/bin/python
 # Where the environment forbids bytecode, each worker rewrites the assertions of all tests again: 12 s of CPU time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
+# What `make run` needs is there; what development needs is there as well.
+RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
-DOCS   := $(VENV)/.docs-ready
 CODE   := src tests examples benchmarks tools
 LOCK   := requirements-dev.lock
-APT    := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get
+INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check
+# Lock files are complete, so that pip has nothing to resolve.
+PINNED  = $(INSTALL) --no-deps --require-hashes
 MODULE ?= src/mooring/queue/*.py
 # Of the last commit. Outside of git the first second that a ZIP archive can name, and so a wheel.
 EPOCH  := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
-# For every platform and version of Python that Mooring supports, with the versions of the other lock file.
-COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-annotate --custom-compile-command 'make lock' --constraint $(LOCK)
+# For every platform and version of Python that Mooring supports. A package of the documentation needs 3.11.5.
+COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --upgrade --universal --generate-hashes --no-annotate \
+	--custom-compile-command 'make lock'
+AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 
-.PHONY: run test check lint types tests fast-tests coverage lock hooks docs reference dist version chart web browser screenshots
+.PHONY: run test check lint types tests fast-tests coverage lock hooks docs reference dist version chart web programs screenshots
 .PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
 
-run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
+run: $(RUNS)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
 
 test: lint types tests  ## everything CI runs
@@ -32,7 +36,7 @@ lint: $(READY)
 types: $(READY)
 	$(VENV)/bin/mypy $(CODE)
 
-tests: $(READY) $(DOCS)
+tests: $(READY) programs
 	$(PYTEST) -n 3  # many tests wait for processes, so that two workers leave half of two cores idle
 
 fast-tests: $(READY)
@@ -43,14 +47,11 @@ web:  ## build the dashboard (web/) into src/mooring/dashboard/web/, after its o
 	npm --prefix web test
 	npm --prefix web run build
 
-browser: $(READY)  ## what the tests in a browser need: chromium from the distribution's packages, and the script of axe
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && $(APT) update -q && $(APT) install -q -y chromium; } \
-	  || echo "chromium is missing and cannot be installed here: the tests in a browser are skipped"
-	@[ -d web/node_modules ] || { command -v npm >/dev/null && npm --prefix web ci; } \
-	  || echo "npm is missing: the tests in a browser check no accessibility"
+programs: $(READY)  ## install the programs that tests need and that are missing, where that is possible
+	@$(PY) tests/programs.py
 
-screenshots: browser  ## the pages of the dashboard at 5,000 nodes, into docs/images/
-	MOORING_SCREENSHOTS=1 $(PY) -m pytest tests/browser
+screenshots: programs  ## the pages of the dashboard at 5,000 nodes, into docs/images/
+	$(PY) -m pytest tests/browser/screenshots.py
 
 coverage: $(READY)  ## lines and branches that the fast tests reach, in the processes that they start as well
 	$(VENV)/bin/coverage erase
@@ -78,7 +79,7 @@ bench-up: $(READY)  ## pods a second of the embedded cluster, in process and ove
 bench-live: $(READY)  ## CPU for each bound pod, memory and start of `mooring run`
 	$(PY) benchmarks/live.py
 
-docs: $(DOCS)  ## the documentation as a site, in site/index.html; fails on a dead link or a page outside of the navigation
+docs: $(READY)  ## the documentation as a site, in site/index.html; fails on a dead link or a page outside of the navigation
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 reference: $(READY)  ## docs/reference from the code: commands, configuration, metrics, JSON, Python
@@ -110,29 +111,31 @@ version: $(READY)  ## write the version of src/mooring/kit/version.py into the f
 chart: $(READY)  ## write the table of values in the README of the Helm chart
 	$(PY) tools/chart_readme.py
 
-lock: pyproject.toml  ## pin the newest versions of what development and the image need
+lock: pyproject.toml  ## pin the newest versions, with hashes, of what development, `make run` and the image need
 	rm -rf $(VENV)-lock
 	python3 -m venv $(VENV)-lock
-	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
-	(sed -n '/^#/p' $(LOCK); $(VENV)-lock/bin/python -m pip freeze --exclude-editable) > $(LOCK).new
-	mv $(LOCK).new $(LOCK)
 	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	echo hatchling | $(COMPILE) - --output-file deploy/build.lock
-	$(COMPILE) pyproject.toml --extra tracing --output-file deploy/image.lock
+	$(COMPILE) --python-version 3.11.5 pyproject.toml --extra dev --extra docs --output-file $(LOCK)
+	$(AS_LOCKED) pyproject.toml --output-file requirements.lock
+	$(AS_LOCKED) pyproject.toml --extra tracing --output-file deploy/image.lock
+	echo hatchling | $(AS_LOCKED) - --output-file deploy/build.lock
 	rm -rf $(VENV)-lock
 
 hooks: $(READY)  ## make git run `make lint` and `make types` before each commit
 	$(VENV)/bin/pre-commit install
 
-$(READY): pyproject.toml $(LOCK)
-	python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[dev]'
-	$(PY) -m compileall -q src  # a start takes 0.35 s less where PYTHONDONTWRITEBYTECODE is set
-	touch $@
+$(RUNS): pyproject.toml requirements.lock deploy/build.lock
+	@echo "Installing what Mooring needs to run into $(VENV): 30 packages, once."
+	@python3 -m venv $(VENV)
+	@$(PINNED) -r requirements.lock -r deploy/build.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@$(PY) -m compileall -q src  # a start takes 0.35 s less where PYTHONDONTWRITEBYTECODE is set
+	@touch $@
 
-$(DOCS): $(READY)
-	$(PY) -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[docs]'
-	touch $@
+$(READY): $(RUNS) $(LOCK)
+	@echo "Installing what development needs into $(VENV): 130 packages more, once."
+	@$(PINNED) -r $(LOCK)
+	@touch $@
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build dist site

@@ -6,7 +6,7 @@
 A headless chromium shows the map while pods come and go. Frames are counted with requestAnimationFrame. On a busy machine
 frames a second say little: `page_cpu_ms` is the processor time of the page's main thread for each frame (scripts, styles,
 layout and paint; time in which it waits for a core does not count). At 60 frames a second a frame has 16.7 ms. All movements
-happen while the cluster changes. Prints JSON. It needs chromium: `make browser`.
+happen while the cluster changes. Prints JSON. It needs chromium: `make programs`.
 """
 
 import argparse
@@ -148,7 +148,7 @@ def opened(nodes: int) -> Iterator[tuple[Page, CDPSession]]:
     """The map in a browser, with metrics in processor time."""
     chromium = shutil.which("chromium")
     if chromium is None:
-        raise SystemExit("dashboard_frames: chromium is missing: run `make browser`")
+        raise SystemExit("dashboard_frames: chromium is missing: run `make programs`")
     expect.set_options(timeout=PATIENCE_MS)
     with shown(lambda: DashboardParts(ShownCluster(nodes), "0.0.0")) as dashboard, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from programs import GIT
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -27,7 +29,7 @@ class AddedTree:
     def apply(self, path: str, number: int = 0) -> None:
         """Add the first example that concerns this file, or a later one."""
         diff = example_diffs(path)[number]
-        command = ["git", "apply", "--recount", "--whitespace=nowarn", "-"]
+        command = [GIT.required(), "apply", "--recount", "--whitespace=nowarn", "-"]
         subprocess.run(command, cwd=self.folder, input=diff, text=True, check=True, env=self._environment())
 
     def mooring(self, *arguments: str) -> str:

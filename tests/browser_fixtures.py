@@ -1,17 +1,16 @@
 """What tests in a browser share: chromium with an empty profile, and pages that are watched. A plugin of pytest, since only
 the folder of all tests has a conftest.py."""
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
 
+from programs import CHROMIUM
 from shown_cluster import ShownDashboard
 from watched_page import FLAGS, Opener, WatchedPage
 
-CHROMIUM = shutil.which("chromium")
 PATIENCE_MS = 20_000
 """How long a page may take to show something. CI runs other tests beside these."""
 WINDOW: ViewportSize = {"width": 1440, "height": 900}
@@ -20,11 +19,10 @@ WINDOW: ViewportSize = {"width": 1440, "height": 900}
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """For a module, not for the session: playwright's loop must not run while other tests run theirs."""
-    if CHROMIUM is None:
-        pytest.skip("chromium is missing: run `make browser`")
+    chromium = CHROMIUM.required()
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield browser
         browser.close()
 

@@ -2,8 +2,10 @@
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,3 +22,13 @@ settings.register_profile(
 settings.load_profile(os.environ.get("MOORING_HYPOTHESIS", "ci"))
 """The same examples every time, so that a red build is red for everyone; `check` tries fewer of them (how_many.py), `explore`
 looks for new ones, and `mutants` (tools/mutate.py) does not make a failure smaller: one is enough."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print why tests were skipped, once for each reason: a skipped test checks nothing, and most can be made to run."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ").partition("\n")[0] for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped tests")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count} {'test' if count == 1 else 'tests'}: {reason}")

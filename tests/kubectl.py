@@ -2,19 +2,14 @@
 
 import json
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from programs import KUBECTL, needs
 
-KUBECTL = shutil.which("kubectl")
-
-needs_kubectl = pytest.mark.skipif(
-    KUBECTL is None, reason="kubectl is not installed (Debian: apt-get install kubernetes-client)"
-)
+needs_kubectl = needs(KUBECTL)
 
 PATIENCE_S = 60
 
@@ -55,8 +50,7 @@ class Kubectl:
         return json.loads(self(*arguments, "-o", "json"))
 
     def command(self, *arguments: str) -> list[str]:
-        assert KUBECTL is not None
-        return [KUBECTL, *arguments]
+        return [KUBECTL.required(), *arguments]
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}

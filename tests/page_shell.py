@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from page_sessions import Session, as_pattern, saved_files
+from programs import BASH
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 120.0
@@ -76,7 +77,7 @@ class PageShell:
             self._start(session.command, expected)
             return
         ran = subprocess.run(
-            ["bash", "-c", session.command],
+            [BASH.required(), "-c", session.command],
             cwd=self._home,
             env=self._environment,
             stdout=subprocess.PIPE,
@@ -92,7 +93,11 @@ class PageShell:
         output = self._home / f"terminal-{len(self._started)}"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                ["bash", "-c", f"exec {command}"], cwd=self._home, env=self._environment, stdout=file, stderr=file
+                [BASH.required(), "-c", f"exec {command}"],
+                cwd=self._home,
+                env=self._environment,
+                stdout=file,
+                stderr=file,
             )
         self._started.append(process)
         deadline_s = time.monotonic() + PATIENCE_S

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from programs import GIT
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import bench
@@ -120,7 +122,9 @@ def test_the_committed_baseline_has_every_part() -> None:
 
 def test_only_changes_of_code_make_a_commit_dirty(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=tmp_path, check=True)
+        subprocess.run(
+            [GIT.required(), "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=tmp_path, check=True
+        )
 
     git("init", "-q")
     (tmp_path / "src").mkdir()

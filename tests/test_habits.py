@@ -1,16 +1,18 @@
 """What runs before a commit, on a developer's machine and in CI is the same: make targets, with pinned versions."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 import yaml
 
+from programs import MAKE
+
 ROOT = Path(__file__).parent.parent
 MAKEFILE = (ROOT / "Makefile").read_text()
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
-LOCK = (ROOT / "requirements-dev.lock").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -36,12 +38,53 @@ def test_hooks_call_make_targets_in_the_environment_of_the_checkout() -> None:
 
 
 def test_everything_that_the_package_and_its_development_name_is_pinned() -> None:
-    pins = [line for line in LOCK.splitlines() if not line.startswith("#")]
-    assert all(re.fullmatch(r"[\w.-]+==[\w.!+]+", pin) for pin in pins), "names and versions, no addresses"
-    pinned = {_normal(pin.partition("==")[0]) for pin in pins}
+    """tests/deploy/test_image.py checks that each line of the lock files is a version with hashes."""
     extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *extras["dev"], *extras["docs"]]
-    assert {_normal(re.split(r"[ <>=;\[]", name)[0]) for name in wanted} <= pinned
+    named = {_normal(re.split(r"[ <>=;\[]", name)[0]) for name in PROJECT["dependencies"]}
+    assert named <= pinned_in("requirements.lock")
+    named |= {_normal(re.split(r"[ <>=;\[]", name)[0]) for name in (*extras["dev"], *extras["docs"])}
+    assert named <= pinned_in("requirements-dev.lock")
+
+
+def pinned_in(lock: str) -> set[str]:
+    return {_normal(name) for name in re.findall(r"^([\w.-]+)==", (ROOT / lock).read_text(), re.MULTILINE)}
+
+
+def test_pip_checks_the_hash_of_all_that_make_installs() -> None:
+    """The project itself is installed from the checkout, without a build environment that pip would fill."""
+    assert re.search(r"^PINNED +=.* --require-hashes$", MAKEFILE, re.MULTILINE)
+    installing = re.findall(r"^\t@\$\((?:PINNED|INSTALL)\) (.*)$", MAKEFILE, re.MULTILINE)
+    assert installing == [
+        "-r requirements.lock -r deploy/build.lock",
+        "--no-deps --no-build-isolation -e .",
+        "-r $(LOCK)",
+    ]
+    assert MAKEFILE.count("pip install") == 2, "and `make lock`, which makes the lock files, installs uv"
+
+
+def test_make_run_installs_what_the_package_needs_and_says_so_first() -> None:
+    done = subprocess.run(
+        [MAKE.required(), "--dry-run", "VENV=/nowhere/venv", "run"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith('echo "Installing what Mooring needs to run into /nowhere/venv')
+    assert "requirements-dev.lock" not in done.stdout and "mooring up --exec" in lines[-1]
+
+
+def test_ci_is_what_a_newcomer_runs() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")][2:] == ["exec make test"]
+
+
+def test_actions_are_pinned_by_a_commit_with_the_version_beside_it() -> None:
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    used = re.findall(r"uses: (.*)$", text, re.MULTILINE)
+    assert len(used) == 2
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", each) for each in used), used
 
 
 def _normal(name: str) -> str:

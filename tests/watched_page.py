@@ -2,13 +2,12 @@
 policy, and requests to other servers."""
 
 from collections.abc import Callable
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
 from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, expect
 
-AXE = Path(__file__).parents[1] / "web/node_modules/axe-core/axe.min.js"
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -68,7 +67,7 @@ class WatchedPage:
 
     def accessibility_faults(self) -> list[str]:
         """What axe finds serious or critical."""
-        self.page.evaluate(AXE.read_text())
+        self.page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
         found: list[dict[str, Any]] = self.page.evaluate(
             "axe.run({resultTypes: ['violations']}).then((all) => all.violations)"
         )

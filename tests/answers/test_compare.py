@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ def test_rows_of_other_inputs_do_not_count(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_has_the_same_results(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
+    distributed: Any = import_module("distributed")  # it takes a second, so only this test imports it
     with distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster:
         done: list[float] = []
         found = content(

@@ -1,11 +1,14 @@
 """The notebook of the examples: it runs from top to bottom, and no outputs are stored in it."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+nbclient: Any = import_module("nbclient")
+nbformat: Any = import_module("nbformat")
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOK = ROOT / "examples" / "answers.ipynb"
 
@@ -20,8 +23,6 @@ def test_no_outputs_are_stored() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_it_runs() -> None:
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=_at(ROOT))
     try:

@@ -10,8 +10,6 @@ from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.trials import TrialCluster
 
-pytest.importorskip("scipy")
-
 
 def cluster(*objects: Written) -> LoadedCluster:
     return load(list(objects), feature_gates=GROUP_GATES)

@@ -3,9 +3,9 @@
 import csv
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from pyarrow import parquet
 
 from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures
 from mooring.answers.compare.placements import pack
@@ -28,8 +28,6 @@ def a_result(pending: int) -> RunResult:
 
 @pytest.fixture(params=["csv", "parquet"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "parquet":
-        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, which is not installed")
     return str(tmp_path / f"r.{request.param}")
 
 
@@ -133,7 +131,6 @@ def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_parquet_sweep_that_is_interrupted_keeps_its_rows(tmp_path: Path) -> None:
-    parquet: ModuleType = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow, which is not installed")
     path = str(tmp_path / "r.parquet")
     with pytest.raises(KeyboardInterrupt), open_results(path, ()) as file:
         file.write("x", PLAN, a_result(1), "1")

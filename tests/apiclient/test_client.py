@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
@@ -32,9 +31,9 @@ from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.transport import LineSplitter
 from mooring.kit.clock import VirtualClock
 from mooring.model.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
+from programs import KUBECTL, needs
 from recording_server import Time
 
-KUBECTL = "/usr/bin/kubectl"
 PODS = "/api/v1/namespaces/default/pods"
 SECRET = "s3cr3t-t0ken"
 
@@ -791,7 +790,7 @@ def test_a_new_client_certificate_is_taken_up(certificates: CertificateFiles, tm
 # kubectl
 
 
-@pytest.mark.skipif(not os.access(KUBECTL, os.X_OK), reason=f"{KUBECTL} is not there to be asked")
+@needs(KUBECTL)
 @pytest.mark.parametrize("way", ["token", "certificate"])
 def test_kubectl_takes_our_certificates_and_kubeconfig(
     way: str, certificates: CertificateFiles, tmp_path: Path
@@ -821,7 +820,7 @@ def test_kubectl_takes_our_certificates_and_kubeconfig(
 async def kubectl(home: Path, *arguments: str) -> tuple[int | None, str, str]:
     environment = {"HOME": str(home), "PATH": os.defpath}
     process = await asyncio.create_subprocess_exec(
-        shutil.which(KUBECTL) or KUBECTL,
+        KUBECTL.required(),
         "--kubeconfig",
         str(home / "config"),
         *arguments,

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,10 @@ from mooring.apiserver.server.forms import PROTOBUF
 from mooring.apiserver.server.http import HttpServer
 from mooring.apiserver.server.request import Answer, Request
 from mooring.model.kinds import RESOURCES
+from programs import KUBECTL, needs
 
 Wire = tuple[tuple[int, Any], ...]
 """A message: numbers, each with an integer, a text, bytes or another message."""
-
-KUBECTL = shutil.which("kubectl")
 
 
 def written(*fields: tuple[int, Any]) -> bytes:
@@ -448,7 +446,7 @@ def was_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+@needs(KUBECTL)
 @pytest.mark.parametrize("arguments", CREATED)
 def test_what_kubectl_creates_by_protobuf_is_what_it_creates_by_json(
     arguments: str, tmp_path: Path, was_read: list[str]
@@ -464,7 +462,7 @@ def test_what_kubectl_creates_by_protobuf_is_what_it_creates_by_json(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+@needs(KUBECTL)
 def test_kubectl_autoscales_by_protobuf(tmp_path: Path, was_read: list[str]) -> None:
     api = an_api()
     version = json.loads(asyncio.run(_kubectl(api, tmp_path, ["version", "--client", "-o", "json"])))
@@ -482,7 +480,7 @@ def test_kubectl_autoscales_by_protobuf(tmp_path: Path, was_read: list[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+@needs(KUBECTL)
 def test_kubectl_asks_by_protobuf(tmp_path: Path, was_read: list[str]) -> None:
     assert asyncio.run(_kubectl(an_api(), tmp_path, ["auth", "can-i", "create", "pods"])) == "yes\n"
     assert was_read == ["SelfSubjectAccessReview"]
@@ -494,7 +492,7 @@ async def _kubectl(api: ResourceApi, home: Path, arguments: list[str], given: st
     port = await server.start("127.0.0.1", 0)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": os.devnull}
     pipe = asyncio.subprocess.PIPE
-    command = (KUBECTL or "", f"--server=http://127.0.0.1:{port}", "--request-timeout=10s", *arguments)
+    command = (KUBECTL.required(), f"--server=http://127.0.0.1:{port}", "--request-timeout=10s", *arguments)
     try:
         child = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
         out, fault = await child.communicate(given.encode())

@@ -4,9 +4,6 @@ import re
 from collections.abc import Iterator
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
-
 from playwright.sync_api import Page, expect
 
 from mooring.dashboard.interfaces import AskedChanges, DoneChanges

@@ -1,14 +1,13 @@
 """benchmarks/dashboard_frames.py: the map is moved in a browser, and each movement gets its figures."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
+from programs import CHROMIUM, needs
 
 PROGRAM = Path(__file__).parents[2] / "benchmarks/dashboard_frames.py"
 
@@ -18,7 +17,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is missing: run `make browser`")
+@needs(CHROMIUM)
 def test_each_movement_draws_frames_that_cost_the_page_something() -> None:
     done = run("--nodes", "40", "--seconds", "0.7")
     assert done.returncode == 0, done.stderr

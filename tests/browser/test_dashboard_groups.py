@@ -3,9 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
-
 from playwright.sync_api import expect
 
 from build import a_node

@@ -4,14 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
-
 from playwright.sync_api import Page, expect
 
 from mooring.dashboard.serving.api_paths import DashboardParts
 from shown_cluster import ShownCluster, ShownDashboard, shown
-from watched_page import AXE, Opener, WatchedPage
+from watched_page import Opener, WatchedPage
 
 pytest_plugins = ["browser_fixtures"]
 pytestmark = pytest.mark.slow
@@ -36,8 +33,6 @@ def nodes(request: pytest.FixtureRequest) -> int:
 
 
 def check_accessibility(watched: WatchedPage) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core is missing: run `make browser`")
     assert watched.accessibility_faults() == []
 
 

@@ -4,9 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
-
 from playwright.sync_api import Locator, Page, expect
 
 from shown_cluster import ShownDashboard, recorded_parts, shown

@@ -6,9 +6,6 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
-
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard_stage import TOKEN

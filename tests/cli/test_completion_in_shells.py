@@ -1,7 +1,6 @@
 """Completion in the shells themselves: the script that `mooring completion --install` writes, and the Tab key."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from programs import BASH, FISH, ZSH, Program
 from typing_into_shells import a_shell
 
 pytestmark = pytest.mark.slow
@@ -69,40 +69,41 @@ def environment(folder: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "HOME": str(folder), "TERM": "dumb", "KUBECONFIG": str(folder / "kubeconfig")}
 
 
-def installed(shell: str, environment: dict[str, str]) -> list[str]:
+def installed(shell: Program, environment: dict[str, str]) -> list[str]:
     """What `--install` told: where the script is, and what is left to do. Skips where the shell is missing."""
-    if shutil.which(shell, path=environment["PATH"]) is None:
-        pytest.skip(f"{shell} is not installed; Debian's package {shell} has it")
-    told = subprocess.check_output(["mooring", "completion", "--install", shell], env=environment, text=True)
+    shell.required()
+    told = subprocess.check_output(["mooring", "completion", "--install", shell.name], env=environment, text=True)
     return told.splitlines()
 
 
 @pytest.fixture(scope="module")
 def bash(folder: Path, environment: dict[str, str]) -> Iterator[Complete]:
-    line = installed("bash", environment)[1].rpartition(": ")[2]
-    asked = ["bash", "-c", "echo ${BASH_VERSINFO[0]} ${BASH_VERSINFO[1]}"]
+    line = installed(BASH, environment)[1].rpartition(": ")[2]
+    asked = [BASH.required(), "-c", "echo ${BASH_VERSINFO[0]} ${BASH_VERSINFO[1]}"]
     version = tuple(map(int, subprocess.check_output(asked, env=environment, text=True).split()))
     if version < (4, 4):
         pytest.skip(f"bash is too old: {version[0]}.{version[1]}, and the script needs 4.4")
-    with a_shell(["bash", "--norc", "--noprofile", "-i"], folder, environment, f"PS1='$ '; {line}") as terminal:
+    with a_shell(
+        [BASH.required(), "--norc", "--noprofile", "-i"], folder, environment, f"PS1='$ '; {line}"
+    ) as terminal:
         yield terminal.completed
 
 
 @pytest.fixture(scope="module")
 def zsh(folder: Path, environment: dict[str, str]) -> Iterator[Complete]:
-    line = installed("zsh", environment)[1].rpartition(": ")[2]
+    line = installed(ZSH, environment)[1].rpartition(": ")[2]
     set_up = f"PS1='$ '; {line}; autoload -Uz compinit; compinit -u -D; bindkey -e"
-    with a_shell(["zsh", "-f", "-i"], folder, environment, set_up) as terminal:
+    with a_shell([ZSH.required(), "-f", "-i"], folder, environment, set_up) as terminal:
         yield terminal.completed
 
 
 @pytest.fixture(scope="module")
 def fish(folder: Path, environment: dict[str, str]) -> Complete:
-    installed("fish", environment)
+    installed(FISH, environment)
 
     def complete(line: str) -> str:
         """fish itself says what would come after the Tab key: the new word, with its help behind a tab."""
-        command = ["fish", "-c", "complete --do-complete $argv", line]
+        command = [FISH.required(), "-c", "complete --do-complete $argv", line]
         told = subprocess.check_output(command, cwd=folder, env=environment, text=True).splitlines()
         return f"{line.rpartition(' ')[0]} {told[0].partition(chr(9))[0]}" if len(told) == 1 else line
 

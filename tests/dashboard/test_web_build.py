@@ -3,12 +3,13 @@
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from programs import NODE, WEB_PACKAGES, needs
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "web"
@@ -54,10 +55,9 @@ def test_the_built_files_are_as_the_build_wrote_them() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is missing: only digests are compared")
-@pytest.mark.skipif(not (SOURCE / "node_modules").is_dir(), reason="web/node_modules is missing: run `make browser`")
+@needs(NODE, WEB_PACKAGES)
 def test_a_new_build_has_the_same_bytes(tmp_path: Path) -> None:
-    subprocess.run(["node", "build.mjs", "--out", str(tmp_path)], cwd=SOURCE, check=True)
+    subprocess.run([NODE.required(), "build.mjs", "--out", str(tmp_path)], cwd=SOURCE, check=True)
     built = {name: path.read_bytes() for name, path in built_files(BUILT).items()}
     assert {name: path.read_bytes() for name, path in built_files(tmp_path).items()} == built, REBUILD
 

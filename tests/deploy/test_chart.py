@@ -2,37 +2,31 @@
 
 import itertools
 import json
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from deploying import DEPLOY, Item, check_config, flags_of, grants, items_of, refusals_of, the
+from programs import HELM, needs
 from running_cluster import a_process
 
 CHART = DEPLOY / "helm" / "mooring"
 PATIENCE_S = 60
-HELM = shutil.which("helm", path=str(Path(sys.executable).parent)) or shutil.which("helm")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        HELM is None,
-        reason="helm is not installed: the extra `dev` brings it for Linux on x86_64 only; elsewhere install it yourself",
-    ),
-]
+pytestmark = [pytest.mark.slow, needs(HELM)]
 
 
 def helm(*arguments: str, values: Any = None, environment: Any = None) -> "subprocess.CompletedProcess[str]":
-    assert HELM is not None
     given = ["--values", "-"] if values is not None else []
     text = json.dumps(values) if values is not None else None
     return subprocess.run(
-        [HELM, *arguments, *given], input=text, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+        [HELM.required(), *arguments, *given],
+        input=text,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
 
 

@@ -1,12 +1,10 @@
 """The roles of the chart: `mooring run` does all its work with them, and no rule is there that it does not need."""
 
 import asyncio
-import shutil
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,13 +21,10 @@ from deploying import DEPLOY, Item, items_of, the
 from fault_proxy import CALM, FaultProxy
 from mooring.apiclient.reflectors.watched import WATCHED, watched_with
 from mooring.model.kinds import BY_KIND, WORKLOADS
+from programs import HELM, needs
 from running_cluster import PATIENCE_S, Process, a_process, command
 
-HELM = shutil.which("helm", path=str(Path(sys.executable).parent)) or shutil.which("helm")
-needs_helm = pytest.mark.skipif(
-    HELM is None, reason="helm is not installed: the extra `dev` has it for Linux on x86_64"
-)
-pytestmark = [pytest.mark.slow, needs_helm]
+pytestmark = [pytest.mark.slow, needs(HELM)]
 
 EXAMPLES = DEPLOY.parent / "examples"
 GROUPS = "--set=featureGates.GenericWorkload=true,featureGates.GangScheduling=true"
@@ -56,8 +51,15 @@ SELDOM = {
 
 
 def rendered(*arguments: str) -> list[Item]:
-    assert HELM is not None
-    template = [HELM, "template", "sched", str(DEPLOY / "helm" / "mooring"), "--namespace", "team", *arguments]
+    template = [
+        HELM.required(),
+        "template",
+        "sched",
+        str(DEPLOY / "helm" / "mooring"),
+        "--namespace",
+        "team",
+        *arguments,
+    ]
     return items_of(subprocess.check_output(template, text=True))
 
 

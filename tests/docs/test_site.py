@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from docs_pages import ROOT
+from programs import CHROMIUM, needs
 
 LOADING = {
     "script": "src",
@@ -23,7 +24,6 @@ LOADING = {
     "embed": "src",
 }
 """Elements that load what they name. A link loads by its `rel`; `a` does not."""
-CHROMIUM = shutil.which("chromium")
 LOADING_LINKS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-prefetch", "modulepreload", "manifest"}
 
 
@@ -116,14 +116,13 @@ def test_the_site_has_search_the_pages_of_the_root_and_the_files_that_pages_link
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: apt-get install chromium)")
+@needs(CHROMIUM)
 @pytest.mark.parametrize("page", ["index.html", "reference/commands.html"])
 def test_search_works_from_the_file_system(site: Path, page: str, tmp_path: Path) -> None:
     """Without a server and without a network: browsers start no worker from a file (docs/assets/iframe-worker.js)."""
-    assert CHROMIUM is not None
     ran = subprocess.run(
         [
-            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"),
+            *(CHROMIUM.required(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"),
             *("--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=30000", "--dump-dom"),
             f"{(site / page).as_uri()}?q=stranded",
         ],

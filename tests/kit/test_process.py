@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-resource = pytest.importorskip("resource", reason="this system has no limits of open files")
-
 SCRIPT = """
 import resource
 from mooring.kit.process import raise_descriptor_limit

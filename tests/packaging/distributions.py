@@ -5,13 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from programs import GIT
+
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 600
 
 
 def tracked(*under: str) -> list[str]:
     """The files of the commit and those that are about to be added, and no other file of the checkout."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *under]
+    command = [GIT.required(), "ls-files", "--cached", "--others", "--exclude-standard", "--", *under]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     return sorted(name for name in listed if (ROOT / name).is_file())
 

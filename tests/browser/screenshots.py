@@ -1,14 +1,12 @@
-"""Pictures of each page at 5,000 nodes for the documentation: `make screenshots`."""
+"""Pictures of each page at 5,000 nodes for the documentation: `make screenshots`.
 
-import os
+pytest collects this file only when it is named."""
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
-
 from playwright.sync_api import expect
 
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
@@ -19,12 +17,7 @@ from shown_cluster import ShownCluster, ShownDashboard, recorded_parts, shown
 from watched_page import Opener, WatchedPage
 
 pytest_plugins = ["browser_fixtures"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not os.environ.get("MOORING_SCREENSHOTS"), reason="pictures are made with MOORING_SCREENSHOTS=1"
-    ),
-]
+pytestmark = pytest.mark.slow
 IMAGES = Path(__file__).parents[2] / "docs/images"
 ANSWER_MS = 60_000
 DAY: list[dict[str, Any]] = [
