@@ -334,8 +334,8 @@ def test_plots_agree_with_the_data(kind: str, asked: dict[str, ClusterAnswer]) -
         zones = {each["name"]: each for each in data["utilisation"]["zones"]}
         for resource in ("cpu", "memory"):
             shares = bars_of(drawn[f"Requested {resource} by zone"])
-            plain = {when: {name: share_of(zone[when], resource) for name, zone in zones.items()} for when in shares}
-            assert shares == plain and [*shares] == ["before", "after"]
+            expected = {when: {name: share_of(zone[when], resource) for name, zone in zones.items()} for when in shares}
+            assert shares == expected and [*shares] == ["before", "after"]
         assert bars_of(drawn["Requested cpu by zone"]) == {
             "before": {"a": 0.75, "b": 0.75},
             "after": {"a": None, "b": 0.75},

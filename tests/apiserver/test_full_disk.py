@@ -223,7 +223,9 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
         assert sorted(names_of(store)) == sorted(acknowledged)
         journal.close()
         fill(disk / "rest")
-        with pytest.raises(JournalError, match=r"mooring\.db cannot be opened: the disk is full; free some space") as full:
+        with pytest.raises(
+            JournalError, match=r"mooring\.db cannot be opened: the disk is full; free some space"
+        ) as full:
             Journal(disk / "data")
         assert not isinstance(full.value, LossError), "a full disk has lost nothing"
         ballast.unlink()

@@ -29,7 +29,7 @@ class ClusterOnMachine(VirtualCluster):
     def ready(self) -> str:
         """What the node says of itself."""
         conditions = self.api.store.get("/nodes", ("", "node"))["status"]["conditions"]
-        return next(condition["status"] for condition in conditions if condition["type"] == "Ready")
+        return str(next(condition["status"] for condition in conditions if condition["type"] == "Ready"))
 
 
 def lived(monkeypatch: pytest.MonkeyPatch, *jumps_s: int) -> list[tuple[str, ...]]:

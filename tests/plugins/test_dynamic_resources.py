@@ -242,7 +242,7 @@ def test_devices_that_are_being_prepared(claim: Any, is_usable: bool) -> None:
 
 def reported(*conditions: str, devices: int = 1, statuses: int = 1) -> Any:
     """A claim whose devices each need two conditions, of which the first devices report some."""
-    needed = {"bindingConditions": ["powered", "ready"]}
+    needed: dict[str, Any] = {"bindingConditions": ["powered", "ready"]}
     allocation = an_allocation(*(f"a/d{i}" for i in range(devices)), **needed)
     found = [{"type": each.strip("!"), "status": "False" if each[0] == "!" else "True"} for each in conditions]
     status = [{"driver": DRIVER, "pool": "a", "device": f"d{i}", "conditions": found} for i in range(statuses)]

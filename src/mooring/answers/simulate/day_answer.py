@@ -10,8 +10,24 @@ from mooring.answers.report.parts import BarPlot, CurvePlot, Unit, waits_plot
 from mooring.answers.simulate.group_results import group_wait_table, group_waits_as_data, told_group_waits
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
-from mooring.answers.simulate.simulation_answer import limits_plot, limits_table, preempted_table, story_tables, told_limits
-from mooring.answers.simulate.simulation_tables import eviction_table, group_wait_table as group_wait_data_table, limit_table, mean_table, placement_table, span_table, wait_table
+from mooring.answers.simulate.simulation_answer import (
+    limits_plot,
+    limits_table,
+    preempted_table,
+    story_tables,
+    told_limits,
+)
+from mooring.answers.simulate.simulation_tables import (
+    eviction_table,
+    limit_table,
+    mean_table,
+    placement_table,
+    span_table,
+    wait_table,
+)
+from mooring.answers.simulate.simulation_tables import (
+    group_wait_table as group_wait_data_table,
+)
 from mooring.answers.utilisation import MAIN
 from mooring.model.quantity import show_bytes, show_percent
 from mooring.sim.day import DayReport, Waits
