@@ -21,6 +21,7 @@ from typing import Any
 import click
 import pytest
 import yaml
+from click.testing import CliRunner
 from hostile_text import FORGED, HOSTILE, MARK, PLUGIN, write_world
 
 from mooring.cli.main import main
@@ -178,12 +179,12 @@ def _file(world: World, name: str) -> Path | str:
     if name == "claimer":
         items = json.loads(world.cluster.read_text())["items"]
         claims = {item["metadata"]["name"]: json.dumps(item["spec"]["volumes"]) for item in items if _claims(item)}
-        return next(pod for pod, volumes in claims.items() if MARK in volumes)
+        return str(next(pod for pod, volumes in claims.items() if MARK in volumes))
     return world.cluster if name == "cluster" else world[name]
 
 
 def _claims(item: dict[str, Any]) -> bool:
-    return item["kind"] == "Pod" and item["metadata"]["name"].startswith("claimer")
+    return item["kind"] == "Pod" and str(item["metadata"]["name"]).startswith("claimer")
 
 
 def _free_port() -> int:
@@ -308,6 +309,30 @@ def test_only_one_module_writes_for_commands() -> None:
     assert found == {"terminal.py"}
 
 
+def test_every_help_has_examples() -> None:
+    for name in (*main.list_commands(click.Context(main)), *all_commands()):
+        found: click.Command | None = main
+        for word in name.split():
+            assert isinstance(found, click.Group)
+            found = found.get_command(click.Context(found), word)
+        assert found is not None and "Examples:\n  " in (found.epilog or ""), f"mooring {name} --help has no examples"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("simulat", "No such command 'simulat'. Did you mean 'simulate'?"),
+        ("nodes ad", "No such command 'ad'. Did you mean 'add'?"),
+        ("config chekc", "No such command 'chekc'. Did you mean 'check'?"),
+        ("what-if --drian x", "No such option '--drian'. Did you mean '--drain'?"),
+        ("zzzzzz", "No such command 'zzzzzz'."),
+    ],
+)
+def test_a_misspelt_command_or_option_names_the_nearest(line: str, error: str) -> None:
+    ran = CliRunner().invoke(main, line.split())
+    assert (ran.exit_code, ran.stderr.splitlines()[-1]) == (2, f"Error: {error}")
+
+
 # ---- output that cannot be written
 
 WRITTEN = [["simulate", "{cluster}"], ["simulate", "{cluster}", "-o", "json"], ["dump", "-o", "-", *ASKING]]
@@ -341,6 +366,14 @@ def test_a_reader_that_is_gone_is_no_error(arguments: list[str], world: World) -
     code, said = shell(arguments, world, "| true; exit ${PIPESTATUS[0]}")
     assert (code, [text for text in said if not text.startswith("standard output")]) == (141, [])
     assert said == []
+
+
+@pytest.mark.parametrize("flags", [(), ("--force",)], ids=["plain", "with --force"])
+def test_a_dump_takes_the_place_of_no_device(flags: tuple[str, ...], world: World, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # never a device of the system: a fault would replace it
+    ran = CliRunner().invoke(main, ["dump", "-o", str(tmp_path / "pipe"), *filled([*ASKING], world), *flags])
+    assert (ran.exit_code, (tmp_path / "pipe").is_fifo()) == (2, True)
+    assert ran.stderr == f"{tmp_path}/pipe: is a device, pipe or socket; name a file, or - for standard output\n"
 
 
 def test_errors_that_cannot_be_written_leave_the_answer(world: World) -> None:

@@ -13,8 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from mooring.cli import commands
+from mooring.cli.command_groups import SuggestingGroup
 from mooring.cli.completion_scripts import VARIABLE, register
-from mooring.cli.suggesting import SuggestingGroup
 from mooring.cli.terminal import guarded_output, open_closed_streams, tell_uncaught
 from mooring.kit.process import limit_blas_threads, without_collector
 from mooring.kit.version import VERSION
@@ -30,6 +30,10 @@ Examples:
   mooring run --config scheduler.yaml                   instead of kube-scheduler
   mooring replay ./recording --pod shop/cart-7d9f       why did it land there last night?
   mooring COMMAND --help                                examples of each command
+
+\b
+Exit status: each command lists its own. In all of them, 2 means that the input is invalid or the output cannot be written;
+141 means that the reader of the output is gone.
 """
 
 

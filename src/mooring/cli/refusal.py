@@ -42,6 +42,15 @@ def refusals(source: str = "configuration", plugin_files: Sequence[str] = ()) ->
         refuse(f"{line or ', '.join(plugin_files) + ': cannot be used'}: {text}")
 
 
+@contextmanager
+def writing(path: object) -> Iterator[None]:
+    """Refuse a file that the block cannot write."""
+    try:
+        yield
+    except OSError as fault:
+        refuse(f"{path}: cannot be written: {fault.strerror or fault}")
+
+
 class _TracebackTeller(logging.Handler):
     """Prints records with their tracebacks to standard error."""
 

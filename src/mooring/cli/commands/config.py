@@ -2,10 +2,10 @@
 
 import click
 
+from mooring.cli.command_groups import SuggestingGroup, examples
 from mooring.cli.options import chosen_gates, configured, feature_gates, plugin_files, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import format_table
-from mooring.cli.suggesting import SuggestingGroup
 from mooring.cli.terminal import tell, tell_blocks, tell_yaml
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
@@ -32,7 +32,12 @@ def config() -> None:
     """Check, complete and explain a KubeSchedulerConfiguration. Without FILE, the default one."""
 
 
-@config.command()
+@config.command(
+    epilog=examples(
+        "mooring config check scheduler.yaml",
+        "mooring config check scheduler.yaml --plugin mine.py    with a plugin of your own",
+    )
+)
 @_file
 @feature_gates
 @plugin_files
@@ -48,7 +53,12 @@ def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> Non
         tell(f"{text}: {', '.join(told)}")
 
 
-@config.command()
+@config.command(
+    epilog=examples(
+        "mooring config defaults                    the default configuration",
+        "mooring config defaults scheduler.yaml     a file with all defaults",
+    )
+)
 @_file
 @feature_gates
 @plugin_files
@@ -58,7 +68,7 @@ def defaults(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> 
     tell_yaml(as_object(effective), sort_keys=True)
 
 
-@config.command()
+@config.command(epilog=examples("mooring config explain scheduler.yaml"))
 @_file
 @feature_gates
 @plugin_files

@@ -13,7 +13,7 @@ from mooring.answers.dumps.device_groups import TooManySelectors
 from mooring.answers.dumps.dump_file import dump_text, write_dump
 from mooring.cli.answering import ClusterSource, asks_cluster, tell_notes
 from mooring.cli.options import chosen_gates, configured, keep_annotations, registry_with
-from mooring.cli.refusal import refuse
+from mooring.cli.refusal import refuse, writing
 from mooring.cli.terminal import tell, tell_json_text
 from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config.settings import settings_object
@@ -110,6 +110,8 @@ def _check_target(output: str, force: bool) -> None:
     path = Path(output)
     if path.is_dir():
         refuse(f"{output}: is a folder; name a file")
+    if path.exists() and not path.is_file():  # the dump would take the place of a device, also with --force
+        refuse(f"{output}: is a device, pipe or socket; name a file, or - for standard output")
     if path.exists() and not force:
         refuse(f"{output}: the file exists; choose another name, or replace it with --force")
     if not path.parent.is_dir():
@@ -147,10 +149,8 @@ def _write(output: str, text: bytes) -> None:
     if output == STDOUT:
         tell_json_text(text)
         return
-    try:
+    with writing(output):
         write_dump(Path(output), text)
-    except OSError as fault:
-        refuse(f"{output}: cannot be written: {fault.strerror}")
 
 
 def _shown(output: str) -> str:

@@ -16,10 +16,10 @@ from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app import node_actions
 from mooring.app.node_actions import NotOurs, own_connection
+from mooring.cli.command_groups import SuggestingGroup, examples
 from mooring.cli.options import node_template as template_option
 from mooring.cli.options import read_node_template
 from mooring.cli.refusal import refuse
-from mooring.cli.suggesting import SuggestingGroup
 from mooring.cli.terminal import tell
 from mooring.model.api_errors import ApiError
 from mooring.model.object_names import node_name
@@ -64,7 +64,9 @@ def nodes() -> None:
     """Add, remove, fail and drain nodes of a cluster that `mooring up` started."""
 
 
-@nodes.command()
+@nodes.command(
+    epilog=examples("mooring nodes add 10", "mooring nodes add 3 --node-template big.yaml    from a manifest")
+)
 @click.argument("count", type=click.IntRange(1, 100_000), default=1)
 @template_option
 @_kubeconfig
@@ -79,7 +81,7 @@ def add(count: int, node_template: str | None, kubeconfig: Path | None) -> None:
     _run(act, kubeconfig)
 
 
-@nodes.command()
+@nodes.command(epilog=examples("mooring nodes remove node-0002"))
 @_names
 @_kubeconfig
 def remove(names: tuple[str, ...], kubeconfig: Path | None) -> None:
@@ -87,7 +89,7 @@ def remove(names: tuple[str, ...], kubeconfig: Path | None) -> None:
     _run_each(node_actions.remove, names, "removed", kubeconfig)
 
 
-@nodes.command()
+@nodes.command(epilog=examples("mooring nodes fail node-0001 node-0002"))
 @_names
 @_kubeconfig
 def fail(names: tuple[str, ...], kubeconfig: Path | None) -> None:
@@ -95,7 +97,7 @@ def fail(names: tuple[str, ...], kubeconfig: Path | None) -> None:
     _run_each(node_actions.fail, names, "failed", kubeconfig)
 
 
-@nodes.command()
+@nodes.command(epilog=examples("mooring nodes recover node-0001"))
 @_names
 @_kubeconfig
 def recover(names: tuple[str, ...], kubeconfig: Path | None) -> None:
@@ -103,7 +105,7 @@ def recover(names: tuple[str, ...], kubeconfig: Path | None) -> None:
     _run_each(node_actions.recover, names, "recovered", kubeconfig)
 
 
-@nodes.command()
+@nodes.command(epilog=examples("mooring nodes drain node-0002"))
 @_names
 @_kubeconfig
 def drain(names: tuple[str, ...], kubeconfig: Path | None) -> None:

@@ -33,7 +33,7 @@ from mooring.cli.options import (
     registry_with,
 )
 from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
-from mooring.cli.refusal import refusals, refuse
+from mooring.cli.refusal import refusals, refuse, writing
 from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.terminal import BAD_INPUT, tell
 from mooring.cli.tracing_options import trace_plugins_over, tracing_of
@@ -241,7 +241,8 @@ async def _run(settings: RunSettings, logs: Any, write_config_to: str | None) ->
     try:
         running = Running(settings, logs)
         if write_config_to is not None:
-            write_private(Path(write_config_to), yaml.safe_dump(as_object(settings.config)).encode())
+            with writing(write_config_to):
+                write_private(Path(write_config_to), yaml.safe_dump(as_object(settings.config)).encode())
             logs.log.info("Wrote configuration", file=write_config_to)
             return 0
         return await running.run()

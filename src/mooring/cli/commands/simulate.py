@@ -153,8 +153,9 @@ def simulate(
 
     FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input; --from FILE is
     the same. Workloads (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they
-    would make. Without FILE and --generate, and with --kubeconfig or --context, the cluster is a live one: it is only read,
-    and each FILE is as if it were applied to it. Beside a dump, manifests are as if they were applied to its cluster.
+    would make. Without FILE and --generate, the cluster is the one that kubectl would use. With --kubeconfig or --context, it
+    is the one that they name, and each FILE is as if it were applied to it. A live cluster is only read.
+    Beside a dump, manifests are as if they were applied to its cluster.
     """
     begin_s = time.perf_counter()
     until_ns = _until(until)
@@ -368,8 +369,13 @@ def _stays(path: str | None) -> Iterator[StayFile | None]:
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         refuse(Problem("", f"cannot be written: {reason}", file=path))
-    with file:
-        yield StayFile(file)
+    try:
+        with file:
+            yield StayFile(file)
+    except OSError as error:
+        if error.filename is not None:
+            raise  # this is about another file
+        refuse(Problem("", f"cannot be written: {error.strerror}", file=path))
 
 
 # ---- what was asked about single pods

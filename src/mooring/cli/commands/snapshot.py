@@ -13,7 +13,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError, Identity
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app.run import SNAPSHOT_PATH
-from mooring.cli.refusal import refuse
+from mooring.cli.refusal import refuse, writing
 from mooring.cli.terminal import tell_json_text
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.private_files import write_private
@@ -29,7 +29,8 @@ Examples:
 The scheduler accepts callers on its own machine, and callers with a token (--token-file) that may `get` the path
 /debug/mooring/snapshot.
 
-Exit status: 0 when the snapshot is saved, 2 when the scheduler does not answer or rejects the request.
+Exit status: 0 when the snapshot is saved, 2 when the scheduler does not answer or rejects the request, or when the file
+cannot be written.
 """
 
 
@@ -68,15 +69,8 @@ def snapshot(server: str, ca_file: Path | None, token_file: Path | None, output:
     if output is None:
         tell_json_text(text)
     else:
-        _write(output, text)
-
-
-def _write(output: Path, text: bytes) -> None:
-    """Only the owner may read the file: a snapshot has the objects of a cluster."""
-    try:
-        write_private(output, text)
-    except OSError as fault:
-        refuse(f"{output}: cannot be written: {fault.strerror}")
+        with writing(output):
+            write_private(output, text)  # it has the objects of a cluster
 
 
 async def _fetch(access: ConnectionSettings) -> bytes:

@@ -102,8 +102,8 @@ def what_if(source: ClusterSource, output: str, report: ReportFile, **values: tu
     """Show what changes to a cluster would do: which pods move, become pending or are placed, are preempted or lost, which
     disruption budgets block a drain, and how full the cluster is before and after.
 
-    The cluster comes from --from. NODE|SELECTOR is the name of a node, or a label selector such as
-    topology.kubernetes.io/zone=eu-1a.
+    The cluster comes from --from; without it, it is the one that kubectl would use. NODE|SELECTOR is the name of a node, or a
+    label selector such as topology.kubernetes.io/zone=eu-1a.
     """
     given = [*_in_order(click.get_current_context().meta[_ORDER], values)]
     if not given:

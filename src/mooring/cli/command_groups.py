@@ -1,4 +1,4 @@
-"""Groups of commands that suggest a command if the one on the command line does not exist."""
+"""Groups of commands: what they say of their commands, and which they suggest for one that does not exist."""
 
 import click
 
@@ -16,3 +16,8 @@ class SuggestingGroup(click.Group):
             found = " or ".join(map(repr, similar(name, self.list_commands(ctx), 2)))
             ctx.fail(f"No such command {name!r}.{f' Did you mean {found}?' if found else ''}")
         return super().resolve_command(ctx, args)
+
+
+def examples(*lines: str) -> str:
+    """The end of a help text, with commands to try."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
