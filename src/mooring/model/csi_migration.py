@@ -54,6 +54,7 @@ _IN_TREE = (
     InTree("vsphere_volume", "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", is_on=False),
 )
 _BY_PLUGIN = {each.plugin: each for each in _IN_TREE}
+IN_TREE_PLUGINS = frozenset(_BY_PLUGIN)
 DRIVERS = frozenset(each.driver for each in _IN_TREE)
 """The drivers that have replaced in-tree plugins."""
 

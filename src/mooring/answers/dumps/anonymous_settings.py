@@ -6,11 +6,17 @@ from typing import Any
 import msgspec
 
 from mooring.answers.dumps.name_book import NameBook
+from mooring.answers.dumps.public_words import DURATION
+from mooring.answers.dumps.rename_rules import word
 from mooring.answers.dumps.renaming import renamed
+from mooring.framework.config.feature_gates import DEFAULTS
+from mooring.framework.config.types import API_VERSION, KIND
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import NodeAffinitySpec
 from mooring.plugins.builtin import in_tree
 
+_CONFIGURATION = frozenset((API_VERSION, KIND, *(f"{name}Args" for name in in_tree())))
+"""The version and the kinds of a configuration and of the arguments of plugins."""
 _KEPT = (
     *("apiVersion", "kind", "parallelism", "percentageOfNodesToScore", "podInitialBackoffSeconds"),
     *("podMaxBackoffSeconds", "delayCacheUntilActive"),
@@ -23,8 +29,13 @@ def anonymous_settings(book: NameBook, settings: JsonObject) -> JsonObject:
     written = settings["configuration"]
     known = {*in_tree()}
     profiles = [_profile(book, profile, known) for profile in written.get("profiles", ())]
-    kept = {name: written[name] for name in _KEPT if name in written}
-    return {**settings, "configuration": {**kept, "profiles": profiles}}
+    kept = {name: _args(book, written[name]) for name in _KEPT if name in written}
+    gates = {name: on for name, on in settings.get("featureGates", {}).items() if name in DEFAULTS}
+    return {
+        **{name: settings[name] for name in ("apiVersion", "kind") if name in settings},
+        "configuration": {**kept, "profiles": profiles},
+        "featureGates": gates,
+    }
 
 
 def unknown_plugins(settings: JsonObject) -> list[str]:
@@ -42,21 +53,22 @@ def _plugin_names(plugins: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _profile(book: NameBook, profile: JsonObject, known: set[str]) -> JsonObject:
-    new = {**profile}
+    new = {name: profile[name] for name in ("percentageOfNodesToScore",) if name in profile}
     if "schedulerName" in profile:
         new["schedulerName"] = book.public_name(profile["schedulerName"])
     if "plugins" in profile:
         new["plugins"] = {name: _point(point, known) for name, point in profile["plugins"].items()}
     if "pluginConfig" in profile:
         entries = [entry for entry in profile["pluginConfig"] if entry["name"] in known]
-        new["pluginConfig"] = [{**entry, "args": _args(book, entry.get("args", {}))} for entry in entries]
+        new["pluginConfig"] = [{"name": entry["name"], "args": _args(book, entry.get("args", {}))} for entry in entries]
     return new
 
 
 def _point(point: JsonObject, known: set[str]) -> JsonObject:
     return {
-        name: [entry for entry in entries if entry["name"] in known or entry["name"] == "*"]
-        for name, entries in point.items()
+        name: [entry for entry in point[name] if entry["name"] in known or entry["name"] == "*"]
+        for name in ("enabled", "disabled")
+        if name in point
     }
 
 
@@ -65,7 +77,8 @@ def _args(book: NameBook, args: Any) -> Any:
     if isinstance(args, list):
         return [_args(book, each) for each in args]
     if not isinstance(args, dict):
-        return args
+        is_public = isinstance(args, str) and (args in _CONFIGURATION or DURATION.fullmatch(args))
+        return args if is_public else word(book, args)
     return {name: _argument(book, name, value) for name, value in args.items()}
 
 

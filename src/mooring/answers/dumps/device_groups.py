@@ -22,6 +22,7 @@ from mooring.model.devices import (
     ResourceSlice,
 )
 from mooring.model.meta import KubeObject
+from mooring.model.quantity import QuantityError
 from mooring.plugins.devices.cel import MAX_BYTES, Matcher, compile_selector, facts_of
 from mooring.plugins.devices.effort import CelFault, Facts
 
@@ -108,7 +109,7 @@ class DeviceGroups:
     def _verdicts(self, driver: str, device: Device) -> Verdicts:
         try:
             facts = facts_of(driver, device)
-        except CelFault:
+        except (CelFault, QuantityError):
             return (None,) * len(self._matchers)
         return tuple(_verdict(matcher, facts) for matcher in self._matchers)
 

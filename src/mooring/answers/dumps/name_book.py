@@ -4,9 +4,9 @@ Decisions compare names: the lowest node name breaks ties, the first volume of a
 name. So the new names sort as the old ones do, and the same text has the same new name wherever it occurs.
 """
 
-import re
 from collections.abc import Mapping, Set
 
+from mooring.answers.dumps.public_words import HUGE_PAGES, OWN_REQUEST, PUBLIC_FINALIZERS, PUBLIC_PROVISIONERS
 from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.model.csi_migration import DRIVERS
 from mooring.model.volumes import DELIMITER, TOPOLOGY_LABELS
@@ -44,13 +44,12 @@ PUBLIC_VALUES = frozenset(("", "true", "false", "linux", "windows", "amd64", "ar
 _RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage", "storage", "pods"))
 _RESOURCE_PREFIXES = (
     "requests.",
+    "hugepages-",
     "attachable-volumes-csi-",
     "attachable-volumes-",
     "deviceclass.resource.kubernetes.io/",
 )
 _OWN_DOMAIN = "kubernetes.io/"
-_OWN_REQUEST = re.compile(r"container-\d+-request-\d+")
-"""The names of requests in claims for extended resources, which the scheduler writes."""
 
 
 class NameBook:
@@ -104,7 +103,11 @@ class NameBook:
 
     def driver(self, text: str) -> str:
         """A driver or provisioner; the volumes of in-tree plugins are counted under the public names of their drivers."""
-        return text if text in DRIVERS or text.startswith(_OWN_DOMAIN) else self.name(text)
+        return text if text in DRIVERS or text in PUBLIC_PROVISIONERS else self.name(text)
+
+    def finalizer(self, text: str) -> str:
+        """A finalizer has a domain, or is Kubernetes' own."""
+        return text if text in PUBLIC_FINALIZERS else f"example.com/{self.name(text)}"
 
     def claim(self, text: str) -> str:
         """The name of a volume claim."""
@@ -131,7 +134,7 @@ class NameBook:
 
     def resource(self, text: str) -> str:
         """`acme.com/gpu`: the domain stays a domain, because a configuration may ignore all resources of a domain."""
-        if text in _RESOURCES or text.startswith("hugepages-"):
+        if text in _RESOURCES or HUGE_PAGES.fullmatch(text):
             return text
         for prefix in _RESOURCE_PREFIXES:
             if text.startswith(prefix):
@@ -147,7 +150,7 @@ class NameBook:
 
     def request(self, text: str) -> str:
         """A request of a resource claim, or an alternative of one: `request/alternative`."""
-        return "/".join(part if _OWN_REQUEST.fullmatch(part) else self.name(part) for part in text.split("/"))
+        return "/".join(part if OWN_REQUEST.fullmatch(part) else self.name(part) for part in text.split("/"))
 
     def image(self, text: str) -> str:
         """Images without a tag are those with the tag `latest`, so the text with its tag is what gets a name."""

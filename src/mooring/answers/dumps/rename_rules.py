@@ -1,10 +1,21 @@
 """What of an object is renamed: a rule for every field that holds text."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from mooring.answers.dumps.name_book import NameBook
-from mooring.answers.dumps.public_words import public_condition, public_event_reason, public_reason
+from mooring.answers.dumps.public_words import (
+    AMOUNT,
+    NUMBER,
+    PUBLIC_FEATURES,
+    PUBLIC_PROVISIONERS,
+    TIME,
+    WORDS,
+    public_condition,
+    public_event_reason,
+    public_reason,
+)
 from mooring.model import devices, meta, node, pod_spec, storage, workloads
 from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.meta import ObjectMeta, Wire
@@ -22,8 +33,28 @@ NUMERIC_OPERATORS = ("Gt", "Lt")
 # ---- rules for values that may be None
 
 
-def keep(book: NameBook, value: T) -> T:
-    return value
+def word(book: NameBook, value: Any) -> Any:
+    """A constant of the API, or several; what is none gets a name, which is none either."""
+    if isinstance(value, list):
+        return [word(book, each) for each in value]
+    return value if not isinstance(value, str) or value in WORDS else book.name(value)
+
+
+def _formed(form: re.Pattern[str]) -> Rule:
+    """A rule for texts of one form, in which no name has room. A text of another form gets a name, which has not the form
+    either. What is no text stays."""
+
+    def rule(book: NameBook, value: Any) -> Any:
+        if isinstance(value, list):
+            return [rule(book, each) for each in value]
+        if isinstance(value, dict):
+            return {key: rule(book, each) for key, each in value.items()}
+        return value if not isinstance(value, str) or form.fullmatch(value) else book.name(value)
+
+    return rule
+
+
+_time, _number, _amount = _formed(TIME), _formed(NUMBER), _formed(AMOUNT)
 
 
 def _drop(book: NameBook, value: object) -> None:
@@ -67,15 +98,15 @@ def _labels(book: NameBook, labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _resources(book: NameBook, amounts: Mapping[str, T]) -> dict[str, T]:
-    return {book.resource(name): amount for name, amount in amounts.items()}
+    return {book.resource(name): _amount(book, amount) for name, amount in amounts.items()}
 
 
 def _named(book: NameBook, items: Mapping[str, T]) -> dict[str, T]:
-    return {book.name(name): item for name, item in items.items()}
+    return {book.name(name): _time(book, item) for name, item in items.items()}
 
 
 def _qualified(book: NameBook, items: Mapping[str, T]) -> dict[str, T]:
-    return {book.qualified(name): item for name, item in items.items()}
+    return {book.qualified(name): _amount(book, item) for name, item in items.items()}
 
 
 def _condition(book: NameBook, text: str) -> str:
@@ -86,17 +117,22 @@ def _conditions(book: NameBook, texts: list[str]) -> list[str]:
     return [_condition(book, text) for text in texts]
 
 
-def _finalizers(book: NameBook, texts: list[str]) -> list[str] | None:
-    """Only Kubernetes' own: the scheduler looks for the one of resource claims."""
-    return [text for text in texts if "kubernetes.io/" in text] or None
+def _finalizers(book: NameBook, texts: list[str]) -> list[str]:
+    """The scheduler looks for the one of resource claims; all others only keep an object."""
+    return [book.finalizer(text) for text in texts]
+
+
+def _features(book: NameBook, texts: list[str]) -> list[str]:
+    return sorted(text if text in PUBLIC_FEATURES else book.name(text) for text in texts)
 
 
 def _annotations(book: NameBook, annotations: Mapping[str, str]) -> dict[str, str] | None:
-    """Most annotations that decisions read are marks; three hold a name. Those of simulated objects are left out."""
+    """Only annotations that decisions read. Most are marks; three hold a name, and one lists plugins."""
     naming: dict[str, Callable[[str], str]] = {
         CLASS_ANNOTATION: book.public_name,
         SELECTED_NODE: book.name,
         POD_CLAIM_NAME: book.name,
+        MIGRATED_PLUGINS: _public_plugins,
     }
     shown: dict[str, str] = {}
     for key, text in annotations.items():
@@ -104,7 +140,7 @@ def _annotations(book: NameBook, annotations: Mapping[str, str]) -> dict[str, st
             shown[key] = text
         elif key in naming:
             shown[key] = naming[key](text)
-        elif key in READ_ANNOTATIONS.exact and (text in _MARKS or key == MIGRATED_PLUGINS):
+        elif key in READ_ANNOTATIONS.exact and text in _MARKS:
             shown[key] = text
         elif key in book.renamed_annotations:
             shown[book.name(key)] = book.value(text)
@@ -113,6 +149,10 @@ def _annotations(book: NameBook, annotations: Mapping[str, str]) -> dict[str, st
 
 _MARKS = ("yes", "true", "false")
 """Values of annotations that are marks."""
+
+
+def _public_plugins(text: str) -> str:
+    return ",".join(each for each in text.split(",") if each in PUBLIC_PROVISIONERS)
 
 
 # ---- the table
@@ -128,21 +168,23 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "labels": _labels,
         "annotations": _annotations,
         "finalizers": _finalizers,
-        **_same(("resource_version", "creation_timestamp", "deletion_timestamp"), keep),
+        "resource_version": _number,
+        **_same(("creation_timestamp", "deletion_timestamp"), _time),
     },
     meta.LabelSelector: {"match_labels": _labels},
     meta.Condition: {
         "type": lambda book, text: _condition(book, text),
         "reason": lambda book, text: public_reason(text) or None,
         "message": _drop,
-        **_same(("status", "last_transition_time"), keep),
+        "status": word,
+        "last_transition_time": _time,
     },
     # ---- nodes and pods
-    node.NodeStatus: {"allocatable": _resources, "capacity": _resources, "declared_features": keep},
+    node.NodeStatus: {"allocatable": _resources, "capacity": _resources, "declared_features": _features},
     node.Taint: {
         "key": lambda book, text: book.key(text),
         "value": lambda book, text: book.value(text),
-        "effect": keep,
+        "effect": word,
     },
     node.ContainerImage: {"names": _images},
     pod_spec.PodSpec: {
@@ -152,23 +194,23 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "node_selector": _labels,
         "overhead": _resources,
         "runtime_class_name": _name,
-        "preemption_policy": keep,
+        "preemption_policy": word,
     },
     pod_spec.PodStatus: {
         "nominated_node_name": _name,
         "allocated_resources": _resources,
-        "phase": keep,
-        "start_time": keep,
+        "phase": word,
+        "start_time": _time,
     },
-    pod_spec.Container: {"name": _name, "image": lambda book, text: book.image(text), "restart_policy": keep},
-    pod_spec.ContainerPort: {"host_ip": lambda book, text: book.address(text), "protocol": keep},
+    pod_spec.Container: {"name": _name, "image": lambda book, text: book.image(text), "restart_policy": word},
+    pod_spec.ContainerPort: {"host_ip": lambda book, text: book.address(text), "protocol": word},
     pod_spec.ContainerStatus: {"name": _name, "allocated_resources": _resources},
-    pod_spec.RestartRule: {"action": keep},
+    pod_spec.RestartRule: {"action": word},
     pod_spec.ResourceRequirements: {"requests": _resources, "limits": _resources},
     pod_spec.TopologySpreadConstraint: {
         "topology_key": lambda book, text: book.key(text),
         "match_label_keys": _keys,
-        **_same(("when_unsatisfiable", "node_affinity_policy", "node_taints_policy"), keep),
+        **_same(("when_unsatisfiable", "node_affinity_policy", "node_taints_policy"), word),
     },
     pod_spec.PodAffinityTerm: {
         "namespaces": _publics,
@@ -180,7 +222,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     workloads.GroupTopology: {"key": lambda book, text: book.key(text)},
     workloads.GroupClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
     workloads.GroupClaimStatus: {"name": _name, "resource_claim_name": _name},
-    workloads.PodGroupSpec: {"priority_class_name": _public, "disruption_mode": keep},
+    workloads.PodGroupSpec: {"priority_class_name": _public, "disruption_mode": word},
     pod_spec.PodResourceClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
     pod_spec.ContainerClaim: {"name": _name},
     pod_spec.NodeAllocatableClaimStatus: {
@@ -202,7 +244,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "volume_name": _name,
         "storage_class_name": _public,
         "volume_attributes_class_name": _name,
-        **_same(("access_modes", "volume_mode"), keep),
+        **_same(("access_modes", "volume_mode"), word),
     },
     pod_spec.ImageVolume: {"reference": lambda book, text: book.image(text)},
     pod_spec.CsiVolume: {"driver": lambda book, text: book.driver(text)},
@@ -215,50 +257,51 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "namespace": _public,
         "name": lambda book, text: book.claim(text),
         "uid": _name,
-        **_same(("api_version", "kind", "resource_version"), keep),
+        "resource_version": _number,
+        **_same(("api_version", "kind"), word),
     },
     storage.CsiSource: {"driver": lambda book, text: book.driver(text), "volume_handle": _name},
     storage.PersistentVolumeSpec: {
         "capacity": _resources,
         "storage_class_name": _public,
         "volume_attributes_class_name": _name,
-        **_same(("access_modes", "volume_mode"), keep),
+        **_same(("access_modes", "volume_mode"), word),
     },
-    storage.PhaseStatus: {"phase": keep},
-    storage.StorageClass: {"provisioner": lambda book, text: book.driver(text), "volume_binding_mode": keep},
+    storage.PhaseStatus: {"phase": word},
+    storage.StorageClass: {"provisioner": lambda book, text: book.driver(text), "volume_binding_mode": word},
     storage.NodeDriver: {"name": lambda book, text: book.driver(text)},
     storage.CSIStorageCapacity: {
         "storage_class_name": _public,
-        **_same(("capacity", "maximum_volume_size"), keep),
+        **_same(("capacity", "maximum_volume_size"), _amount),
     },
     storage.VolumeAttachmentSpec: {"attacher": lambda book, text: book.driver(text), "node_name": _name},
     storage.AttachmentSource: {"persistent_volume_name": _name},
     # ---- workloads, classes, budgets
     workloads.SelectorMapSpec: {"selector": _labels},
-    workloads.PriorityClass: {"preemption_policy": keep},
+    workloads.PriorityClass: {"preemption_policy": word},
     workloads.RuntimeOverhead: {"pod_fixed": _resources},
     workloads.RuntimeScheduling: {"node_selector": _labels},
     workloads.LimitRangeItem: {
-        "type": keep,
+        "type": word,
         **_same(("default", "default_request", "min", "max"), _resources),
     },
     workloads.DisruptionBudgetSpec: {
-        "min_available": keep,
-        "max_unavailable": keep,
-        "unhealthy_pod_eviction_policy": keep,
+        "min_available": _amount,
+        "max_unavailable": _amount,
+        "unhealthy_pod_eviction_policy": word,
     },
     workloads.DisruptionBudgetStatus: {"disrupted_pods": _named},
-    workloads.WorkloadSpec: {"completion_mode": keep},
-    workloads.Workload: {"kind": keep},
+    workloads.WorkloadSpec: {"completion_mode": word},
+    workloads.Workload: {"kind": word},
     # ---- devices
-    devices.CelSelector: {"expression": lambda book, text: book.expressions.get(text, text)},
+    devices.CelSelector: {"expression": lambda book, text: book.expressions.get(text) or book.name(text)},
     devices.OpaqueConfiguration: {"driver": lambda book, text: book.driver(text), "parameters": _drop},
     devices.CapacityRequirements: {"requests": _qualified},
-    devices.ExactDeviceRequest: {"device_class_name": _name, "allocation_mode": keep},
+    devices.ExactDeviceRequest: {"device_class_name": _name, "allocation_mode": word},
     devices.DeviceSubRequest: {
         "name": lambda book, text: book.request(text),
         "device_class_name": _name,
-        "allocation_mode": keep,
+        "allocation_mode": word,
     },
     devices.DeviceRequest: {"name": lambda book, text: book.request(text)},
     devices.DeviceConstraint: {
@@ -267,7 +310,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "distinct_attribute": lambda book, text: book.qualified(text),
     },
     devices.DeviceClaimConfiguration: {"requests": _requests},
-    devices.AllocationConfiguration: {"source": keep, "requests": _requests},
+    devices.AllocationConfiguration: {"source": word, "requests": _requests},
     devices.AllocatedDevice: {
         "request": lambda book, text: book.request(text),
         "driver": lambda book, text: book.driver(text),
@@ -275,7 +318,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         **_same(("binding_conditions", "binding_failure_conditions"), _conditions),
         "consumed_capacity": _qualified,
     },
-    devices.Allocation: {"allocation_timestamp": keep},
+    devices.Allocation: {"allocation_timestamp": _time},
     devices.ClaimConsumer: {
         "api_group": lambda book, text: book.name(text) if text else text,
         "name": _name,
@@ -301,12 +344,12 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     },
     devices.NodeAllocatableMapping: {
         "capacity_key": lambda book, text: book.qualified(text),
-        "allocation_multiplier": keep,
+        "allocation_multiplier": _amount,
     },
-    devices.CapacityRange: _same(("min", "max", "step"), keep),
-    devices.CapacityPolicy: {"default": keep, "valid_values": keep},
-    devices.DeviceCapacity: {"value": keep},
-    devices.DeviceCounter: {"value": keep},
+    devices.CapacityRange: _same(("min", "max", "step"), _amount),
+    devices.CapacityPolicy: {"default": _amount, "valid_values": _amount},
+    devices.DeviceCapacity: {"value": _amount},
+    devices.DeviceCounter: {"value": _amount},
     devices.CounterSet: {"name": _name, "counters": _named},
     devices.CounterConsumption: {"counter_set": _name, "counters": _named},
     devices.Device: {
@@ -320,14 +363,15 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     devices.ResourcePool: {"name": _name},
     devices.ResourceSliceSpec: {"driver": lambda book, text: book.driver(text), "node_name": _name},
     # ---- events
-    pod_events.InvolvedObject: {"kind": keep, "namespace": _public, "name": _name, "uid": _name},
-    pod_events.RepeatedEvent: {"last_observed_time": keep},
+    pod_events.InvolvedObject: {"kind": word, "namespace": _public, "name": _name, "uid": _name},
+    pod_events.RepeatedEvent: {"last_observed_time": _time},
     pod_events.EventSource: {"component": _public},
     pod_events.PodEvent: {
         "reason": lambda book, text: public_event_reason(text),
         "message": _empty,
         "reporting_component": _public,
-        **_same(("type", "event_time", "first_timestamp", "last_timestamp"), keep),
+        "type": word,
+        **_same(("event_time", "first_timestamp", "last_timestamp"), _time),
     },
 }
 """By struct and field. Fields that hold structs are renamed inside; fields without text stay."""

@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.answers.dumps.name_book import NameBook
 from mooring.answers.dumps.public_words import public_owner
-from mooring.answers.dumps.rename_rules import NUMERIC_OPERATORS, RULES, Rule, keep
+from mooring.answers.dumps.rename_rules import NUMERIC_OPERATORS, RULES, Rule, word
 from mooring.model import storage
 from mooring.model.meta import KubeObject, OwnerReference, Requirement, Wire
 from mooring.model.pod_spec import Toleration
@@ -31,7 +31,7 @@ def _requirement(book: NameBook, item: Requirement) -> Requirement:
     if values is not None:
         is_name = item.key == "metadata.name"
         values = [book.name(text) if is_name else book.value_of(item.key, text) for text in values]
-    return Requirement(key=book.key(item.key), operator=item.operator, values=values)
+    return Requirement(key=book.key(item.key), operator=word(book, item.operator), values=values)
 
 
 def _toleration(book: NameBook, item: Toleration) -> Toleration:
@@ -39,7 +39,8 @@ def _toleration(book: NameBook, item: Toleration) -> Toleration:
         book.compared_keys.add(item.key)
         book.numbers.add(item.value)
     key, value = book.key(item.key), book.value(item.value)
-    return msgspec.structs.replace(item, key=key, value=value)
+    operator, effect = word(book, item.operator), word(book, item.effect)
+    return msgspec.structs.replace(item, key=key, value=value, operator=operator, effect=effect)
 
 
 def _topology(book: NameBook, item: storage.TopologyRequirement) -> storage.TopologyRequirement:
@@ -109,7 +110,7 @@ def rules_of(struct: type[Wire]) -> tuple[tuple[str, Rule], ...]:
         rule = written.get(name)
         if rule is None and holds_text(hint):
             raise LookupError(f"{struct.__name__}.{name} holds text, and no rule says whether to rename it")
-        if rule is not None and rule is not keep:
+        if rule is not None:
             found.append((name, rule))
         if any(_structs(hint)):
             found.append((name, _inner))
