@@ -13,13 +13,17 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+import build
 import mooring
 from mooring.cli.commands.simulate import DUMP_COMMAND
 from mooring.cli.main import main
 from mooring.framework import config as configuration
 from mooring.framework.registry import load_file
 from mooring.model.kinds import KINDS, RESOURCES
-from mooring.scheduler.assembly import all_plugins
+from mooring.scheduler.assembly import all_plugins, build_runners
+from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decision import Placement
+from mooring.scheduler.observer import Observer
 from mooring.sim.reading.load_plan import read_load_plan
 
 ROOT = Path(__file__).parent.parent
@@ -297,6 +301,21 @@ def test_the_documented_permit_plugin_lets_pods_start_after_another() -> None:
     assert report.pending[0].message == (
         "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin StartAfter."
     )
+
+
+def test_the_documented_metric_counts_and_is_shown_as_the_page_shows_it() -> None:
+    code = next(block for block in blocks(PLUGINS, "python") if "handle.metrics.declare" in block)
+    scope: dict[str, Any] = {"__name__": "quiet_nodes"}
+    exec(compile(code, "plugins.md", "exec"), scope)
+    observer, registry = Observer(), all_plugins()
+    registry.register(scope["QuietNodes"])
+    runners = build_runners(configuration.from_object(enabling("QuietNodes")), registry, observer=observer)
+    full = [build.a_pod(name, nodeName="n") for name in ("a", "b")]
+    cluster = build.a_cluster(build.a_node("n"), build.a_node("m"), *full)
+    decision = decide(runners["default-scheduler"], build.a_pod("c", namespace="shop"), cluster, DecideOptions())
+    assert isinstance(decision, Placement) and decision.node == "m"
+    shown = [line for line in observer.registry.text().splitlines() if "quiet_nodes" in line]
+    assert indented("\n".join(shown)) in PLUGINS and len(shown) == 3
 
 
 def test_the_documented_test_passes() -> None:

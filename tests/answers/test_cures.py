@@ -346,3 +346,39 @@ def test_a_search_leaves_the_cluster_as_it_was(objects: list[Written]) -> None:
 def test_a_request_is_written_so_that_it_is_read_as_the_same(name: str, amount: int) -> None:
     form = with_requests(load([a_pod("wanted", "9000", "9000Gi")]).pod("wanted"), {name: amount})
     assert form is not None and form.shape.request[name] == amount
+
+
+# ---- init containers
+
+
+def with_init(pod: Written, *requests: dict[str, str]) -> Written:
+    pod["spec"]["initContainers"] = [
+        {"name": f"init-{i}", "image": "registry.example/init:1", "resources": {"requests": each}}
+        for i, each in enumerate(requests)
+    ]
+    return pod
+
+
+def requests_in(pod: Pod) -> list[dict[str, Any]]:
+    containers = [*(pod.spec.init_containers or ()), *pod.spec.containers]
+    return [dict((each.resources.requests if each.resources else None) or {}) for each in containers]
+
+
+def test_init_containers_are_lowered_to_the_amount_and_others_stay_as_they_are() -> None:
+    written = with_init(a_pod("wanted", "2"), {"cpu": "6"}, {"cpu": "4000m"}, {"memory": "1Gi"})
+    pod = load([written]).pod("wanted")
+    form = with_requests(pod, {"cpu": 4000})
+    assert form is not None and form.shape.request["cpu"] == 4000
+    assert requests_in(form) == [{"cpu": "4"}, {"cpu": "4000m"}, {"memory": "1Gi"}, {"cpu": "2", "memory": "1Gi"}]
+
+
+def test_containers_and_init_containers_are_lowered_where_both_ask_for_too_much() -> None:
+    pod = load([with_init(a_pod("wanted", "5"), {"cpu": "6"})]).pod("wanted")
+    form = with_requests(pod, {"cpu": 4000})
+    assert form is not None and [each["cpu"] for each in requests_in(form)] == ["4", "4"]
+
+
+def test_a_pod_whose_init_container_is_too_large_is_cured() -> None:
+    loaded, pod, cures = cures_of(a_node("a", "4"), with_init(a_pod("wanted", "2"), {"cpu": "6"}))
+    cure = one(cures, "lower-request")
+    assert cure.change == "lower the cpu request from 6 to 4" and node_after(loaded, pod, cure) == "a"

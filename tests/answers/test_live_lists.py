@@ -156,9 +156,9 @@ def test_without_permission_for_pods_or_nodes_there_is_no_answer(spec: Any) -> N
     with pytest.raises(LiveSourceError) as raised:
         listed(Server({f"/api/v1/{spec.plural}": forbidden(spec.plural)}))
     assert str(raised.value) == (
-        f"https://cluster: you may not list {spec.plural}, and there is no answer without them; the ClusterRole "
-        f"mooring-reader in {READER_ROLE} allows "
-        f'it: {spec.plural} is forbidden: User "eve" cannot list resource "{spec.plural}"'
+        f"https://cluster: you may not list {spec.plural}, and there is no answer without them; "
+        f"the ClusterRole mooring-reader in {READER_ROLE} allows it: "
+        f'{spec.plural} is forbidden: User "eve" cannot list resource "{spec.plural}"'
     )
 
 

@@ -66,7 +66,7 @@ def test_a_pending_pod_has_reasons_and_cures(dashboard: ShownDashboard, open_pag
     watched.go("pod/shop/report-3")
     reasons = page.get_by_role("table", name="Rejections by reason")
     expect(reasons).to_contain_text("Insufficient cpu", timeout=ANSWER_MS)
-    expect(reasons).to_contain_text("cpu: wants 64, largest free")
+    expect(reasons).to_contain_text("cpu: wants 64, but no node is large enough")
     expect(page.get_by_role("heading", name="What would place it")).to_be_visible()
     assert watched.accessibility_faults() == []
 

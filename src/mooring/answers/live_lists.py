@@ -167,9 +167,8 @@ class _Listing:
         """Go on without a resource that the server does not show. Raises the fault if decisions cannot do without it."""
         if fault.code == 403 and spec in REQUIRED:
             text = f"you may not list {resource_name(spec)}, and there is no answer without them"
-            raise LiveSourceError(
-                f"{self._lists.server}: {text}; the ClusterRole mooring-reader in {READER_ROLE} allows it: {fault.message}"
-            )
+            allowed = f"the ClusterRole mooring-reader in {READER_ROLE} allows it"
+            raise LiveSourceError(f"{self._lists.server}: {text}; {allowed}: {fault.message}")
         if fault.code not in (403, 404) or spec in REQUIRED:
             raise fault
         (self._lists.refused if fault.code == 403 else self._lists.unserved).append(spec)

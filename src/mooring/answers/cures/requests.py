@@ -7,7 +7,7 @@ import msgspec
 from mooring.answers.cures.cure import GIVE_UP_ALL, LOWER_REQUEST, Patient
 from mooring.answers.cures.relaxation import PodChange, Relaxation, with_spec
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import Container, ResourceRequirements
+from mooring.model.pod_spec import ALWAYS, Container, ResourceRequirements
 from mooring.model.quantity import parse_or, show_amount
 from mooring.model.requests import to_units
 
@@ -128,10 +128,12 @@ def with_requests(pod: Pod, amounts: Mapping[str, int]) -> Pod | None:
 
 def _with_request(pod: Pod, name: str, amount: int) -> Pod:
     """Take what is too much from the containers, the largest request first; init containers get at most the amount."""
-    surplus = pod.shape.request.get(name, 0) - amount
     level = pod.spec.resources
     if level is not None and name in (level.requests or {}):
         return with_spec(pod, resources=_lowered(level, name, amount))
+    sidecars = [each for each in pod.spec.init_containers or () if each.restart_policy == ALWAYS]
+    started = with_spec(pod, init_containers=sidecars)
+    surplus = started.shape.request.get(name, 0) - amount  # init containers that end may ask for more than all others
     containers = list(pod.spec.containers)
     asked = [_asked(container, name) for container in containers]
     for i in sorted(range(len(containers)), key=lambda i: -asked[i]):

@@ -50,8 +50,8 @@ keys and values; those of --keep-annotations stay as they are. --names writes a 
 talk about the dump; keep it to yourself.
 
 \b
-Permissions: `list` for these kinds; mooring/answers/reader.yaml in the package has a ClusterRole. Nothing is written to the
-cluster.
+Permissions: `list` for these kinds; mooring/answers/reader.yaml in the package has a ClusterRole. Nothing is written
+to the cluster.
 
 \b
 Exit status:

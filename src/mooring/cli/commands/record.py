@@ -48,8 +48,8 @@ arguments. Digests replace annotations, except for those that Mooring reads and 
 annotations that plugins of the scheduler read.
 
 \b
-Permissions: `list` and `watch`; mooring/answers/reader.yaml in the package has the ClusterRole mooring-observer.
-Nothing is written to the cluster.
+Permissions: `list` and `watch`; mooring/answers/reader.yaml in the package has the ClusterRole
+mooring-observer. Nothing is written to the cluster.
 
 \b
 Exit status:
