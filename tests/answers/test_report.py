@@ -312,8 +312,8 @@ def test_plots_agree_with_the_data(kind: str, asked: dict[str, ClusterAnswer]) -
         edges_s = [*(span["from"] for span in data["spans"]), data["simulatedSeconds"]]
         assert [*curves.edges_s] == pytest.approx(edges_s, abs=1e-9)
         assert {*curves.curves} == {"cpu", "memory"}
-        shares = [span["utilisation"]["cpu"] for span in data["spans"]]
-        assert [*curves.curves["cpu"]] == pytest.approx(shares, abs=1e-9)
+        of_spans = [span["utilisation"]["cpu"] for span in data["spans"]]
+        assert [*curves.curves["cpu"]] == pytest.approx(of_spans, abs=1e-9)
         assert bars_of(drawn["Pods placed by zone"]) == {
             "placed": {each["name"]: each["placed"] for each in data["zones"]}
         }
