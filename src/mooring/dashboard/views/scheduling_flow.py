@@ -77,7 +77,7 @@ class FlowCounters:
         nodes = scheduler.cluster.nodes
 
         def changed(old: Pod | None, new: Pod | None) -> None:
-            """Hot: once for each change of a pod; 0.2 µs."""
+            """Hot: once for each change of a pod; 0.1 to 0.4 µs."""
             if old is None or not old.spec.node_name or (new is not None and not new.is_terminating):
                 return
             if not old.is_terminating and not old.is_finished:
