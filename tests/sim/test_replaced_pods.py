@@ -188,6 +188,15 @@ def test_a_pod_of_a_day_without_a_controller_is_gone() -> None:
     assert report.counts == PodCounts(pods=2, placed=1, pending=0, preempted=1)
 
 
+def test_a_pod_whose_replacement_is_among_the_arrivals_gets_no_other() -> None:
+    """A recording has both: the pod that was preempted, and the one that came instead."""
+    web = owned("web-a", "ReplicaSet", "web", cpu="3", priority=0)
+    arrivals = [Arrival(0, web, None), Arrival(NS_PER_S, URGENT, None)]
+    arrivals.append(Arrival(2 * NS_PER_S, owned("web-b", "ReplicaSet", "web", cpu="3", priority=0), None))
+    report = Day([a_node("n", cpu="4")], arrivals, configuration.default(), replaced={"default/web-a"}).run()
+    assert report.counts == PodCounts(pods=3, placed=1, pending=1, preempted=1)
+
+
 # ---- claims
 
 

@@ -8,7 +8,7 @@ An attempt takes one millisecond of simulated time, and events that become due m
 import heapq
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -151,8 +151,10 @@ class Day:
         seed: int | None = None,
         record_to: RecordTo | None = None,
         changes: Sequence[PlannedChange] = (),
+        replaced: Collection[str] = (),
     ) -> None:
-        """`changes` are made by others, in the order of time. `record_to` makes a recorder of the scheduler's steps."""
+        """`changes` are made by others, in the order of time. `record_to` makes a recorder of the scheduler's steps.
+        `replaced` are keys of pods whose replacements, should they be preempted, are among the arrivals."""
         self._parts = PartTimes(_PARTS)
         self._stream = ListedArrivals(arrivals) if isinstance(arrivals, Sequence) else arrivals
         namespaces = missing_namespaces([*objects, *self._stream.pods()])
@@ -186,6 +188,7 @@ class Day:
         self._driver.on_bound = self._bound
         self._simulated.on_evicted = self._evicted
         self._preempted = PreemptedPods(self._driver, gates)
+        self._replaced = replaced
         self._run_again_ns: dict[str, int | None] = {}
         """How long preempted pods of the day run when they come back, by id."""
         self._parts.lap("set-up")
@@ -324,7 +327,8 @@ class Day:
 
     def _evicted(self, victim: Pod) -> None:
         """Pods that were there before the day count for no priority."""
-        self._preempted.preempted(victim)
+        if victim.key not in self._replaced:
+            self._preempted.preempted(victim)
         if victim.id in self._stays:
             self._run_again_ns[victim.id] = self._stays[victim.id].arrival.run_ns
             self._waits_of(victim).preempted += 1

@@ -58,6 +58,8 @@ class RunInputs:
     """The registry of the process that asks; worker processes build theirs from `plugin_files`."""
     changes: Sequence[PlannedChange] = ()
     """What others change while a day passes."""
+    replaced: frozenset[str] = frozenset()
+    """Pods whose replacements, should they be preempted, are among the arrivals."""
 
     @property
     def is_day(self) -> bool:
@@ -250,7 +252,7 @@ def _day(inputs: RunInputs, plan: RunPlan) -> tuple[Day, int | None, int]:
         return Day([*objects, *load.nodes], load, *settings, seed=plan.seed), over_ns, over_ns
     arrivals = scaled_arrivals(inputs.arrivals or (), plan.load, objects)
     last_ns = max((arrival.at_ns + (arrival.run_ns or 0) for arrival in arrivals), default=0)
-    day = Day(objects, arrivals, *settings, seed=plan.seed, changes=inputs.changes)
+    day = Day(objects, arrivals, *settings, seed=plan.seed, changes=inputs.changes, replaced=inputs.replaced)
     return day, until_ns, last_ns if until_ns is None else until_ns
 
 

@@ -65,6 +65,7 @@ def would_have(
         until_ns=load.over_ns,
         registry=registry,
         changes=load.changes,
+        replaced=frozenset(load.evicted),
     )
     plans = [RunPlan(RECORDED, RECORDED, recorded.config), RunPlan(_distinct(name), name, config)]
     found = dict(run_here(inputs, plans, on_progress or (lambda done, total: None)))
