@@ -91,6 +91,8 @@ def _check_decision(reading: Reading, pod: Json, step: Step) -> None:
     if reading.key(pod) in reading.nominated:
         return  # its own node alone may have been looked at
     assert set(feasible) <= set(expected)
+    if "NodeAffinity" not in reading.filters[pod["spec"]["schedulerName"]]:
+        return  # its PreFilter may still name the only nodes to look at
     assert set(expected) - set(feasible) <= others, "only nominated pods take what is free"
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mooring.answers.plan.spreading import NO_DOMAIN, SpreadLimit, most_on_a_node, spread_limit
 from mooring.answers.plan.trials import TrialCluster
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.asking import AttemptError
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
 from mooring.framework.feasible import NARROWED_OUT, PASSED
 from mooring.framework.points import Reads, ResourceDemand
@@ -139,6 +140,15 @@ def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
             group, {PODS: 1}, {}, Counter({f'no profile has the scheduler name "{pod.spec.scheduler_name}"': 1}), True
         )
     attempt = runner.open(pod, trials.cluster)
+    try:
+        return _kind_in(trials, group, attempt)
+    except AttemptError as error:  # a plugin fails about this pod on all nodes
+        return PodKind(group, {PODS: 1}, {}, Counter({str(error): len(trials.offers)}), False)
+
+
+def _kind_in(trials: TrialCluster, group: list[Pod], attempt: Attempt) -> PodKind:
+    """What an attempt for one of the pods says of all. Raises AttemptError."""
+    pod = group[0]
     narrowing = attempt.pre_filter()
     samples = [_row(attempt.context.nodes, offered.present[0]) for offered in trials.offers]
     if isinstance(narrowing, PodRejected):
