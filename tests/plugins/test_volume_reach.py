@@ -5,6 +5,7 @@ import pytest
 from build import a_cluster, a_node, a_pod
 from build_storage import HOST, ZONE, a_claim, a_class, a_csi_node, a_volume, on
 from mooring.cluster.cluster import Cluster
+from mooring.model.meta import KubeObject
 from mooring.plugins.volumes import choice as volume_choice
 from mooring.plugins.volumes.choice import choose_volumes
 from mooring.plugins.volumes.reach import (
@@ -21,7 +22,7 @@ ALL = slice(0, 2)
 MIGRATED = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd"}
 
 
-def zones(*objects: object) -> Cluster:
+def zones(*objects: KubeObject) -> Cluster:
     """Node n0 in zone a, node n1 in zone b."""
     nodes = [a_node(f"n{i}", labels={ZONE: zone, HOST: f"n{i}"}) for i, zone in enumerate("ab")]
     return a_cluster(*nodes, a_class(), *objects)
