@@ -1,7 +1,9 @@
 """Lines and tables of explanations, word for word, and the numbers from which they are made."""
 
+from typing import Any
+
 import pytest
-from written import a_node, a_pod
+from written import Written, a_node, a_pod
 
 from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.cures.cure import Cure
@@ -88,11 +90,40 @@ def test_the_chosen_node_is_shown_with_the_best_others_and_the_weights_of_plugin
 
 
 def test_a_workload_is_named_with_or_without_its_namespace() -> None:
-    owner = [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True, "uid": "u"}]
-    pod = a_pod("db-0", "1", node="n")
-    pod["metadata"]["ownerReferences"] = owner
-    loaded = load([a_node("n"), pod])
+    loaded = load([a_node("n"), a_pod("db-0", "1", node="n", owner="StatefulSet/db")])
     for name in ("statefulset/db", "statefulset/default/db"):
         answer = explain_named(loaded, name, "default")
         assert isinstance(answer, WorkloadExplanation)
         assert list(answer.placed) == [("default/db-0", "n")] and answer.workload.endswith(name.partition("/")[2])
+
+
+# ---- reasons
+
+
+def reasons(*objects: Written, **pod: Any) -> list[tuple[str, str, int, tuple[str, ...]]]:
+    loaded = load([*objects, a_pod("wanted", **pod)])
+    answer = explain_pod(Counterfactual(loaded), loaded.pod("wanted"), cures=False)
+    return [(each.plugin, each.message, each.count, tuple(each.details)) for each in answer.reasons]
+
+
+def test_a_claim_that_is_missing_is_a_reason_of_all_nodes() -> None:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]
+    assert reasons(a_node("a"), a_node("b"), cpu="1", volumes=volumes) == [
+        ("VolumeRestrictions", 'persistentvolumeclaim "none" not found', 2, ())
+    ]
+
+
+def test_nodes_that_a_pod_does_not_name_have_a_reason_of_their_own() -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["a"]}]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found = reasons(a_node("a"), a_node("b"), a_node("c"), cpu="100", affinity=affinity)
+    assert [(plugin, count) for plugin, _, count, _ in found] == [("PreFilter", 2), ("NodeResourcesFit", 1)]
+
+
+def test_nodes_with_too_many_pods_say_how_many_they_may_run() -> None:
+    nodes = [a_node("full", "8", pods="1"), a_node("small", "2")]
+    found = reasons(*nodes, a_pod("other", "1", node="full"), cpu="3")
+    told = {message: details for _, message, _, details in found}
+    assert told["Too many pods"] == ("these nodes run as many pods as they may: 1 to 1",)
+    assert told["Insufficient cpu"] == ()
