@@ -32,7 +32,7 @@ from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 """How long anything may take before a test gives up: far longer than it ever does."""
 
 JsonObject = dict[str, Any]

@@ -29,7 +29,8 @@ class ClusterOnMachine(VirtualCluster):
     def ready(self) -> str:
         """What the node says of itself."""
         conditions = self.api.store.get("/nodes", ("", "node"))["status"]["conditions"]
-        return str(next(condition["status"] for condition in conditions if condition["type"] == "Ready"))
+        ready: str = next(condition["status"] for condition in conditions if condition["type"] == "Ready")
+        return ready
 
 
 def lived(monkeypatch: pytest.MonkeyPatch, *jumps_s: int) -> list[tuple[str, ...]]:
