@@ -149,3 +149,9 @@ NUMBERS = {
 @pytest.mark.parametrize(("value", "text"), NUMBERS.values(), ids=NUMBERS.keys())
 def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
+
+
+def test_half_characters_in_labels_and_help_do_not_spoil_the_page() -> None:
+    registry = MetricRegistry([Description("tried_total", "counter", "ALPHA", "Half \ud800", ("who",))])
+    registry.counter("tried_total").series('a\ud800"\\\n').add()
+    assert registry.text().encode().splitlines()[-1] == b'tried_total{who="a?\\"\\\\\\n"} 1'

@@ -195,3 +195,9 @@ def test_a_pod_is_looked_up() -> None:
             assert recorder.lines == [f"GET {PATHS}"] * 4
 
     run(main())
+
+
+def test_an_event_is_written_whatever_a_plugin_says() -> None:
+    event = {"metadata": {"name": "e", "namespace": "shop"}, "note": "half \ud800"}
+    (created,) = recorded(always(said(201)), "create_event", event).requests
+    assert b'"note":"half \\ud800"' in created.body

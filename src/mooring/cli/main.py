@@ -32,8 +32,8 @@ Examples:
   mooring COMMAND --help                                examples of each command
 
 \b
-Exit status: each command lists its own. In all of them, 2 means that the input is invalid or the output cannot be written;
-141 means that the reader of the output is gone.
+Exit status: each command lists its own. In all of them, 2 means that the input is invalid or that
+the output cannot be written; 141 means that the reader of the output is gone.
 """
 
 
