@@ -13,7 +13,7 @@ import msgspec
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
-from mooring.apiclient.throttle import Retries, Throttle, Timing, retry_after_s
+from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_after_s
 from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
@@ -215,7 +215,7 @@ class ApiClient:
 
     async def _repeat(self, request: OutgoingRequest, once: Callable[[], Awaitable[T]]) -> T:
         """Try until there is a final answer: once more with new credentials after a 401, otherwise as often as client-go."""
-        retries, is_renewed = Retries(), False
+        retries, is_renewed = RequestRetries(), False
         while True:
             error: Exception
             wait_s: float | None

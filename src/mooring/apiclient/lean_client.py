@@ -22,7 +22,7 @@ from mooring.apiclient.request_errors import (
     refusal,
     unanswered,
 )
-from mooring.apiclient.throttle import Retries, Throttle, Timing
+from mooring.apiclient.throttle import RequestRetries, Throttle, Timing
 from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import OutgoingRequest
 from mooring.kit.clock import NS_PER_S
@@ -122,7 +122,7 @@ class LeanClient:
             answer = await self._general.send(request)
             check_success(answer, str(request))
             return answer
-        retries: Retries | None = None
+        retries: RequestRetries | None = None
         is_renewed = False
         while True:
             if self._is_limited:
@@ -156,7 +156,7 @@ class LeanClient:
                     self._observe(code, method, self._netloc, taken_ns)
             if reply.status < 300:
                 return reply.body if reply.body == self._last_answer else self._checked(reply.body, method, path)
-            retries = retries or Retries()
+            retries = retries or RequestRetries()
             if reply.status == 401 and not is_renewed and self._access.credentials.reject(grant):
                 is_renewed = True
                 continue

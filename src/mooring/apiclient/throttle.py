@@ -84,7 +84,7 @@ def retry_after_s(status: int, written: str) -> int | None:
     return int(written) if len(written) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
-class Retries:
+class RequestRetries:
     """The retries of one request."""
 
     def __init__(self) -> None:
