@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from written import a_node, a_pod
 
@@ -16,8 +17,6 @@ from mooring.answers.replay.pod_story import PodFacts, PodStory
 from mooring.answers.replay.replay_answer import ReplayAnswer, ReplayedRun
 from mooring.sim.replay.differences import ReplayTally
 from mooring.sim.results import Moment
-
-pandas = pytest.importorskip("pandas")
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -177,7 +176,6 @@ def test_capacity_has_a_row_for_each_node(crowded: Any) -> None:
 
 
 def test_a_plan_has_costs_as_numbers_without_noise() -> None:
-    pytest.importorskip("scipy")
     crowded = mooring.load(EXAMPLES / "crowded.yaml")
     answer = crowded.plan(EXAMPLES / "offers.yaml", apply=[EXAMPLES / "launch.yaml"])
     assert rows(answer.to_frame()) == [
@@ -378,7 +376,6 @@ def floats_in(written: Any) -> list[float]:
 
 
 def test_json_has_no_noise_in_the_last_bits_of_its_numbers() -> None:
-    pytest.importorskip("scipy")
     crowded = mooring.load(EXAMPLES / "crowded.yaml")
     plan = crowded.plan(EXAMPLES / "offers.yaml")
     assert plan.cost == 0.8899999999999999 and plan.to_dict()["cost"] == 0.89

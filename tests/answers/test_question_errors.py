@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
     ),
     "a table that does not exist": (
         lambda c: c.capacity({**A_POD}).to_frame("nope"),
-        "to_frame: there is no table 'nope'; the tables are ",
+        "to_frame: no table 'nope'; this answer has ",
     ),
 }
 

@@ -57,7 +57,7 @@ def test_the_summary_has_counts_utilisation_and_what_limits() -> None:
     answer = mooring.simulate([*NODES, *PODS])
     assert answer.summary() == [
         "2 of 4 pending pods placed, 4 nodes",
-        "Requested: cpu 31.2%, memory 12.5%.",
+        "Requested: cpu 31.3%, memory 12.5%.",
         "What limits: Insufficient cpu (2 pods, up to 3 nodes); node(s) were unschedulable (2 pods, up to 1 node); "
         "Insufficient memory (1 pod, up to 3 nodes).",
     ]

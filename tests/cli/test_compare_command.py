@@ -48,7 +48,7 @@ Runs, with the difference to the first
 RUN       PLACED   PENDING   PREEMPTED   ATTEMPTS   WAIT P50   WAIT P99   CPU MEAN   MEMORY MEAN   \
 CPU FRAGMENTED   MEMORY FRAGMENTED   NODES USED   MOVED
 default   11       1         0           12         6ms        11ms       36.7%      21.9%         \
-65.4%            70.2%               5            0
+65.4%            70.3%               5            0
 packed    11       1         0           12         6ms        11ms       36.7%      21.9%         \
 64.8% (-0.6)     70.0% (-0.3)        4 (-1)       1
 

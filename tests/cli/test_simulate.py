@@ -169,7 +169,7 @@ def test_a_pod_that_waits_on_permit_is_listed_with_the_plugin(tmp_path: Path) ->
 
 
 def test_an_empty_cluster_is_no_fault(tmp_path: Path) -> None:
-    (tmp_path / "empty.yaml").write_text("")
+    (tmp_path / "empty.yaml").write_text("apiVersion: v1\nkind: List\nitems: []\n")
     ran = mooring("simulate", tmp_path / "empty.yaml", "--exit-code")
     assert (ran.code, ran.out) == (0, "no pending pods, 0 nodes\n")
 
@@ -712,7 +712,7 @@ def test_a_pod_that_cannot_be_explained_is_refused(tmp_path: Path, name: str, co
 
 
 def test_explain_on_an_empty_cluster_is_refused() -> None:
-    ran = mooring("simulate", "-", "--explain", "p")
+    ran = mooring("simulate", "-", "--explain", "p", stdin=b'{"apiVersion": "v1", "kind": "List", "items": []}')
     assert (ran.code, ran.err) == (2, "no pod 'p' in the input, which has 0 pods\n")
 
 

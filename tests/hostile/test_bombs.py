@@ -151,9 +151,10 @@ def test_a_sparse_manifest_is_refused_without_reading_it(tmp_path: Path) -> None
 # ---- files of settings
 
 
+CLUSTER = str(Path(__file__).parents[2] / "examples" / "cluster.yaml")
 SETTINGS = {
-    "a configuration": ("simulate", "--config", "/dev/zero", "-"),
-    "prices": ("compare", "--from", "/dev/null", "--prices", "/dev/zero"),
+    "a configuration": ("simulate", "--config", "/dev/zero", CLUSTER),
+    "prices": ("compare", "--from", CLUSTER, "--prices", "/dev/zero"),
     "a node template": ("up", "--nodes", "1", "--node-template", "/dev/zero"),
 }
 

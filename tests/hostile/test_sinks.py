@@ -25,6 +25,7 @@ from click.testing import CliRunner
 from hostile_text import FORGED, HOSTILE, MARK, PLUGIN, write_world
 
 from mooring.cli.main import main
+from programs import BASH
 from running_cluster import command
 
 ROOT = Path(__file__).parents[2]
@@ -341,7 +342,7 @@ WRITTEN += [["--help"], ["--version"], ["config", "defaults"], ["explain", "--he
 
 def shell(arguments: list[str], world: World, redirection: str) -> tuple[int, list[str]]:
     line = f"{shlex.join(command(*filled(arguments, world)))} {redirection}"
-    ran = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    ran = subprocess.run([BASH.required(), "-c", line], capture_output=True, text=True, check=False)
     return ran.returncode, [text for text in ran.stderr.splitlines() if not text.startswith(("note:", "warning:"))]
 
 
@@ -380,7 +381,7 @@ def test_errors_that_cannot_be_written_leave_the_answer(world: World) -> None:
     plain = run("dump", "-o", "-", *filled([*ASKING], world))
     for redirection in ("2>&-", "2>/dev/full"):
         line = f"{shlex.join(command('dump', '-o', '-', *filled([*ASKING], world)))} {redirection}"
-        ran = subprocess.run(["bash", "-c", line], stdout=subprocess.PIPE, check=False)
+        ran = subprocess.run([BASH.required(), "-c", line], stdout=subprocess.PIPE, check=False)
         assert (ran.returncode, len(ran.stdout)) == (0, len(plain.stdout))
 
 

@@ -127,7 +127,10 @@ def test_csv_as_spreadsheets_write_it(tmp_path: Path) -> None:
     ("name", "content", "complaints"),
     [
         pytest.param(
-            "a.yaml", b"", [": Invalid value: null: must be a list of arrivals, or one under `arrivals:`"], id="empty"
+            "a.yaml",
+            b"null",
+            [": Invalid value: null: must be a list of arrivals, or one under `arrivals:`"],
+            id="null",
         ),
         pytest.param(
             "a.yaml",
@@ -145,8 +148,8 @@ def test_csv_as_spreadsheets_write_it(tmp_path: Path) -> None:
         pytest.param("a.csv", b"\xff,at\n", [": the text is not UTF-8: write CSV in UTF-8"], id="no UTF-8"),
         pytest.param(
             "a.csv",
-            b"",
-            [":1: Required value: a header: at, run, name, namespace, priority, count, resources"],
+            b"# at\n",
+            [": the file is empty, or has only comments"],
             id="empty CSV",
         ),
         pytest.param(

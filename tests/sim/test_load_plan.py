@@ -90,7 +90,7 @@ def test_what_is_no_object_is_refused(written: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"", "the file has 0 documents; write one"),
+        (b"", "the file is empty, or has only comments"),
         (b"pods: 1\n---\npods: 2\n", "the file has 2 documents; write one"),
         (b"#" * ((1 << 20) + 1), "the file has more than 1048576 bytes; write fewer pools"),
     ],

@@ -7,7 +7,6 @@ from team_queues import TeamQueues
 from team_queues.teams import NO_LIMIT, Teams
 
 import mooring
-from mooring.framework.config.problems import ConfigError
 from mooring.framework.points import Handle
 from team_stage import HEAD, PLUGINS, a_team, configured
 
@@ -95,7 +94,7 @@ def test_arguments_that_cannot_be_used_are_refused_with_what_is_wrong_and_where(
 
 
 def test_the_configuration_is_refused_with_the_text() -> None:
-    with pytest.raises(ConfigError, match="teams.0..name: Required value: name the team"):
+    with pytest.raises(mooring.InputError, match="teams.0..name: Required value: name the team"):
         mooring.simulate([], configured(a_team("")), plugins=[TeamQueues])
 
 
@@ -117,7 +116,7 @@ def test_profiles_share_their_teams() -> None:
 
 
 def test_profiles_with_other_teams_are_refused() -> None:
-    with pytest.raises(ConfigError, match="all profiles must have the same teams"):
+    with pytest.raises(mooring.InputError, match="all profiles must have the same teams"):
         mooring.simulate([], two_profiles("a", "b"), plugins=[TeamQueues])
 
 

@@ -140,7 +140,7 @@ def wait_table(waits: Iterable[Waits], quantiles: Mapping[str, float]) -> DataTa
     """A row for each priority, the highest first."""
     times = {f"{name}_seconds": float for name in quantiles}
     rows = (
-        (each.priority, len(each.waited_s), *map(each.quantile_s, quantiles.values()), each.pending, each.preempted)
+        (each.priority, each.placed, *map(each.quantile_s, quantiles.values()), each.pending, each.preempted)
         for each in waits
     )
     return data_table({"priority": int, "placed": int, **times, "pending": int, "preempted": int}, rows)

@@ -293,7 +293,7 @@ class StopSignal(asyncio.Event):
 
     def came(self, number: signal.Signals) -> None:
         if number == signal.SIGHUP and not self.is_set():
-            click.echo("received SIGHUP: stopping", err=True)
+            tell("received SIGHUP: stopping", err=True)
         self.number = self.number or number
         self.set()
 
