@@ -34,12 +34,6 @@ class _Sums(msgspec.Struct):
 RowChange = tuple[int, int]
 """A row, and how many pods came to it; below 0: left it."""
 
-_MANY_CHANGES = 256
-"""A tally of many rows applies so many pending changes, even if no decision asks for its counts."""
-_FEW_CHANGES = 8
-"""Up to so many changes are applied one by one, because arrays take longer for them. A tally of few rows applies so many
-pending changes, even if no decision asks: they should not take more memory than the rows."""
-
 FEW_ROWS = 64
 _FEW_VALUES = 64
 """What is few for a tally, of rows with pods and of values of a label."""
@@ -48,9 +42,7 @@ _FEW_VALUES = 64
 class Tally:
     """A count for each row, and its sums over the values of the node labels that were asked for.
 
-    The sums are kept up to date pod by pod, because a decision about spreading needs them for every topology key. Changes
-    are noted, and applied when a decision asks. Hot: a pod may be counted in hundreds of tallies, of which the next decision
-    asks for a few: 0.1 µs for each instead of 1.5.
+    The sums are kept up to date pod by pod, because a decision about spreading needs them for every topology key.
 
     While few rows have pods, only these are kept, and no sums over labels with many values: there may be thousands of
     tallies, and numbers for 100,000 rows and as many host names take half a megabyte.
@@ -69,20 +61,15 @@ class Tally:
         """The largest number that a count in it may be."""
         self.total = 0
         self._sums: dict[LabelColumn, _Sums] = {}
-        self._pending: list[RowChange] = []
-        """Changes that the counts and sums do not have yet."""
 
     @property
     def counts(self) -> RowCounts:
         """By row. Do not write to it."""
-        if self._pending:
-            self._apply_pending()
         return self._dense if self._sparse is None else _as_dense(self._sparse, self._capacity)
 
     @property
     def rows_and_counts(self) -> tuple[NDArray[np.intp], RowCounts]:
         """The rows that have pods, and their counts."""
-        self._apply_pending()
         if self._sparse is None:
             rows = self._dense.nonzero()[0]
             return rows, self._dense.take(rows)
@@ -91,41 +78,24 @@ class Tally:
     @property
     def sparse_counts(self) -> Mapping[int, int] | None:
         """The count of each row that has pods. None: more than FEW_ROWS rows had some."""
-        if self._pending:
-            self._apply_pending()
         return self._sparse
 
     @property
     def sums(self) -> Mapping[LabelColumn, _Sums]:
         """What is kept by value of a label, for checks."""
-        self._apply_pending()
         return self._sums
 
     def add(self, change: RowChange) -> None:
-        """Pods come to a row, or leave it."""
-        self.total += change[1]
-        self._pending.append(change)
-        if len(self._pending) >= (_MANY_CHANGES if self._sparse is None else _FEW_CHANGES):
-            self._apply_pending()
-
-    def _apply_pending(self) -> None:
-        """Bring counts and sums up to date. Sums of an older version of a column are left alone: `by_value` makes them anew.
-        In the present version rows have the value that they had when the pods came."""
-        pending = self._pending
-        if self._sparse is None and len(pending) > _FEW_CHANGES:
-            self._apply_many(pending)
-        else:
-            for row, change in pending:
-                self._put(row, change)
-                for column, sums in self._sums.items():
-                    code = column.codes[row]
-                    if code != ABSENT and sums.version == column.version:
-                        sums.counts[code] += change
-                        sums.total += change
-        self._pending = []
-        if self._sparse is not None and len(self._sparse) > FEW_ROWS:
-            self._dense, self._sparse = _as_dense(self._sparse, self._capacity), None
-            self._most = int(np.iinfo(self._dense.dtype).max)
+        """Pods come to a row, or leave it. Sums of an older version of a column are left alone: `by_value` makes them
+        anew."""
+        row, number = change
+        self.total += number
+        self._put(row, number)
+        for column, sums in self._sums.items():
+            code = column.codes.item(row)
+            if code != ABSENT and sums.version == column.version:
+                sums.counts[code] += number
+                sums.total += number
 
     def _put(self, row: int, change: int) -> None:
         if self._sparse is None:
@@ -135,26 +105,11 @@ class Tally:
             self._dense[row] = count
         elif count := self._sparse.get(row, 0) + change:
             self._sparse[row] = count
+            if len(self._sparse) > FEW_ROWS:
+                self._dense, self._sparse = _as_dense(self._sparse, self._capacity), None
+                self._most = int(np.iinfo(self._dense.dtype).max)
         else:
             self._sparse.pop(row, None)
-
-    def _apply_many(self, pending: list[RowChange]) -> None:
-        """The same with arrays, where every row is kept."""
-        changed, changes = np.array(pending, np.int64).T
-        rows, places = np.unique(changed, return_inverse=True)
-        together = np.zeros(len(rows), np.int64)
-        np.add.at(together, places, changes)
-        counts = self._dense.take(rows) + together
-        most = int(counts.max())
-        if most > self._most:
-            self._widen(most)
-        self._dense[rows] = counts
-        for column, sums in self._sums.items():
-            if sums.version == column.version:
-                codes = column.codes.take(changed)
-                labelled = np.flatnonzero(codes != ABSENT)
-                np.add.at(sums.counts, codes.take(labelled), changes.take(labelled).astype(np.int32))
-                sums.total += int(changes.take(labelled).sum())
 
     def _widen(self, count: int) -> None:
         """Make room for a count that is too large for the present type."""
@@ -170,8 +125,6 @@ class Tally:
         """The same; None: no pod is on a row with the label."""
         if column.is_nowhere or not self.total:
             return None
-        if self._pending:
-            self._apply_pending()
         if self._sparse is not None and column.width > _FEW_VALUES:
             return sum_sparse(self._sparse, column, np.int32)
         sums = self._sums_over(column)
@@ -207,10 +160,8 @@ class Tally:
         self._dense = np.zeros(0, np.int8)
         self.total = 0
         self._sums.clear()
-        self._pending.clear()
 
     def grow(self, capacity: int) -> None:
-        self._apply_pending()
         self._capacity = capacity
         if self._sparse is None:
             self._dense = grown(self._dense, capacity)
@@ -218,7 +169,6 @@ class Tally:
 
     def fork(self) -> "Tally":
         """A copy for a what-if."""
-        self._apply_pending()
         other = Tally(self._capacity)
         other._sparse = None if self._sparse is None else dict(self._sparse)
         other._dense, other._most, other.total = self._dense.copy(), self._most, self.total
