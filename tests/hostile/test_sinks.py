@@ -22,8 +22,8 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
-from hostile_text import FORGED, HOSTILE, MARK, PLUGIN, write_world
 
+from hostile_text import FORGED, HOSTILE, MARK, PLUGIN, write_world
 from mooring.cli.main import main
 from programs import BASH
 from running_cluster import command

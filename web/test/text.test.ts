@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { aloneIn } from "../src/parts/alone.ts";
+import characters from "../../tests/kit/hidden_characters.json";
 import cases from "../../tests/model/percents.json";
 import { age, clock, duration, number, percent, quantity } from "../src/text/amounts.ts";
 import { cut, plural, visible } from "../src/text/visible.ts";
@@ -11,6 +12,22 @@ test("control, bidi and zero-width characters are shown by their codes", () => {
   assert.equal(visible("zero\u200Bwidth\u2066"), "zero‹U+200B›width‹U+2066›");
   assert.equal(visible("lone \uD800 surrogate"), "lone ‹U+D800› surrogate");
   assert.equal(visible("<b>plain & ünï</b>"), "<b>plain & ünï</b>");
+});
+
+test("all characters that readers do not see are shown by their codes, and no others", () => {
+  const hidden = new Set<number>();
+  for (const [first, last] of characters.hidden) {
+    for (let code = parseInt(first, 16); code <= parseInt(last, 16); code++) hidden.add(code);
+  }
+  const wrong: string[] = [];
+  for (let code = 0; code < 0x110000; code++) {
+    const letter = String.fromCodePoint(code);
+    const name = code.toString(16).toUpperCase().padStart(4, "0");
+    const wanted = hidden.has(code) || /\p{Cn}/u.test(letter) ? `a‹U+${name}›b` : `a${letter}b`;
+    if (visible(`a${letter}b`) !== wanted) wrong.push(name);
+  }
+  assert.deepEqual(wrong, []);
+  for (const text of characters.shown) assert.equal(visible(text), text);
 });
 
 test("a letter keeps two marks and the rest are counted", () => {

@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 _BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442\U0001d159"
+    "\U000e0100-\U000e01ef]"
 )
 """Characters that Unicode calls letters, marks or symbols, but that have no shape: fillers, joiners and variation selectors.
 `str.isprintable` knows all other hidden ones: controls, formats (bidirectional, zero width, tags), separators, halves of
-surrogate pairs, private use."""
+surrogate pairs, private use. web/src/text/visible.ts has the same set; tests/kit/hidden_characters.json lists it."""
 
 
 def is_shown(text: str) -> bool:

@@ -8,7 +8,7 @@ import { Chips, NodeLink, PodNameLink, Text } from "../parts/name.tsx";
 import { Busy, ErrorNote } from "../parts/notes.tsx";
 import { Table } from "../parts/table.tsx";
 import { useTheme } from "../theme.ts";
-import { plural } from "../text/visible.ts";
+import { plural, visible } from "../text/visible.ts";
 
 export function ExplanationOf({ namespace, name }: { namespace: string; name: string }) {
   const asked = useFetched<PodAnswer>(`${namespace}/${name}`, (signal) => api.explanation(namespace, name, signal));
@@ -99,9 +99,9 @@ function Scores({ scores }: { scores: Explanation["scores"] }) {
         {scores.map((line) => (
           <div class="bar-line" key={line.node}>
             <span class="bar-name"><NodeLink name={line.node} limit={28} /></span>
-            <span class="stack" role="img" aria-label={`${line.total} points: ${plugins.map((plugin) => `${plugin} ${line.plugins[plugin] ?? 0}`).join(", ")}`}>
+            <span class="stack" role="img" aria-label={`${line.total} points: ${visible(plugins.map((plugin) => `${plugin} ${line.plugins[plugin] ?? 0}`).join(", "))}`}>
               {plugins.map((plugin) => (
-                <span key={plugin} title={`${plugin} ${line.plugins[plugin] ?? 0}`}
+                <span key={plugin} title={visible(`${plugin} ${line.plugins[plugin] ?? 0}`)}
                   style={{ width: `${(100 * Math.max(0, line.plugins[plugin] ?? 0)) / most}%`, background: colourOf(plugin) }} />
               ))}
             </span>

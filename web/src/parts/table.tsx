@@ -1,6 +1,7 @@
 // Tables with a caption, that scroll inside their own focusable region.
 
 import type { ComponentChildren } from "preact";
+import { visible } from "../text/visible.ts";
 
 export interface Column<Row> {
   title: string;
@@ -27,7 +28,7 @@ export function Table<Row>({ caption, columns, rows, keyOf, empty = "Nothing to 
       <table>
         <caption class={captionShown ? "" : "unseen"}>{caption}</caption>
         <thead>
-          <tr>{columns.map((column) => <th scope="col" class={column.numeric ? "numeric" : ""} key={column.title}>{column.title}</th>)}</tr>
+          <tr>{columns.map((column) => <th scope="col" class={column.numeric ? "numeric" : ""} key={column.title}>{visible(column.title)}</th>)}</tr>
         </thead>
         <tbody>
           {rows.map((row, at) => <tr key={keyOf(row, at)}>{columns.map((column) => cellOf(column, row))}</tr>)}

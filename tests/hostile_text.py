@@ -17,7 +17,8 @@ MARK = "HOSTILE"
 FORGED = "FORGED"
 HOSTILE = (
     f"={MARK}\x1b]0;owned\x07\x1b[31m\r\n{FORGED} line\u2028{FORGED}\x85{FORGED}\x0b{FORGED}"
-    "\x9b2J\u202etxt\u2066\u200b\ufeff\U000e0041"
+    "\x9b2J\u202etxt\u2066\u200b\ufeff\U000e0041\u3164\ufe0f\xa0"
+    "</script></style></title><svg onload=alert(3)><a href=javascript:alert(4)>"
     "[red]markup[/red][link=http://x]y[/link]<img src=x onerror=alert(1)><script>alert(2)</script>'\"\\`$(id)%s{0}\x7f\x00"
 )
 """A formula, escape sequences, line ends, characters that hide and reorder, markup of three kinds, and quotes."""
