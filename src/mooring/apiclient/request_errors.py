@@ -12,7 +12,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from mooring.model.api_errors import ApiError, Cause, StatusDetails, quoted
+from mooring.kit.shown_text import quoted
+from mooring.model.api_errors import ApiError, Cause, StatusDetails
 
 
 class Unanswered(Exception):

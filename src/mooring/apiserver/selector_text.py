@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mooring.model.api_errors import ApiError, bad_request, quoted
+from mooring.kit.shown_text import quoted
+from mooring.model.api_errors import ApiError, bad_request
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import OF_METADATA, FieldLabels, FieldReader
 from mooring.model.meta import LabelSelector

@@ -14,3 +14,9 @@ def json_bytes(document: Any) -> bytes:
         return _encode(document)
     except UnicodeEncodeError:
         return json.dumps(msgspec.to_builtins(document, enc_hook=str), separators=(",", ":")).encode()
+
+
+def whole_characters(text: str) -> str:
+    """A text of HTTP in which U+FFFD stands for bytes that are no UTF-8. aiohttp has surrogates there, and text that has one
+    cannot be encoded again."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")

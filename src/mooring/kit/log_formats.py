@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from mooring.kit.json_text import json_bytes
-from mooring.kit.shown_text import is_shown, shown, shown_json
+from mooring.kit.shown_text import quoted, shown, shown_json
 
 Keys = Mapping[str, Any]
 
@@ -29,7 +29,6 @@ _SECRET_TEXT = re.compile(
     re.DOTALL,
 )
 
-_QUOTED = {"\\": r"\\", '"': r"\""}
 _LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))
 _PLAIN = (bool, int, float, type(None))
 
@@ -82,13 +81,6 @@ class JsonFormat(logging.Formatter):
         values = _without_doubles(_context_keys(record), verbosity, _error_keys(record), _call_keys(record))
         line |= {key: _json_value(value) for key, value in values.items() if key not in line}
         return shown_json(json_bytes(line).decode())
-
-
-def quoted(text: str) -> str:
-    """As Go's strconv.Quote."""
-    if is_shown(text) and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(_QUOTED.get(c) or shown(c) for c in text) + '"'
 
 
 def one_line(text: str) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
+_QUOTED = {"\\": r"\\", '"': r"\""}
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441\U00013442\U0001d159"
     "\U000e0100-\U000e01ef]"
@@ -32,6 +33,13 @@ def replaced(text: str, escape: Callable[[str], str]) -> str:
 def shown(text: str) -> str:
     r"""The text on one line, for terminals and plain text; hidden characters are escaped as in Go: `\n`, `\x1b`, `\u202e`."""
     return replaced(text, escaped)
+
+
+def quoted(text: str) -> str:
+    """The text in double quotes, as Go's strconv.Quote and %q write it."""
+    if is_shown(text) and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_QUOTED.get(c) or shown(c) for c in text) + '"'
 
 
 def escaped(letter: str) -> str:

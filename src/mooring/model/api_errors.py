@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from mooring.kit.shown_text import quoted
+
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -87,11 +89,6 @@ def _present(**fields: Any) -> dict[str, Any]:
 
 def _qualified(resource: str, group: str) -> str:
     return f"{resource}.{group}" if group else resource
-
-
-def quoted(text: str) -> str:
-    """A string as Go's %q writes it; the two differ only for characters that names of objects cannot have."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 _LONGEST_SHOWN = 253

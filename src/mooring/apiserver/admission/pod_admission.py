@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.tidy import show_amount
-from mooring.model.api_errors import ApiError, forbidden, quoted
+from mooring.kit.shown_text import quoted
+from mooring.model.api_errors import ApiError, forbidden
 from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import NANO, parse
 from mooring.model.validation.field_rules import amount

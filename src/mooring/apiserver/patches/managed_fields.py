@@ -7,7 +7,8 @@ from sys import intern
 from typing import Any
 
 from mooring.apiserver.patches.merge_keys import DEEPEST, Path, compact
-from mooring.model.api_errors import quoted, shortened
+from mooring.kit.shown_text import quoted
+from mooring.model.api_errors import shortened
 
 Paths = frozenset[Path]
 """A set of fields."""

@@ -31,9 +31,9 @@ from mooring.apiserver.schema.fields import (
     type_of,
 )
 from mooring.apiserver.schema.typed_values import conforms
-from mooring.kit.shown_text import shown
+from mooring.kit.shown_text import quoted, shown
 from mooring.kit.yaml_reader import repeated_keys
-from mooring.model.api_errors import ApiError, Cause, bad_request, invalid, quoted, unexplained
+from mooring.model.api_errors import ApiError, Cause, bad_request, invalid, unexplained
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 

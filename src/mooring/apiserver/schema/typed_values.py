@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import msgspec
 
 from mooring.apiserver.schema.fields import ANYTHING, fields_of, is_list, is_map, is_type, part_of
-from mooring.model.api_errors import bad_request, quoted
+from mooring.kit.shown_text import quoted
+from mooring.model.api_errors import bad_request
 from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import BAD_FORM, QuantityError, parse
 

@@ -14,7 +14,7 @@ from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.bodies import read_object
 from mooring.apiserver.server.forms import wanted
 from mooring.apiserver.server.request import Answer, Request, Target
-from mooring.model.api_errors import quoted
+from mooring.kit.shown_text import quoted
 from mooring.model.json_objects import JsonObject
 
 _ALIVE = ("ping", "log", "etcd")
@@ -27,7 +27,6 @@ CHECKS = {
 STORAGE = frozenset(("etcd", "etcd-readiness"))
 """These fail while the journal cannot be written: a write could not be made durable."""
 _TEXT = "text/plain; charset=utf-8"
-_NO_SNIFFING = [("X-Content-Type-Options", "nosniff")]
 OPEN_TO_ALL = (*(f"/{name}" for name in CHECKS), "/version")
 """What a client can read without a token, as upstream allows it for probes."""
 _PATHS = ["/api", "/apis", "/healthz", "/livez", openapi_v2.PATH, openapi.ROOT, "/readyz", "/version"]
@@ -77,7 +76,7 @@ def health(request: Request, failing: Set[str]) -> Answer | None:
     if not check:
         return _summary(name, request, failing)
     if check in failing:
-        return Answer(500, "internal server error: reason withheld\n", _TEXT, _NO_SNIFFING)
+        return Answer(500, "internal server error: reason withheld\n", _TEXT)
     return Answer(200, "ok", _TEXT)
 
 
@@ -89,9 +88,9 @@ def _summary(name: str, request: Request, failing: Set[str]) -> Answer:
         lines.append(f"warn: some health checks cannot be excluded: no matches for {','.join(map(quoted, unknown))}")
     failed = (failing & set(CHECKS[name])) - excluded
     if not failed and "verbose" not in request.query:
-        return Answer(200, "ok", _TEXT, _NO_SNIFFING)
+        return Answer(200, "ok", _TEXT)
     lines.append(f"{name} check {'failed' if failed else 'passed'}")
-    return Answer(500 if failed else 200, "\n".join(lines) + "\n", _TEXT, _NO_SNIFFING)
+    return Answer(500 if failed else 200, "\n".join(lines) + "\n", _TEXT)
 
 
 def _line(check: str, is_excluded: bool, is_failing: bool) -> str:

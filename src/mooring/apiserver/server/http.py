@@ -21,6 +21,7 @@ from mooring.apiserver.server.documents import OPEN_TO_ALL
 from mooring.apiserver.server.forms import YAML
 from mooring.apiserver.server.request import Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
+from mooring.kit.json_text import whole_characters
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.kit.same_origin import is_own_host, is_own_origin
 from mooring.model.api_errors import (
@@ -33,6 +34,8 @@ from mooring.model.api_errors import (
     unauthorized,
 )
 
+ALWAYS_SENT = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
+"""Objects have text of tenants: no browser may guess that it is HTML."""
 _STOP_S = 1.0
 """How long connections have to close after their watches ended."""
 _BUSY_S = 5
@@ -157,16 +160,14 @@ class HttpServer:
         """Raises 401 without the token. The comparison takes the same time for every wrong token."""
         if not self.token or incoming.path.startswith(OPEN_TO_ALL):
             return
-        scheme, _, given = _clean(incoming.headers.get("Authorization", "")).partition(" ")
+        scheme, _, given = whole_characters(incoming.headers.get("Authorization", "")).partition(" ")
         is_known = hmac.compare_digest(given.strip().encode(), self.token.encode())
         if scheme.lower() != "bearer" or not is_known:
             raise unauthorized()
 
     async def _stream(self, incoming: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
         """Sends lines as they come, several at once when they come quickly."""
-        response = web.StreamResponse(
-            headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
-        )
+        response = web.StreamResponse(headers={"Content-Type": "application/json", **ALWAYS_SENT})
         response.enable_chunked_encoding()
         news = asyncio.Event()
 
@@ -236,23 +237,18 @@ async def _read(incoming: web.BaseRequest) -> Request:
     headers = incoming.headers
     query: dict[str, str] = {}
     for name, value in incoming.query.items():
-        query.setdefault(_clean(name), _clean(value))
+        query.setdefault(whole_characters(name), whole_characters(value))
     if "exclude" in query:  # the one parameter that is meant to be given several times
-        query["exclude"] = ",".join(map(_clean, incoming.query.getall("exclude")))
+        query["exclude"] = ",".join(map(whole_characters, incoming.query.getall("exclude")))
     return Request(
         incoming.method,
-        _clean(incoming.path),
+        whole_characters(incoming.path),
         query,
         await _read_body(incoming),
-        _clean(headers.get("Content-Type", "")),
-        _clean(",".join(headers.getall("Accept", ()))),
-        _clean(headers.get("User-Agent", "")),
+        whole_characters(headers.get("Content-Type", "")),
+        whole_characters(",".join(headers.getall("Accept", ()))),
+        whole_characters(headers.get("User-Agent", "")),
     )
-
-
-def _clean(text: str) -> str:
-    """Without the surrogates that stand for bytes that are no UTF-8: text that has one cannot be encoded again."""
-    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 async def _read_body(incoming: web.BaseRequest) -> bytes:
@@ -283,7 +279,7 @@ def _response(answered: Answer) -> web.Response:
     response = web.Response(
         body=_bytes(answered.body, answered.content_type),
         status=answered.code,
-        headers={"Content-Type": answered.content_type, "Cache-Control": "no-cache, private"},
+        headers={"Content-Type": answered.content_type, **ALWAYS_SENT},
     )
     for name, value in answered.headers:
         response.headers.add(name, value)

@@ -21,7 +21,8 @@ from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered, Unreadable
 from mooring.apiclient.transport import Params
 from mooring.kit.logs import Log
-from mooring.model.api_errors import ApiError, forbidden, quoted, unauthorized
+from mooring.kit.shown_text import quoted
+from mooring.model.api_errors import ApiError, forbidden, unauthorized
 
 # ---- callers and users
 

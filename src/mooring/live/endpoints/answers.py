@@ -1,17 +1,15 @@
 """A request to a page and its reply, without HTTP, so that pages can be tested as functions."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from mooring.kit.json_text import json_bytes
 from mooring.model.api_errors import ApiError
 
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
-NO_SNIFF = ("X-Content-Type-Options", "nosniff")
-"""Upstream sends it with texts, so that browsers do not take them for HTML."""
 
 
 class PageRequest(msgspec.Struct, frozen=True):
@@ -37,7 +35,7 @@ class PageReply(msgspec.Struct, frozen=True):
 
 
 def plain(text: str, status: int = 200) -> PageReply:
-    return PageReply(text.encode(), status, headers=(NO_SNIFF,))
+    return PageReply(text.encode(errors="replace"), status)
 
 
 def failure(text: str, status: int) -> PageReply:
@@ -50,10 +48,9 @@ def not_found_page() -> PageReply:
 
 
 def json_document(document: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> PageReply:
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    return PageReply(f"{text}\n".encode(), status, JSON, headers)
+    return PageReply(json_bytes(document) + b"\n", status, JSON, headers)
 
 
 def refusal(error: ApiError) -> PageReply:
     """A Status object, as API servers refuse."""
-    return json_document(error.status(), error.code, (NO_SNIFF,))
+    return json_document(error.status(), error.code)

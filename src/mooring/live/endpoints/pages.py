@@ -11,8 +11,8 @@ import msgspec
 
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.logs import Log
+from mooring.kit.shown_text import quoted
 from mooring.live.endpoints.answers import (
-    NO_SNIFF,
     PageReply,
     PageRequest,
     failure,
@@ -21,7 +21,6 @@ from mooring.live.endpoints.answers import (
     plain,
 )
 from mooring.live.endpoints.zpages import Build, FlagsPage, StatusPage
-from mooring.model.api_errors import quoted
 
 # ---- /healthz, /livez and /readyz
 
@@ -246,9 +245,9 @@ class VerbosityPage:
             return _line("unsupported http method", 406)
         written = question.body.decode(errors="replace")
         if not (written.isascii() and written.isdigit()):
-            return _line(f'strconv.ParseUint: parsing "{written}": invalid syntax', 400)
+            return _line(f"strconv.ParseUint: parsing {quoted(written)}: invalid syntax", 400)
         if len(written) > len(str(_MOST)) or int(written) > _MOST:
-            return _line(f'strconv.ParseUint: parsing "{written}": value out of range', 400)
+            return _line(f"strconv.ParseUint: parsing {quoted(written)}: value out of range", 400)
         self._set(int(written))
         return _line(f"successfully set klog.logging.verbosity to {written}", 200)
 
@@ -258,4 +257,4 @@ def index(question: PageRequest) -> PageReply:
 
 
 def _line(text: str, status: int) -> PageReply:
-    return PageReply(f"{text}\n".encode(), status, "text/plain", (NO_SNIFF,))
+    return PageReply(f"{text}\n".encode(), status, "text/plain")

@@ -12,16 +12,19 @@ from typing import Protocol
 import msgspec
 from aiohttp import web
 
+from mooring.kit.json_text import whole_characters
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.kit.logs import Log
 from mooring.kit.same_origin import is_own_origin
+from mooring.kit.shown_text import quoted
 from mooring.live.endpoints.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
 from mooring.live.endpoints.answers import PageReply, PageRequest, failure, refusal
 from mooring.live.endpoints.pages import Pages
-from mooring.model.api_errors import ApiError, forbidden, quoted, request_entity_too_large, timeout
+from mooring.model.api_errors import ApiError, forbidden, request_entity_too_large, timeout
 
-ALWAYS_SENT = (("Cache-Control", "no-cache, private"), ("Server", "mooring"))
-"""`Server` replaces the header of aiohttp, which would show its version."""
+ALWAYS_SENT = (("Cache-Control", "no-cache, private"), ("Server", "mooring"), ("X-Content-Type-Options", "nosniff"))
+"""`Server` replaces the header of aiohttp, which would show its version. Pages have text of tenants and callers: no browser
+may guess that it is HTML. Upstream sends this header with errors and health pages only."""
 
 
 class ListenError(Exception):
@@ -192,7 +195,7 @@ class WebServer:
             incoming.method,
             incoming.path,
             tuple(incoming.query.items()),
-            ",".join(incoming.headers.getall("Accept", ())),
+            whole_characters(",".join(incoming.headers.getall("Accept", ()))),
         )
         if self._pages.reads_body(question):
             body = await _body(incoming, self._limits.body_bytes)
@@ -206,7 +209,7 @@ def _caller(incoming: web.BaseRequest) -> Caller:
     peer = transport.get_extra_info("peername") if transport is not None else None
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
     return Caller(
-        incoming.headers.get("Authorization", ""),
+        whole_characters(incoming.headers.get("Authorization", "")),
         certified_user(tls.getpeercert()) if tls is not None else None,
         is_loopback(peer[0]) if isinstance(peer, tuple) else False,
     )

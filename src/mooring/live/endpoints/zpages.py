@@ -11,7 +11,8 @@ import msgspec
 import yaml
 
 from mooring.kit.clock import NS_PER_S, Clock, in_seconds
-from mooring.live.endpoints.answers import JSON, PLAIN, PageReply, PageRequest, json_document, refusal
+from mooring.kit.shown_text import shown
+from mooring.live.endpoints.answers import JSON, PageReply, PageRequest, json_document, plain, refusal
 from mooring.model.api_errors import not_acceptable
 from mooring.model.release import KUBERNETES_VERSION
 
@@ -147,7 +148,7 @@ class FlagsPage:
         return _answer(question.accept, "Flagz", self._text, self._document)
 
     def _text(self) -> str:
-        lines = "".join(f"{name}={value}\n" for name, value in sorted(self._flags().items()))
+        lines = "".join(f"{name}={shown(value)}\n" for name, value in sorted(self._flags().items()))
         return f"\n{self._build.component} flagz\n{_WARNING}\n{lines}"
 
     def _document(self, version: str) -> dict[str, Any]:
@@ -165,12 +166,12 @@ def _answer(accept: str, kind: Kind, text: Callable[[], str], document: Callable
     if form is None:
         return refusal(not_acceptable(OFFERED))
     if not form.version:
-        return PageReply(text().encode(), content_type=PLAIN)
-    shown = document(form.version)
+        return plain(text())
+    written = document(form.version)
     headers = [("Warning", _deprecation(kind))] if form.version == _DEPRECATED else []
     if form.media == YAML:
-        return PageReply(yaml.safe_dump(shown).encode(), content_type=YAML, headers=headers)
-    return json_document(shown, headers=headers)
+        return PageReply(yaml.safe_dump(written).encode(), content_type=YAML, headers=headers)
+    return json_document(written, headers=headers)
 
 
 def _deprecation(kind: Kind) -> str:
