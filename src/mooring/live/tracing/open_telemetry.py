@@ -22,6 +22,7 @@ from opentelemetry.trace import Tracer as ApiTracer
 
 from mooring.kit.clock import Clock
 from mooring.kit.log_formats import one_line
+from mooring.kit.shown_text import shown_json
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes
 from mooring.kit.version import VERSION
 from mooring.live.tracing.requests import RequestTraces, SampledRequests
@@ -81,7 +82,7 @@ def _resource() -> Resource:
 def _exporter(name: str, settings: TracingSettings) -> SpanExporter:
     """Imports what is needed: the one for gRPC takes 0.1 s and 20 MiB more than the other."""
     if name == "console":
-        return ConsoleSpanExporter(out=sys.stdout)
+        return ConsoleSpanExporter(out=sys.stdout, formatter=lambda span: f"{shown_json(span.to_json())}\n")
     if settings.protocol == "http/protobuf":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 
@@ -128,7 +129,7 @@ class SampledTracer:
         self, trace_id: int, name: str, began_ns: int, attributes: Attributes = NO_ATTRIBUTES
     ) -> "OpenTelemetrySpan":
         self._ids.trace_id = trace_id
-        span = self._tracer.start_span(name, Context(), attributes=attributes, start_time=began_ns)
+        span = self._tracer.start_span(_whole(name), Context(), attributes=_sendable(attributes), start_time=began_ns)
         return OpenTelemetrySpan(self._tracer, span, began_ns)
 
 
@@ -154,20 +155,30 @@ class OpenTelemetrySpan:
         if self._context is None:
             self._context = set_span_in_context(self._span, Context())
         kind = SpanKind.CLIENT if is_request else SpanKind.INTERNAL
-        span = self._tracer.start_span(name, self._context, kind, attributes, start_time=began_ns)
+        span = self._tracer.start_span(_whole(name), self._context, kind, _sendable(attributes), start_time=began_ns)
         return OpenTelemetrySpan(self._tracer, span, began_ns)
 
     def set(self, attributes: Attributes) -> None:
-        self._span.set_attributes(attributes)
+        self._span.set_attributes(_sendable(attributes))
 
     def note(self, name: str, at_ns: int, attributes: Attributes = NO_ATTRIBUTES) -> None:
-        self._span.add_event(name, attributes, at_ns)
+        self._span.add_event(_whole(name), _sendable(attributes), at_ns)
 
     def end(self, ended_ns: int, fault: str | None = None) -> None:
         """The clock of a machine may go back: a span does not end before it begins."""
         if fault is not None:
-            self._span.set_status(StatusCode.ERROR, fault)
+            self._span.set_status(StatusCode.ERROR, _whole(fault))
         self._span.end(max(ended_ns, self._began_ns))
+
+
+def _whole(text: str) -> str:
+    """The text with `?` for half characters (lone surrogates). Servers and plugins may say anything, and one such text would
+    make the exporter fail, with all spans of its batch."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _sendable(attributes: Attributes) -> Attributes:
+    return {name: _whole(value) if isinstance(value, str) else value for name, value in attributes.items()}
 
 
 # ---- what the SDK logs
