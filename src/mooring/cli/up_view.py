@@ -15,6 +15,8 @@ _BAR = 20
 _MOST_ROWS = 12
 """Up to so many nodes have a line each; more are shown as a histogram, so that the view fits a terminal of 24 lines."""
 _BINS = 10
+_WIDEST = 1000
+"""No terminal shows more characters of a line: a message may have a million."""
 _STATES = ("Pending", "Running", "Terminating", "Succeeded", "Failed")
 
 
@@ -25,16 +27,16 @@ class UpView:
         self._url = url
         self._since = time.monotonic()
 
-    def draw(self, summary: ClusterSummary, width: int) -> RenderableType:
-        """The view for a terminal of this width."""
+    def draw(self, summary: ClusterSummary) -> RenderableType:
+        """The view, which fits itself to the terminal."""
         parts: list[RenderableType] = [self._head(), Text(_pods_line(summary)), Text("")]
         parts.append(_node_bars(summary.nodes) if len(summary.nodes) <= _MOST_ROWS else _histogram(summary.nodes))
         if summary.pending:
             parts += [Text(""), Text("waiting", style="bold")]
-            parts += [Text(_cut(shown(f"  {name}: {why}"), width)) for name, why in summary.pending]
+            parts += [_line(f"  {name}: {why}") for name, why in summary.pending]
         if summary.events:
             parts += [Text(""), Text("events", style="bold")]
-            parts += [Text(_cut(shown(f"  {event}"), width), style="dim") for event in summary.events]
+            parts += [_line(f"  {event}", style="dim") for event in summary.events]
         return Group(*parts)
 
     def _head(self) -> Text:
@@ -57,7 +59,7 @@ def _node_bars(nodes: list[NodeUsage]) -> Table:
         table.add_column(header, justify="right" if header in ("pods", "") else "left")
     for load in nodes:
         cpu, memory = (show_percent(share, decimals=0) for share in (load.cpu, load.memory))
-        table.add_row(Text(shown(load.name)), _bar(load.cpu), cpu, _bar(load.memory), memory, str(load.pods))
+        table.add_row(_line(load.name), _bar(load.cpu), cpu, _bar(load.memory), memory, str(load.pods))
     return table
 
 
@@ -81,8 +83,9 @@ def _bar(share: float, width: int = _BAR) -> Text:
     return Text.assemble(("█" * filled, style), ("·" * (width - filled), "dim"))
 
 
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: max(width - 1, 0)]}…"
+def _line(text: str, style: str = "") -> Text:
+    """Text of others on one line, cut where the terminal ends: a letter may take two columns, or none."""
+    return Text(shown(text[:_WIDEST]), style, no_wrap=True, overflow="ellipsis")
 
 
 def console() -> Console:

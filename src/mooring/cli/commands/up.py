@@ -346,7 +346,7 @@ class UpSession:
         statistics, view = ClusterStatistics(service.cluster), UpView(service.url)
         with Live(console=screen, auto_refresh=False, transient=True) as live:
             while not stopped.is_set():
-                live.update(view.draw(statistics.summary(), screen.width), refresh=True)
+                live.update(view.draw(statistics.summary()), refresh=True)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), _FRAME_S)
 
