@@ -60,7 +60,7 @@ class TextFormat(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created)
-        place = f"{record.filename}:{max(record.lineno, 0)}"
+        place = shown(f"{record.filename}:{max(record.lineno, 0)}")  # the file of a plugin may have any name
         header = f"{_letter(record.levelno)}{moment:%m%d %H:%M:%S.%f} {self._pid:>7} {place}] "
         values = _without_doubles(_named(record), _context_keys(record), _error_keys(record), _call_keys(record))
         return (
