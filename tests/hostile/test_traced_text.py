@@ -8,13 +8,12 @@ from build import a_node, a_pod
 from hostile_text import HOSTILE, MARK
 from mooring.framework import config
 from mooring.framework.config.types import PluginEntry
-from mooring.framework.plain import PlainPlugin
+from mooring.framework.plain import NodeView, PlainPlugin
 from mooring.kit.clock import SteadyClock
 from mooring.kit.shown_text import is_shown
 from mooring.live.tracing.settings import tracing_settings
 from mooring.live.tracing.start import start_tracing
 from mooring.live.tracing.tracing import Tracing
-from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
@@ -31,7 +30,7 @@ class Hostile(PlainPlugin):
 
     name = "Hostile"
 
-    def filter(self, pod: Pod, node: Node) -> str | None:
+    def filter(self, pod: Pod, node: NodeView) -> str | None:
         if pod.name == "failing":
             raise ValueError(TEXT)
         return None

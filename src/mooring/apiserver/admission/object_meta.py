@@ -11,6 +11,7 @@ from typing import Literal
 
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
+from mooring.kit.shown_text import quoted
 from mooring.model.api_errors import (
     ApiError,
     Cause,
@@ -22,7 +23,6 @@ from mooring.model.api_errors import (
     forbidden,
     invalid,
     not_found,
-    quoted,
     unexplained,
 )
 from mooring.model.json_objects import JsonObject

@@ -67,13 +67,13 @@ Examples:
 The section `tracing` of the configuration, or the variables OTEL_*, turn traces of attempts on: docs/tracing.md.
 
 \b
-Boolean flags take a value: --leader-elect=false. Mooring accepts and ignores the flags of kube-scheduler that have
-no meaning for it.
+Boolean flags of kube-scheduler take a value: --leader-elect=false. --dry-run, --dashboard and --self-check-repair take
+none. Mooring accepts and ignores the flags of kube-scheduler that have no effect here: --vmodule, --tls-cipher-suites ...
 
 \b
 Exit status:
   0  stopped by SIGTERM, SIGINT or SIGHUP
-  1  the lease is lost, or the port is in use
+  1  the lease is lost, or cannot be used; the port is in use; a certificate cannot be used
   2  the input is invalid
 """
 
@@ -126,27 +126,48 @@ def _accept_ignored(command: Any) -> Any:
 )
 @config_file
 @click.option(
-    "--kubeconfig", metavar="FILE", help="How to reach the cluster, unless the configuration names a kubeconfig."
+    "--kubeconfig",
+    metavar="FILE",
+    help="How to reach the cluster, unless the configuration names a kubeconfig.  "
+    "[default: $KUBECONFIG, ~/.kube/config, or in a pod its service account]",
 )
-@click.option("--master", metavar="URL", help="The API server; overrides the kubeconfig.")
+@click.option("--master", metavar="URL", help="The API server; overrides that of the kubeconfig.")
 @click.option("--write-config-to", metavar="FILE", help="Write the configuration with all defaults, and exit.")
 @plugin_files
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Log what the scheduler would do and where another scheduler differs; write nothing.",
+    help="Log what the scheduler would do and where another scheduler differs; write nothing and take no lease.",
 )
 @kept_answers_limit
 @recording_options
 @trace_plugins_over
 @self_check_flags
-@_boolean("--leader-elect", help="Schedule only while holding the lease.  [default: true]")
-@click.option("--leader-elect-lease-duration", "lease_duration", type=GoDuration(), help="[default: 15s]")
-@click.option("--leader-elect-renew-deadline", "renew_deadline", type=GoDuration(), help="[default: 10s]")
-@click.option("--leader-elect-retry-period", "retry_period", type=GoDuration(), help="[default: 2s]")
-@click.option("--leader-elect-resource-lock", "resource_lock", help="[default: leases]")
-@click.option("--leader-elect-resource-name", "resource_name", help="[default: kube-scheduler]")
-@click.option("--leader-elect-resource-namespace", "resource_namespace", help="[default: kube-system]")
+@_boolean(
+    "--leader-elect",
+    help="Schedule only while holding the lease. A --leader-elect flag overrides --config.  [default: true]",
+)
+@click.option(
+    "--leader-elect-lease-duration",
+    "lease_duration",
+    type=GoDuration(),
+    help="How long others wait for a leader that does not renew.  [default: 15s]",
+)
+@click.option(
+    "--leader-elect-renew-deadline",
+    "renew_deadline",
+    type=GoDuration(),
+    help="A leader that cannot renew for so long stops.  [default: 10s]",
+)
+@click.option(
+    "--leader-elect-retry-period",
+    "retry_period",
+    type=GoDuration(),
+    help="How often to try to acquire or renew.  [default: 2s]",
+)
+@click.option("--leader-elect-resource-lock", "resource_lock", help="The kind of the lock: leases.  [default: leases]")
+@click.option("--leader-elect-resource-name", "resource_name", help="The name of the Lease.  [default: kube-scheduler]")
+@click.option("--leader-elect-resource-namespace", "resource_namespace", help="Its namespace.  [default: kube-system]")
 @click.option(
     "--bind-address", default="0.0.0.0", show_default=True, help="The address that serves health and metrics."
 )
@@ -162,27 +183,86 @@ def _accept_ignored(command: Any) -> Any:
     is_flag=True,
     help="Serve a dashboard under /dashboard/ of that port, read-only, for callers that may get /dashboard/api/*.",
 )
-@click.option("--tls-cert-file", type=click.Path(path_type=Path))
-@click.option("--tls-private-key-file", type=click.Path(path_type=Path))
-@click.option("--cert-dir", type=click.Path(path_type=Path), help="The directory for a self-signed certificate.")
+@click.option(
+    "--tls-cert-file",
+    type=click.Path(path_type=Path),
+    help="The certificate of that port, with --tls-private-key-file.",
+)
+@click.option("--tls-private-key-file", type=click.Path(path_type=Path), help="The key of --tls-cert-file.")
+@click.option(
+    "--cert-dir",
+    type=click.Path(path_type=Path),
+    help="Where to keep a self-signed certificate, without --tls-cert-file.  [default: in memory]",
+)
 @click.option(
     "--authentication-kubeconfig",
     metavar="FILE",
     help="The cluster that reviews the tokens of callers.  [default: in a pod, its service account]",
 )
-@click.option("--authorization-kubeconfig", metavar="FILE", help="The cluster that reviews the access of callers.")
-@_boolean("--authentication-skip-lookup", default=False)
-@_boolean("--authentication-tolerate-lookup-failure", default=True)
-@click.option("--authentication-token-webhook-cache-ttl", type=GoDuration(), default="10s", show_default=True)
-@click.option("--authorization-always-allow-paths", default=",".join(ALWAYS_ALLOWED), show_default=True)
-@click.option("--authorization-webhook-cache-authorized-ttl", type=GoDuration(), default="10s", show_default=True)
-@click.option("--authorization-webhook-cache-unauthorized-ttl", type=GoDuration(), default="10s", show_default=True)
-@click.option("--client-ca-file", type=click.Path(path_type=Path))
+@click.option(
+    "--authorization-kubeconfig",
+    metavar="FILE",
+    help="The cluster that reviews the access of callers. Without one, only callers on this machine have access.  "
+    "[default: in a pod, its service account]",
+)
+@_boolean(
+    "--authentication-skip-lookup",
+    default=False,
+    show_default=True,
+    help="Do not read the authority for client certificates from the cluster.",
+)
+@_boolean(
+    "--authentication-tolerate-lookup-failure",
+    default=True,
+    show_default=True,
+    help="Start also if that authority cannot be read.",
+)
+@click.option(
+    "--authentication-token-webhook-cache-ttl",
+    type=GoDuration(),
+    default="10s",
+    show_default=True,
+    help="How long to keep the answer for a token.",
+)
+@click.option(
+    "--authorization-always-allow-paths",
+    default=",".join(ALWAYS_ALLOWED),
+    show_default=True,
+    help="Paths that need no access, with commas; a * may end one.",
+)
+@click.option(
+    "--authorization-webhook-cache-authorized-ttl",
+    type=GoDuration(),
+    default="10s",
+    show_default=True,
+    help="How long access that is granted is kept.",
+)
+@click.option(
+    "--authorization-webhook-cache-unauthorized-ttl",
+    type=GoDuration(),
+    default="10s",
+    show_default=True,
+    help="How long access that is denied is kept.",
+)
+@click.option(
+    "--client-ca-file", type=click.Path(path_type=Path), help="The authority for client certificates of callers."
+)
 @feature_gates
 @click.option("--kube-api-qps", type=float, help="Requests per second, without --config.  [default: no limit]")
-@click.option("--kube-api-burst", type=int)
-@click.option("--pod-max-in-unschedulable-pods-duration", "max_parked", type=GoDuration(), default="5m0s")
-@click.option("-v", "--v", "verbosity", type=_Verbosity(), default=0, help="How much to log, 0 to 10.")
+@click.option(
+    "--kube-api-burst", type=int, help="How many requests may come at once, where --kube-api-qps limits them."
+)
+@click.option(
+    "--pod-max-in-unschedulable-pods-duration",
+    "max_parked",
+    type=GoDuration(),
+    default="5m0s",
+    show_default=True,
+    help="After this time, an unschedulable pod gets another attempt without an event.",
+)
+@click.option(
+    "-v", "--v", "verbosity", type=_Verbosity(), default=0, help="How much to log: 0 the least, 10 all.  [default: 0]"
+)
 @click.option("--logging-format", default="text", show_default=True, help="text or json.")
 @_accept_ignored
 def run(**flags: Any) -> None:

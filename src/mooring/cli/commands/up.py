@@ -90,13 +90,14 @@ The section `tracing` of the configuration, or the variables OTEL_*, turn traces
 
 \b
 Annotations that simulated kubelets read:
-  mooring.dev/run-seconds: "60"     finish after 60 seconds (default for pods of Jobs: 5 seconds; for others: never)
+  mooring.dev/run-seconds: "60"     finish after 60 seconds, or "never" (default for pods of Jobs: 5; for others: never)
   mooring.dev/exit-code: "1"        fail with this exit code
-  mooring.dev/start-seconds: "5"    take 5 seconds to start
-  mooring.dev/stop-seconds: "10"    take 10 seconds to stop
+  mooring.dev/start-seconds: "5"    take 5 seconds to start (default: 0)
+  mooring.dev/ready-seconds: "5"    become ready 5 seconds after the start (default: 0)
+  mooring.dev/stop-seconds: "10"    take 10 seconds to stop (default: 1)
 
 \b
-Exit status: with --exec, the exit status of the command; 0 after Ctrl-C; 2 for invalid input;
+Exit status: with --exec, the exit status of the command; 0 after Ctrl-C, SIGTERM or SIGHUP; 2 for invalid input;
 3 if the data directory has lost acknowledged writes: see --accept-loss.
 """
 
@@ -113,9 +114,20 @@ _ADVICE = (
 
 
 @click.command(epilog=EPILOG, short_help="Start a cluster on this machine that kubectl can use.")
-@click.option("--nodes", type=click.IntRange(0, 100_000), help=f"How many nodes to make.  [default: {DEFAULT_NODES}]")
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, 100_000),
+    help="How many nodes to make; nodes that exist already stay.  "
+    f"[default: {DEFAULT_NODES}, or none with --cluster or a --data-dir that has nodes]",
+)
 @node_template
-@click.option("--cluster", "files", multiple=True, metavar="FILE", help="Manifests or a cluster dump to start with.")
+@click.option(
+    "--cluster",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="Manifests or a cluster dump to start with; - is standard input. May be repeated.",
+)
 @click.option(
     "--validate",
     type=click.Choice([each.value for each in Validation]),
@@ -141,7 +153,9 @@ _ADVICE = (
     type=click.Path(dir_okay=False, path_type=Path),
     help="Add a context to this file while the cluster runs.",
 )
-@click.option("--plain-http", is_flag=True, help="Serve without TLS and token, on loopback only.")
+@click.option(
+    "--plain-http", is_flag=True, help="Serve without TLS and token. The API server always listens on loopback only."
+)
 @config_file
 @plugin_files
 @feature_gates
@@ -158,10 +172,16 @@ _ADVICE = (
 @click.option(
     "--dashboard-port",
     type=click.IntRange(0, 65535),
-    help=f"The port of the dashboard; 0 takes a free one.  [default: {DASHBOARD_PORT} if it is free]",
+    help="The port of the dashboard; 0 takes a free one.  "
+    f"[default: {DASHBOARD_PORT}, or a free one if it is in use or with --exec]",
 )
-@click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no live view.")
+@click.option(
+    "--exec",
+    "command",
+    metavar="CMD",
+    help=f"Run a shell command with KUBECONFIG and {LINK_VARIABLE} (the link) set, then stop.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show no live view; with --exec, print no link to the dashboard.")
 def up(**given: Any) -> None:
     """Start a Kubernetes API server with simulated nodes, and the scheduler working on them.
 
