@@ -4,20 +4,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_preemption import WEB, a_budget, a_preemptor, a_victim, failing, labelled, with_pods
+from test_preemption import GPU, RANKINGS, WEB, a_budget, a_preemptor, a_victim, failing, labelled, names, with_pods
 
-from build import a_node
+from build import a_cluster, a_node, a_pod
 from extending import Extended, a_pending, a_running
-from gangs import WITH_PREEMPTION, a_group, a_member
+from gangs import WITH_PREEMPTION, GangWorld, a_group, a_member
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, start_ns
-from mooring.framework.points import Handle, NoRoom, SchedulerServices
+from mooring.framework.points import Handle, Nomination, NoRoom, ResourceDemand, SchedulerServices
 from mooring.framework.status import curable, final
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.kept_harm import victims_on
 from mooring.plugins.preemption.least_harm import LEAST_PRIORITY, LeastHarm, sums_decide
-from mooring.plugins.preemption.room import PRIORITY_OFFSET
+from mooring.plugins.preemption.room import NO_LIMIT, PRIORITY_OFFSET, room_on
 from mooring.plugins.preemption.search import NodeDryRun, budgets_of
+from mooring.plugins.preemption.victim_order import VictimOrder
 
 # ---- the gate
 
@@ -179,3 +181,140 @@ def a_search(pod: Pod, cluster: Cluster) -> LeastHarm:
     filters = sums_decide(failure.attempt, failure.nominated)
     assert filters is not None
     return LeastHarm(failure, ranks, filters, NodeDryRun(failure, ranks, budgets_of(cluster)))
+
+
+# ---- the long way, where not all nodes may be examined
+
+
+@pytest.mark.parametrize(("pods", "chosen"), RANKINGS.values(), ids=RANKINGS.keys())
+def test_candidates_that_were_listed_are_ranked_in_the_same_order(pods: dict[str, list[Pod]], chosen: str) -> None:
+    cluster = with_pods(pods, "6", a_budget("x", labelled("web"), 0))
+    found = a_plugin().post_filter(failing(a_preemptor("6"), cluster, examine_all=False))
+    assert isinstance(found, Nomination)
+    assert (found.node_name, set(names(found.victims))) == (chosen, set(names(pods[chosen])))
+
+
+# ---- resources that do not matter on nodes without them
+
+
+@pytest.mark.parametrize(
+    ("gpus", "is_waived", "victims"),
+    [
+        pytest.param("0", True, [1], id="waived on a node without them"),
+        pytest.param("0", False, None, id="not waived"),
+        pytest.param("3", True, [0], id="the node has some"),
+    ],
+)
+def test_a_resource_is_waived_only_where_the_node_has_none(
+    gpus: str, is_waived: bool, victims: list[int] | None
+) -> None:
+    """The preemptor wants 2 of 4 CPUs and 1 GPU. Slot 0 has 2 CPUs, slot 1 has 2, and slot 0 has 3 GPUs, if the node has."""
+    cluster = a_cluster(a_node("n", cpu="4", allocatable={GPU: gpus}))
+    held = {GPU: gpus} if gpus != "0" else {}
+    cluster.nodes.place(a_pod("high", priority=5, requests={"cpu": "2", **held}), "n")
+    cluster.nodes.place(a_pod("low", priority=1, requests={"cpu": "2"}), "n")
+    resources = cluster.nodes.amounts.resources(("cpu", GPU))
+    ranks = PodRanks(cluster.nodes)
+    ranks.refresh()
+    waived = np.array([[False], [True]]) if is_waived else None
+    demand = ResourceDemand(resources, np.array([[2000], [1]]), waived)
+    assert victims_on(ranks, 0, 9, demand, cluster.nominated, None) == victims
+    found = room_on(ranks, demand, None, slice(0, 1))
+    assert [limit.tolist() for limit in found.limits] == [
+        [2000],
+        [NO_LIMIT if is_waived and gpus == "0" else int(gpus) - 1],
+    ]
+
+
+# ---- victims of groups
+
+
+def evicted_for(*members: dict[str, Any], world: GangWorld) -> list[str]:
+    evicted: list[str] = []
+    world.driver.on_evicted = lambda victim, preemptor: evicted.append(victim.name)
+    world.driver.create(a_group(min_count=len(members), uid="uid-gang", priority=9))
+    for number, more in enumerate(members):
+        world.driver.create(a_member(f"m{number}", priority=9, **more))
+    world.wait(3)
+    return evicted
+
+
+def running(world: GangWorld, name: str, node: str, priority: int, **more: Any) -> None:
+    world.driver.create(a_pod(name, nodeName=node, priority=priority, metadata={"uid": f"uid-{name}"}, **more))
+
+
+def test_nodes_that_no_member_can_use_lose_no_pods() -> None:
+    """The pod on the tainted node is the least important, and leaving would not help."""
+    world = GangWorld(WITH_PREEMPTION)
+    world.driver.create(a_node("bad", cpu="1", taints=["x=y:NoSchedule"]))
+    world.driver.create(a_node("good", cpu="1"))
+    running(world, "least", "bad", 0, cpu="1")
+    running(world, "low", "good", 1, cpu="1")
+    assert evicted_for({"cpu": "1"}, world=world) == ["low"]
+
+
+def test_a_pod_that_requests_nothing_makes_no_room_for_a_group() -> None:
+    world = GangWorld(WITH_PREEMPTION)
+    world.driver.create(a_node("n", cpu="1"))
+    running(world, "idle", "n", 0)
+    running(world, "low", "n", 1, cpu="950m")
+    assert evicted_for({"cpu": "100m"}, world=world) == ["low"]
+
+
+def test_the_number_of_pods_can_be_what_a_group_lacks() -> None:
+    world = GangWorld(WITH_PREEMPTION)
+    world.driver.create(a_node("n", cpu="9", pods=2))
+    running(world, "idle", "n", 0)
+    running(world, "low", "n", 1, cpu="1")
+    assert evicted_for({"cpu": "1"}, world=world) == ["idle"]
+
+
+def test_members_that_may_never_preempt_keep_their_group_from_it() -> None:
+    world = GangWorld(WITH_PREEMPTION)
+    world.driver.create(a_node("n", cpu="1"))
+    running(world, "low", "n", 0, cpu="1")
+    never = {"cpu": "1", "preemptionPolicy": "Never"}
+    assert evicted_for({"cpu": "500m"}, never, world=world) == []
+
+
+def test_pods_of_the_same_priority_are_no_victims_of_a_group() -> None:
+    world = GangWorld(WITH_PREEMPTION)
+    world.driver.create(a_node("n", cpu="2"))
+    running(world, "equal", "n", 9, cpu="1")
+    running(world, "low", "n", 8, cpu="1")
+    assert evicted_for({"cpu": "1"}, {"cpu": "1"}, world=world) == []
+    assert evicted_for({"cpu": "1"}, world=fresh(world)) == ["low"]
+
+
+def fresh(world: GangWorld) -> GangWorld:
+    """A world with the same nodes and running pods."""
+    other = GangWorld(WITH_PREEMPTION)
+    other.driver.create(a_node("n", cpu="2"))
+    for pod in world.driver.pods():
+        if pod.spec.node_name:
+            other.driver.create(pod)
+    return other
+
+
+def test_a_group_that_leaves_as_one_is_one_victim_however_its_pods_come() -> None:
+    cluster = Cluster(WITH_PREEMPTION)
+    for name in ("n0", "n1"):
+        cluster.put(a_node(name))
+    cluster.put(a_group("a", disruptionMode="PodGroup", priority=1))
+    order = VictimOrder(cluster)
+
+    def victims() -> list[list[str]]:
+        order.refresh()
+        return [[pod.name for pod in entry[-1].pods] for entry in order.below(5)]
+
+    assert victims() == []
+    cluster.nodes.place(a_member("one", "a").with_node("n0"), "n0")
+    assert victims() == [["one"]]
+    cluster.nodes.place(a_member("two", "a").with_node("n1"), "n1")
+    assert victims() == [["one", "two"]]
+    cluster.nodes.place(a_pod("alone", priority=2).with_node("n1"), "n1")
+    assert victims() == [["alone"], ["one", "two"]]
+    cluster.nodes.displace("uid-one")
+    assert victims() == [["alone"], ["two"]]
+    cluster.nodes.displace("uid-two")
+    assert victims() == [["alone"]]

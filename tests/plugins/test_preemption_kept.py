@@ -1,0 +1,221 @@
+"""What preemption keeps between attempts, and how groups let victims come back: limits and order, by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_preemption import a_budget, a_preemptor, a_victim, failing, labelled, with_pods
+
+from build import a_cluster, a_node, a_pod
+from gangs import WITH_PREEMPTION
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
+from mooring.framework.group_post_filter import GroupVictims, MovedPods
+from mooring.framework.points import Handle
+from mooring.framework.status import curable
+from mooring.model.workloads import PodDisruptionBudget
+from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
+from mooring.plugins.preemption.group_gains import GainsByShape
+from mooring.plugins.preemption.group_search import reprieve, search_by_trials
+from mooring.plugins.preemption.group_victims import GroupVictim, pod_place
+from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
+from mooring.plugins.preemption.search import KeptBudgets
+from mooring.plugins.preemption.victim_order import VictimOrder
+
+# ---- the heap of harm
+
+
+def harm_of(number: int) -> tuple[int, int, int, int, int]:
+    return number, 0, 1, 0, 0
+
+
+def kept_for(rows: int) -> KeptHarm:
+    """Row by row the harm grows."""
+    kept = KeptHarm(PodRanks(a_cluster(*(a_node(f"n{i:03}") for i in range(rows))).nodes), 9)
+    kept.touched()
+    kept.keep({row: harm_of(row) for row in reversed(range(rows))}, np.ones(rows, np.bool_))
+    return kept
+
+
+def test_the_least_harmful_row_is_the_first_that_is_curable_and_not_the_pods_own() -> None:
+    kept = kept_for(5)
+    everywhere, only_last = np.ones(5, np.bool_), np.arange(5) == 4
+    for _ in range(2):
+        assert kept.least(everywhere, None) == (harm_of(0), 0)
+        assert kept.least(everywhere, 0) == (harm_of(1), 1)
+        assert kept.least(only_last, 3) == (harm_of(4), 4)
+        assert kept.least(only_last, 4) is None
+        assert kept.least(~everywhere, None) is None
+
+
+def test_a_row_that_is_judged_again_has_its_new_harm_alone() -> None:
+    kept = kept_for(3)
+    assert kept._harm is not None
+    kept._harm[0] = harm_of(7)
+    kept._heap.append((kept._harm[0], 0))
+    everywhere = np.ones(3, np.bool_)
+    assert kept.least(everywhere, None) == (harm_of(1), 1)
+    del kept._harm[1], kept._harm[2]
+    assert kept.least(everywhere, None) == (harm_of(7), 0)
+
+
+def test_after_32_candidates_that_are_none_all_rows_are_judged_instead() -> None:
+    kept = kept_for(40)
+    for _ in range(2):
+        assert kept.least(np.arange(40) >= 32, None) == (harm_of(32), 32)
+        with pytest.raises(LookupError):
+            kept.least(np.arange(40) >= 33, None)
+        assert kept.least(np.ones(40, np.bool_), None) == (harm_of(0), 0)
+
+
+@pytest.mark.parametrize("rows", [MOST_TOUCHED, MOST_TOUCHED + 1])
+def test_what_is_kept_serves_until_too_many_rows_are_touched(rows: int) -> None:
+    nodes = a_cluster(*(a_node(f"n{i:03}") for i in range(40))).nodes
+    kept = KeptHarm(PodRanks(nodes), 9)
+    assert kept.touched() is None
+    kept.keep({}, np.ones(40, np.bool_))
+    assert kept.touched() == [] and kept.is_kept
+    for row in range(rows):
+        nodes.place(a_pod(f"p{row}"), f"n{row:03}")
+    expected = [*range(rows)] if rows == MOST_TOUCHED else None
+    assert kept.touched() == expected
+    assert kept.is_kept is (expected is not None)
+
+
+def test_what_is_kept_ends_with_a_change_of_a_node() -> None:
+    cluster = a_cluster(a_node("a"), a_node("b"))
+    kept = KeptHarm(PodRanks(cluster.nodes), 9)
+    kept.touched()
+    kept.keep({}, np.ones(2, np.bool_))
+    cluster.put(a_node("a", labels={"x": "y"}))
+    assert kept.touched() is None and not kept.is_kept
+    assert kept.touched() == [] and not kept.is_kept
+    kept.keep({}, np.ones(2, np.bool_))
+    kept.drop()
+    assert not kept.is_kept
+
+
+def test_the_last_name_wins_only_among_victims_that_have_not_started() -> None:
+    assert name_key(3, NOT_STARTED_NS) < name_key(2, NOT_STARTED_NS)
+    assert name_key(2, 17) < name_key(3, 17)
+
+
+def test_a_kept_harm_is_dropped_for_the_least_recently_asked() -> None:
+    cluster = with_pods({"n1": [a_victim("a", 0)]}, "1")
+    plugin = DefaultPreemption(None, Handle())
+    for priority in range(1, TRIALS + 3):
+        plugin.post_filter(failing(a_preemptor(priority=priority), cluster))
+        plugin.post_filter(failing(a_preemptor(priority=1), cluster))
+    assert [priority for _, priority in plugin._harms] == [*range(4, TRIALS + 3), 1]
+    other = with_pods({"n1": [a_victim("a", 0)]}, "1")
+    plugin.post_filter(failing(a_preemptor(priority=7), other))
+    assert [priority for _, priority in plugin._harms] == [7], "another table has other rows"
+
+
+def test_attempts_to_preempt_are_counted() -> None:
+    handle = Handle()
+    plugin = DefaultPreemption(None, handle)
+    for policy in ("Never", "PreemptLowerPriority"):
+        cluster = with_pods({"n1": [a_victim("a", 0)]}, "1")
+        plugin.post_filter(failing(a_preemptor(preemptionPolicy=policy), cluster))
+    assert handle.metrics.counter("scheduler_preemption_attempts_total").series().value == 2
+
+
+# ---- gains of shapes
+
+
+def test_gains_are_kept_for_the_sixteen_shapes_that_were_asked_last() -> None:
+    gains = GainsByShape(VictimOrder(Cluster(WITH_PREEMPTION)))
+    pod = a_pod("p", cpu="1")
+    kept = {priority: gains.of(pod.shape, 0, priority) for priority in range(16)}
+    assert gains.of(pod.shape, 0, 0) is kept[0]
+    assert gains.of(pod.shape, 1, 0) is not kept[0], "members of another priority"
+    assert gains.of(pod.shape, 0, 0) is kept[0]
+    assert gains.of(pod.shape, 0, 2) is kept[2]
+    assert gains.of(pod.shape, 0, 1) is not kept[1], "the seventeenth took its place"
+    assert len(gains._kept) == 16
+
+
+# ---- budgets
+
+
+def test_budgets_are_read_again_when_they_change_and_selectors_only_then() -> None:
+    cluster, kept = Cluster(), KeptBudgets()
+    web = a_budget("web", labelled("web"), 1)
+    cluster.put(web)
+    first = kept.of(cluster)
+    assert kept.of(cluster) is first
+    assert [(budget.namespace, budget.allowed) for budget in first] == [("default", 1)]
+    cluster.put(a_budget("db", labelled("db"), 0, ["x"]))
+    second = kept.of(cluster)
+    assert [(budget.allowed, set(budget.disrupted)) for budget in second] == [(1, set()), (0, {"x"})]
+    assert second[0].selector is first[0].selector
+    changed = a_budget("web", labelled("shop"), 2)
+    cluster.put(changed)
+    by_allowed = {budget.allowed: budget for budget in kept.of(cluster)}
+    assert by_allowed[2].matches(a_pod("p", labels={"app": "shop"}))
+    assert not by_allowed[2].matches(a_pod("p", labels={"app": "web"}))
+    cluster.remove(PodDisruptionBudget, "default/web")
+    assert [budget.allowed for budget in kept.of(cluster)] == [0]
+    assert [*kept._compiled] == ["default/db"]
+
+
+# ---- groups let victims come back
+
+
+def victims_of(count: int) -> list[GroupVictim]:
+    return [GroupVictim([a_pod(f"p{i}")], (0, True, 0, 0, i)) for i in range(count)]
+
+
+def driven(search: Any, must_go: set[str]) -> tuple[Any, list[list[str]]]:
+    """Answers each question: the group fits beside all pods but those that must go. Returns who came back each time."""
+    back: set[str] = set()
+    asked: list[list[str]] = []
+    answer = None
+    try:
+        while True:
+            moved: MovedPods = search.send(answer)
+            back -= {pod.name for pod in moved.leave}
+            back |= {pod.name for pod in moved.come_back}
+            asked.append([pod.name for pod in moved.come_back])
+            answer = curable("no room") if back & must_go else None
+    except StopIteration as end:
+        return end.value, asked
+
+
+@pytest.mark.parametrize("must_go", [set(), {"p0"}, {"p63"}, {"p3", "p4"}], ids=["none", "first", "last", "two"])
+def test_up_to_64_victims_come_back_one_by_one(must_go: set[str]) -> None:
+    staying, asked = driven(reprieve(victims_of(64)), must_go)
+    assert [victim.pods[0].name for victim in staying] == sorted(must_go)
+    assert asked == [[f"p{i}"] for i in range(64)]
+
+
+def test_more_victims_come_back_in_batches_that_double_and_are_halved() -> None:
+    staying, asked = driven(reprieve(victims_of(65)), {"p5"})
+    assert [victim.pods[0].name for victim in staying] == ["p5"]
+    sizes = [(names[0], len(names)) for names in asked]
+    assert sizes == [
+        *(("p0", 1), ("p1", 2), ("p3", 4), ("p3", 2), ("p5", 4), ("p5", 2), ("p5", 1)),
+        *(("p6", 1), ("p7", 2), ("p9", 4), ("p13", 8), ("p21", 16), ("p37", 28)),
+    ]
+
+
+def test_victims_before_the_first_do_not_leave() -> None:
+    found, asked = driven(search_by_trials(victims_of(5), 2), {"p3"})
+    assert isinstance(found, GroupVictims)
+    assert [pod.name for pod in found.pods] == ["p3"]
+    assert asked == [[], ["p2"], ["p3"], ["p4"]]
+
+
+def test_a_group_that_does_not_fit_without_all_victims_is_told_why() -> None:
+    search = search_by_trials(victims_of(2))
+    moved = next(search)
+    assert [pod.name for pod in moved.leave] == ["p0", "p1"]
+    with pytest.raises(StopIteration) as ended:
+        search.send(curable("no room"))
+    assert ended.value.value == curable("no room")
+
+
+def test_pods_of_one_node_come_before_those_of_the_next() -> None:
+    assert pod_place(0, 0) == 0
+    assert pod_place(0, 1_000_000) < pod_place(1, 0) < pod_place(1, 1)
