@@ -25,11 +25,12 @@ from mooring.plugins.devices.allocation import (
     is_unreliable,
 )
 from mooring.plugins.devices.capacity import Share
+from mooring.plugins.devices.cel import Matcher, compile_selector
 from mooring.plugins.devices.claims import Unresolved, is_owned_by
 from mooring.plugins.devices.constraints import find_attribute, value_of, values_of
 from mooring.plugins.devices.demand import DeviceFeatures, read_demand
 from mooring.plugins.devices.device_totals import DeviceTotals
-from mooring.plugins.devices.effort import BYTES_A_STEP, COST_A_STEP, Effort, TookTooLong
+from mooring.plugins.devices.effort import BYTES_A_STEP, COST_A_STEP, CelFault, Effort, TookTooLong
 from mooring.plugins.devices.group_claims import idle_group_claims
 from mooring.plugins.devices.node_groups import NodeGroups
 from mooring.plugins.devices.node_resources import _amount, _text
@@ -142,6 +143,15 @@ def test_devices_of_other_nodes_in_a_shared_slice_are_not_counted() -> None:
 def test_a_resource_that_no_class_serves_has_no_counts() -> None:
     cluster = a_cluster(a_node("a"), a_class())
     assert DeviceTotals(NodeGroups(DeviceFeatures())).of(cluster, GPU, np.arange(1)) is None
+
+
+def test_counts_are_kept_for_64_classes_and_then_all_are_forgotten() -> None:
+    classes = [a_class(f"c{i}", extendedResourceName=f"example.com/r{i}") for i in range(65)]
+    totals_of, cluster = DeviceTotals(NodeGroups(DeviceFeatures())), a_cluster(a_node("a"), *classes)
+    kept = [
+        totals_of.of(cluster, f"example.com/r{i}", np.arange(1)) is not None and len(totals_of._kept) for i in range(65)
+    ]
+    assert kept == [*range(1, 65), 0]
 
 
 def test_without_slices_nodes_have_no_devices() -> None:
@@ -415,3 +425,18 @@ def test_a_claim_is_owned_by_the_pod_or_by_its_group_where_that_counts() -> None
     assert not is_owned_by(claim, a_member("one", "other"), accepts_group=True)
     assert not is_owned_by(claim, a_pod("p"), accepts_group=True)
     assert not is_owned_by(a_claim("c"), a_member("one"), accepts_group=True)
+
+
+# ---- gates and limits
+
+
+def test_without_gates_all_features_are_on_but_the_last_two() -> None:
+    assert DeviceFeatures.of({}) == DeviceFeatures() == DeviceFeatures(*([True] * 6), *([False] * 2))
+
+
+def test_the_longest_selector_has_10_kib() -> None:
+    longest = "true".ljust(10 * 1024)
+    assert isinstance(compile_selector(longest), Matcher)
+    fault = compile_selector(f"{longest} ")
+    assert isinstance(fault, CelFault)
+    assert str(fault) == "compilation failed: Too long: may not be more than 10240 bytes"
