@@ -92,6 +92,15 @@ def test_a_namespace_that_owes_more_than_its_part_waits_for_those_that_owe_less(
     assert (kept.allowance("a", 0), kept.allowance("b", 0)) == (ORDINARY_STEPS, FULL)
 
 
+def test_a_namespace_that_owes_moderately_gets_a_moderate_number_of_steps_whatever_others_owe() -> None:
+    kept = NamespaceShares()
+    kept.charge("other", BURST + 1, 0)
+    kept.charge("a", MODERATE_STEPS, 0)
+    assert kept.allowance("a", 0) == MODERATE_STEPS
+    kept.charge("b", MODERATE_STEPS + 1, 0)
+    assert kept.allowance("b", 0) == ORDINARY_STEPS
+
+
 # ---- The search
 
 COSTLY = "lists.range(100).all(a, lists.range(100).all(b, a + b >= 0)) && device.attributes['gpu.example.com'].numa < 0"
