@@ -213,3 +213,17 @@ def test_an_extender_may_be_asked_without_the_lease_but_not_told_to_bind(tmp_pat
             assert served.recorder.lines == ["POST /filter"]
 
     run(asyncio.new_event_loop, main())
+
+
+def test_a_bind_that_fails_after_the_deadline_is_fenced_off() -> None:
+    """A filter call that fails then is a fault as always: it would have changed nothing."""
+
+    async def main() -> None:
+        extender = Extender(url_prefix="http://127.0.0.1:1")
+        client = ExtenderClient([extender], fence=Fence())
+        with pytest.raises(FencedOff):
+            await client.ask(Call(extender, "bind", {}, binds=True), b"{}")
+        assert isinstance(await client.ask(Call(extender, "filter", {}), b"{}"), CallFault)
+        await client.close()
+
+    run(asyncio.new_event_loop, main())

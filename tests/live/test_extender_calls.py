@@ -95,6 +95,40 @@ def test_once_stopped_no_reply_leads_to_a_bind(monkeypatch: pytest.MonkeyPatch) 
     assert rig.wakes == 0 and rig.scheduler.take_intents() == []
 
 
+def test_closing_ends_the_calls_that_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch, ONE)
+    rig.delay_s = 0.02
+
+    async def run() -> None:
+        rig.calls_out.begin(rig.call)
+        await asyncio.sleep(0)
+        await rig.calls_out.close()
+        await asyncio.sleep(0)
+        assert not rig.calls_out._tasks
+
+    asyncio.run(run())
+    assert len(rig.sent) == 1 and rig.wakes == 0 and rig.scheduler.take_intents() == []
+
+
+def test_bugs_are_logged_with_the_url_of_the_call(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(monkeypatch, ONE)
+    rig.reply = RuntimeError("boom")
+    monkeypatch.setattr(rig.scheduler, "handle", lambda report: {}[report])
+
+    async def run() -> None:
+        rig.calls_out.begin(rig.call)
+        await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("ERROR", "a call to http://127.0.0.1:9999/sched/filter failed unexpectedly"),
+        ("ERROR", "the reply to http://127.0.0.1:9999/sched/filter could not be processed"),
+    ]
+    assert [record.exc_info is not None for record in caplog.records] == [True, True]
+
+
 @pytest.mark.parametrize("is_dry_run", [False, True])
 def test_a_dry_run_has_nobody_bind(is_dry_run: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch, {"bindVerb": "bind"}, is_dry_run=is_dry_run)

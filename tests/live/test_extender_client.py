@@ -1,7 +1,9 @@
 """Extenders over real HTTP, on this machine: what is sent, what is taken for an answer, and what bounds a call."""
 
 import asyncio
+import errno
 import gzip
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +14,7 @@ from aiohttp import web
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault, CallReply
-from mooring.live.extenders.calls import ExtenderClient
+from mooring.live.extenders.calls import MAX_REPLY_BYTES, ExtenderClient
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 MILLISECOND_NS = 1_000_000
@@ -71,6 +73,7 @@ def test_a_call_is_one_post() -> None:
     ((method, path, body, headers),) = seen
     assert (method, path, body) == ("POST", "/sched/filter", b'{"Pod":{}}')
     assert headers["Content-Type"] == "application/json"
+    assert headers["User-Agent"] == "kube-scheduler/v1.36.4 (mooring)"
     assert not {"Accept", "Authorization", "Cookie"} & set(headers)
 
 
@@ -189,6 +192,28 @@ def test_too_long_a_reply_is_not_read(is_packed: bool, says_length: bool) -> Non
     asyncio.run(run())
 
 
+def test_a_reply_without_an_end_is_left_at_the_limit() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" " * 4096)
+            await asyncio.sleep(0.001)
+
+    async def run() -> None:
+        async with serving(answer) as url:
+            call = a_call(url, http_timeout=Duration(5000 * MILLISECOND_NS))
+            text = "the reply is larger than 65536 bytes, which is all we read"
+            assert await asked(call, max_reply_bytes=65536) == CallFault(f'Post "{call.url}": {text}')
+
+    asyncio.run(run())
+
+
+def test_the_limit_is_128_mebibytes() -> None:
+    """5,000 nodes of 25 KiB fit into it."""
+    assert MAX_REPLY_BYTES == 134_217_728 > 5_000 * 25 * 1024
+
+
 def test_a_reply_of_tiny_values_is_not_decoded() -> None:
     """A packed reply of some kilobytes would take gigabytes as lists."""
     body = gzip.compress(b"[" + b"[]," * 3_000_000 + b"[]]")
@@ -225,6 +250,43 @@ def test_nobody_listens() -> None:
     reply = asyncio.run(asked(call))
     refused = "dial tcp 127.0.0.1:1: connect: connection refused"
     assert reply == CallFault(f'Post "http://127.0.0.1:1/sched/filter": {refused}')
+
+
+def test_a_name_that_no_server_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("aiohttp.connector.DefaultResolver.resolve", resolve)
+    reply = asyncio.run(asked(a_call("http://extender.example:8080")))
+    lookup = "dial tcp: lookup extender.example: no such host"
+    assert reply == CallFault(f'Post "http://extender.example:8080/sched/filter": {lookup}')
+
+
+def test_a_network_without_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr("aiohttp.connector.aiohappyeyeballs.start_connection", connect)
+    reply = asyncio.run(asked(a_call("http://127.0.0.1:1")))
+    unreachable = "dial tcp 127.0.0.1:1: connect: Network is unreachable"
+    assert reply == CallFault(f'Post "http://127.0.0.1:1/sched/filter": {unreachable}')
+
+
+FAULTS: dict[str, tuple[Exception, str]] = {
+    "the peer resets the connection": (ConnectionResetError(), "read: connection reset by peer"),
+    "a fault with a text": (ValueError("odd"), "odd"),
+    "a fault without a text": (ValueError(), "ValueError"),
+}
+
+
+@pytest.mark.parametrize(("fault", "text"), FAULTS.values(), ids=FAULTS.keys())
+def test_the_words_of_other_faults(fault: Exception, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def post(*_: Any, **__: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr("aiohttp.ClientSession.post", post)
+    call = a_call("http://127.0.0.1:1")
+    assert asyncio.run(asked(call)) == CallFault(f'Post "{call.url}": {text}')
 
 
 @pytest.mark.parametrize("prefix", ["", "nowhere", "ftp://127.0.0.1/x", "http://127.0.0.1:99999", "http://["])

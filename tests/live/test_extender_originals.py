@@ -91,6 +91,36 @@ def test_a_node_is_sent_as_a_list_told_it() -> None:
     assert body_of(node, originals.whole) == shown(NODE, is_pod=False)
 
 
+def test_every_node_of_a_list_is_sent_whole() -> None:
+    originals = heard(line("ADDED", NODE), path="/api/v1/nodes")
+    known, unknown = a_node("n1"), a_node("n2")
+    known.metadata.uid = "u2"
+    call = Call(Extender(), "filter", {"Nodes": {"items": [known, unknown]}})
+    first, second = json.loads(encoded(call, originals.whole))["Nodes"]["items"]
+    assert first == shown(NODE, is_pod=False)
+    assert second["metadata"]["name"] == "n2" and "nodeInfo" not in second["status"]
+
+
+def test_other_kinds_pass_through_and_are_not_kept() -> None:
+    service = {"kind": "Service", "metadata": {"name": "s", "namespace": "default", "uid": "u3"}}
+    path, told, page = "/api/v1/services", line("ADDED", service), msgspec.json.encode({"items": [service]})
+    originals = Originals(Source({path: [told]}, {path: [page]}))
+
+    async def run() -> list[list[bytes]]:
+        params = {"sendInitialEvents": "true"}
+        return [await originals.list_pages(path), *[lines async for lines in originals.watch(path, params)]]
+
+    assert asyncio.run(run()) == [[page], [told]]
+    assert [*originals._kept.values()] == [{}, {}] and originals._arriving == {}
+
+
+def test_a_page_that_cannot_be_read_is_passed_on() -> None:
+    path, pages = "/api/v1/pods", [b"{", b'{"items":null}', msgspec.json.encode({"items": [WRITTEN]})]
+    originals = Originals(Source({}, {path: pages}))
+    assert asyncio.run(originals.list_pages(path)) == pages
+    assert "dnsPolicy" in body_of(POD, originals.whole)["spec"]
+
+
 def test_what_nobody_told_is_sent_as_far_as_it_is_known() -> None:
     assert body_of(POD, heard().whole)["metadata"] == {"name": "pod", "namespace": "default", "uid": "u1", "labels": {}}
     deleted = heard(line("ADDED", WRITTEN), line("DELETED", WRITTEN))
