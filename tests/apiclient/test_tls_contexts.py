@@ -11,7 +11,7 @@ import pytest
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair, new_authority, sign_client, sign_server
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.tls_contexts import TlsContexts
+from mooring.apiclient.tls_contexts import TlsContexts, client_context
 from mooring.kit.clock import WallClock
 
 AUTHORITY = new_authority(WallClock())
@@ -141,3 +141,15 @@ def test_clients_share_a_context_until_the_certificate_changes(caplog: pytest.Lo
     assert contexts.of(sign_client(AUTHORITY, "bob", [], WallClock())) is not context
     with pytest.raises(CredentialsError, match="do not belong together"):
         TlsContexts(ACCESS).of(torn)
+
+
+def test_a_comment_beside_an_authority_may_be_in_any_language() -> None:
+    commented = "# Zertifikat für alle\n".encode() + AUTHORITY.certificate_pem
+    assert len(client_context(ConnectionSettings("https://x", commented), None).get_ca_certs()) == 1
+
+
+@pytest.mark.parametrize("authority", [b"hello", "für".encode(), b"\xff", b"\0"])
+def test_an_authority_that_is_not_pem_is_told(authority: bytes) -> None:
+    with pytest.raises(CredentialsError) as caught:
+        client_context(ConnectionSettings("https://x", authority), None)
+    assert str(caught.value) == "the certificate authority of https://x is not PEM"

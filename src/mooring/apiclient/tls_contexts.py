@@ -107,12 +107,19 @@ def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLC
 
 
 def _trust(context: ssl.SSLContext, access: ConnectionSettings) -> None:
-    # As in Go, a certificate in the list is trusted even if the authority that signed it is not in the list.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(cadata=access.authority_pem.decode("ascii", errors="replace"))
+        trust_authorities(context, access.authority_pem)
     except (ssl.SSLError, ValueError):
         raise CredentialsError(f"the certificate authority of {access.server} is not PEM") from None
+
+
+def trust_authorities(context: ssl.SSLContext, authorities_pem: bytes) -> None:
+    """Have a context trust the certificates of a list, as Go does: one whose own authority is not in the list is trusted
+    too. Raises SSLError or ValueError if there is none."""
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # Lines between certificates may be in any language, but `ssl` takes ASCII only.
+    text = authorities_pem.decode("ascii", errors="replace").replace("\N{REPLACEMENT CHARACTER}", "?")
+    context.load_verify_locations(cadata=text)
 
 
 def _show(context: ssl.SSLContext, pair: KeyPair) -> None:

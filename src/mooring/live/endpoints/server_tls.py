@@ -15,6 +15,7 @@ from cryptography import x509
 from mooring.apiclient.credentials.certificates import KeyPair, new_authority, sign_server
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.tls_contexts import trust_authorities
 from mooring.apiclient.transport import Params
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock
@@ -134,12 +135,11 @@ def _context(pair: KeyPair, authorities_pem: bytes, asks: bool) -> ssl.SSLContex
 
 
 def _believe(context: ssl.SSLContext, authorities_pem: bytes) -> None:
-    """Trust these authorities. A partial chain is enough, as in Go: an intermediate CA may be the trust anchor."""
+    """Trust these authorities; none if there are none."""
     if not authorities_pem:
         return
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(cadata=authorities_pem.decode("ascii", errors="replace"))
+        trust_authorities(context, authorities_pem)
     except (ssl.SSLError, ValueError):
         raise CertificateError("the client authorities are not PEM") from None
 
