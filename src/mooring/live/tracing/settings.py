@@ -33,7 +33,7 @@ _SECONDS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 """Numbers above zero, whole ones with the defaults of the SDK. Other values it would ignore, or fail with."""
 
 _READ_DIGITS = 100
-"""Of a number: Python refuses to read one of more than 4,300 digits."""
+"""The longest number: Python refuses to read one of more than 4,300 digits."""
 
 _EXPORTERS = ("otlp", "console", "none")
 _SAMPLERS = {
@@ -143,15 +143,20 @@ def _check_authority(endpoint: str) -> None:
 
 
 def _check_numbers(environ: Mapping[str, str]) -> None:
-    for variable, default in _COUNTS.items():
-        written = environ.get(variable, "").strip() or str(default)
-        if not written.isdecimal() or not int(written[:_READ_DIGITS]):
-            raise TracingError(f"{variable}={written} is not a whole number above 0")
+    counts = {name: _count(name, environ.get(name, "").strip() or str(default)) for name, default in _COUNTS.items()}
     for variable in _SECONDS:
         _check_seconds(variable, environ.get(variable, "").strip() or "10")
-    queue, batch = (int(environ.get(name, "").strip() or _COUNTS[name]) for name in (_QUEUE, _BATCH))
+    queue, batch = counts[_QUEUE], counts[_BATCH]
     if batch > queue:
         raise TracingError(f"{_BATCH}={batch} is larger than {_QUEUE}={queue}: a batch must fit into the queue")
+
+
+def _count(variable: str, written: str) -> int:
+    if len(written) > _READ_DIGITS:
+        raise TracingError(f"{variable} has {len(written)} characters, which is too long for a number")
+    if not written.isdecimal() or not int(written):
+        raise TracingError(f"{variable}={written} is not a whole number above 0")
+    return int(written)
 
 
 def _check_seconds(variable: str, written: str) -> None:
