@@ -5,7 +5,18 @@ import pytest
 from build import a_pod
 from mooring.framework.intents import Record
 from mooring.kit.clock import NS_PER_S
-from mooring.live.event_writer import IDLE_NS, MAX_KEPT, REFRESH_NS, EventSeries, NewEvent, Repetition
+from mooring.live.event_writer import (
+    IDLE_NS,
+    MAX_KEPT,
+    MAX_QUEUED,
+    MAX_TRIES,
+    REFRESH_NS,
+    RETRY_S,
+    SENDERS,
+    EventSeries,
+    NewEvent,
+    Repetition,
+)
 from mooring.model.pod import Pod
 
 START_NS = 1_800_000_000 * NS_PER_S
@@ -130,3 +141,33 @@ def test_only_so_much_is_remembered() -> None:
     assert len(series._told) == MAX_KEPT
     oldest = a_record(a_pod("p", metadata={"uid": "0"}))
     assert isinstance(series.tell(oldest, START_NS, START_NS), NewEvent), "the oldest was forgotten"
+
+
+def test_names_have_the_time_in_hex_and_the_next_free_moment() -> None:
+    series = EventSeries("host")
+    names = []
+    for number, wall_ns in enumerate((255, 255, 200, 4096)):
+        told = series.tell(a_record(a_pod("p", metadata={"uid": str(number)})), START_NS, wall_ns)
+        assert isinstance(told, NewEvent)
+        names.append(told.event["metadata"]["name"])
+    assert names == ["p.ff", "p.100", "p.101", "p.1000"]
+
+
+@pytest.mark.parametrize(("letters", "is_kept"), [(236, True), (237, False)])
+def test_the_longest_name_has_253_characters(letters: int, is_kept: bool) -> None:
+    told = EventSeries("host").tell(a_record(a_pod("p" * letters)), START_NS, START_NS)
+    assert isinstance(told, NewEvent)
+    assert (len(told.event["metadata"]["name"]) == 253) is is_kept
+
+
+@pytest.mark.parametrize(("namespace", "written"), [("team", "team"), ("", "default")])
+def test_an_event_without_a_namespace_is_in_the_default_one(namespace: str, written: str) -> None:
+    told = EventSeries("host").tell(a_record(a_pod("p", metadata={"namespace": namespace})), START_NS, START_NS)
+    assert isinstance(told, NewEvent)
+    assert told.event["metadata"]["namespace"] == written
+
+
+def test_the_numbers_of_client_go() -> None:
+    assert (IDLE_NS, REFRESH_NS) == (360_000_000_000, 1_800_000_000_000)
+    assert (MAX_TRIES, RETRY_S, SENDERS) == (12, 10.0, 8)
+    assert (MAX_KEPT, MAX_QUEUED) == (10_000, 10_000)

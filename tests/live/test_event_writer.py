@@ -204,3 +204,87 @@ def test_closing_sends_what_is_queued_and_gives_up_the_rest() -> None:
         assert len(stage.sink.written) == 30
 
     run(main())
+
+
+class Hanging(Sink):
+    """Never answers."""
+
+    async def create_event(self, event: dict[str, Any]) -> None:
+        self._write("POST", event["regarding"]["name"])
+        await asyncio.Event().wait()
+
+
+def test_eight_events_are_under_way_at_a_time_and_closing_ends_them() -> None:
+    async def main() -> None:
+        stage = Stage(Hanging())
+        for number in range(20):
+            stage.record(f"p{number}")
+        await stage.rest()
+        assert len(stage.sink.written) == 8
+        await stage.writer.close(0.01)
+        await stage.rest()
+        assert len(stage.sink.written) == 8
+        assert not stage.writer._queue and not stage.writer._senders
+
+    run(main())
+
+
+def test_after_closing_nothing_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        stage = Stage()
+        is_over = asyncio.Event()
+
+        async def sleep(for_s: float) -> None:
+            await is_over.wait()
+
+        stage.time.sleep = sleep  # type: ignore[method-assign]
+        stage.__post_init__()
+        stage.sink.faults["p"] = [LOST]
+        stage.record("p")
+        await stage.rest()
+        await stage.writer.close()
+        is_over.set()
+        await stage.rest()
+        assert stage.sink.written == ["POST p"]
+
+    with caplog.at_level(logging.INFO):
+        run(main())
+    messages = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("INFO", "Unable to write event, retrying: nobody listens") in messages
+
+
+def test_events_that_wait_for_their_next_try_count_as_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(event_writer, "MAX_QUEUED", 3)
+        stage = Stage()
+
+        async def sleep(for_s: float) -> None:
+            await asyncio.Event().wait()
+
+        stage.time.sleep = sleep  # type: ignore[method-assign]
+        stage.__post_init__()
+        stage.sink.faults = {name: [LOST] for name in "abc"}
+        for name in "abc":
+            stage.record(name)
+        await stage.rest()
+        stage.record("d")
+        assert stage.writer.dropped == 1
+        stage.writer.halt()
+
+    run(main())
+
+
+def test_a_series_that_the_server_refuses_is_not_created_anew(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.record("p")
+        await stage.rest()
+        stage.sink.faults["p"] = [REFUSED]
+        stage.record("p")
+        await stage.rest()
+        assert stage.sink.written == ["POST p", "PATCH p"]
+
+    run(main())
+    assert [(record.levelname, record.getMessage()) for record in caplog.records if record.levelno > 20] == [
+        ("WARNING", "Server rejected event: no")
+    ]

@@ -182,3 +182,54 @@ def test_what_is_to_be_written_now_is_written_now() -> None:
         ]
 
     run(main())
+
+
+def test_nothing_to_change_is_not_written_now() -> None:
+    async def main() -> None:
+        statuses, held = a_status_writer()
+        pod = a_pod(
+            "p", status={"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+        )
+        condition = Condition(type="PodScheduled", status="False", reason="Unschedulable")
+        await statuses.patch_now(pod, condition, held)
+        assert held.patches == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("ends", ["closed", "halted"])
+def test_patches_that_get_no_answer_end_with_the_writer(ends: str) -> None:
+    async def main() -> None:
+        statuses, held = a_status_writer()
+        statuses.patch(PatchStatus(POD, failed("first")))
+        await others_have_had_their_turn()
+        statuses.patch(PatchStatus(POD, failed("second")))
+        assert statuses.is_busy(POD.id) and not statuses.is_busy(OTHER.id)
+        if ends == "closed":
+            await statuses.close(0.01)
+        else:
+            statuses.halt()
+        await others_have_had_their_turn()
+        held.turns.release()
+        await others_have_had_their_turn()
+        assert len(held.patches) == 1 and not statuses.is_busy(POD.id)
+
+    run(main())
+
+
+def test_several_conditions_are_patches_of_their_own_and_the_node_goes_with_the_first() -> None:
+    async def main() -> None:
+        statuses, held = a_status_writer()
+        newer = a_pod("newer", metadata={"uid": "uid-p"})
+        statuses.patch(PatchStatus(POD, failed("first")))
+        statuses.patch(PatchStatus(newer, Condition(type="Other", status="True"), "n1"))
+        held.turns.release()
+        held.turns.release()
+        await statuses.close()
+        (first, one), (second, two) = held.patches
+        assert (first, second) == ("newer", "newer"), "the newest form of the pod"
+        assert [one["conditions"][0]["type"], one["nominatedNodeName"]] == ["PodScheduled", "n1"]
+        assert two["conditions"][0]["type"] == "Other" and "nominatedNodeName" not in two
+        assert two["$setElementOrder/conditions"] == [{"type": "PodScheduled"}, {"type": "Other"}]
+
+    run(main())
