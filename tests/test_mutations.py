@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
-from mutant_tests import MutantFinder, Reach, patch_functions
+from mutant_tests import MutantFinder, Reach, _imported_by, patch_functions
 from mutations import mutations_of
 
 SOURCE = '''"""A module."""
@@ -85,6 +85,16 @@ def test_tests_are_found_by_the_lines_they_run_the_quickest_first() -> None:
     assert reach.tests_for("m", range(1, 2)) == ["slow"]
     assert reach.tests_for("m", range(7, 9)) == []
     assert reach.tests_for("m", ()) == ["quick", "slow"], "whatever takes effect at the import concerns all"
+
+
+def test_what_takes_effect_with_an_import_meets_the_tests_that_import_it() -> None:
+    lines: dict[str, dict[str, list[int]]] = {"runs": {"/m.py": [3]}, "imports": {"/m.py": []}, "neither": {}}
+    reach = Reach(lines, {"runs": 2.0, "imports": 1.0, "neither": 0.0}, [])
+    assert reach.tests_for("/m.py", ()) == ["imports", "runs"]
+    assert reach.tests_for("/m.py", [3, 4]) == ["runs"]
+    files = _imported_by(sys.modules[__name__])
+    assert {Path(file).name for file in files} >= {"mutant_tests.py", "mutations.py", "ast.py"}
+    assert _imported_by(None) == frozenset()
 
 
 def test_functions_that_others_have_imported_get_the_code_of_the_mutant(tmp_path: Path) -> None:

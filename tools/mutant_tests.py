@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -39,16 +40,16 @@ class Reach:
     """What tests do when nothing is wrong."""
 
     lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    """By test and file: the lines of the file that the test runs."""
+    """By test and file: the lines of the file that the test runs; none if only the module of the test imports it."""
     seconds: dict[str, float] = field(default_factory=dict)
     imported: list[str] = field(default_factory=list)
     """The modules of the program that the tests load."""
 
     def tests_for(self, path: str, lines: Collection[int]) -> list[str]:
-        """The tests that run one of the lines (none: any line of the file), the quickest first."""
+        """The tests that run one of the lines, the quickest first. Without lines, those that run or import the file."""
         wanted = set(lines)
         runs = ((test, files.get(path)) for test, files in self.lines.items())
-        tests = [test for test, run in runs if run and (not wanted or not wanted.isdisjoint(run))]
+        tests = [test for test, run in runs if run is not None and (not wanted or not wanted.isdisjoint(run))]
         return sorted(tests, key=lambda test: (self.seconds[test], test))
 
 
@@ -69,7 +70,10 @@ class Tracer:
         yield
         sys.settrace(None)
         threading.settrace(None)
-        self.reach.lines[item.nodeid] = {path: sorted(lines) for path, lines in self._lines.items() if lines}
+        imported = _imported_by(getattr(item, "module", None))
+        self.reach.lines[item.nodeid] = {
+            path: sorted(lines) for path, lines in self._lines.items() if lines or path in imported
+        }
         self.reach.seconds[item.nodeid] = time.perf_counter() - began
 
     def _trace(self, frame: FrameType, event: str, _: object) -> Any:
@@ -78,6 +82,15 @@ class Tracer:
     def _line(self, frame: FrameType, event: str, _: object) -> Any:
         self._lines[frame.f_code.co_filename].add(frame.f_lineno)
         return self._line
+
+
+@cache
+def _imported_by(module: ModuleType | None) -> frozenset[str]:
+    """The files that a module imports, or imports functions and classes of."""
+    values = list(vars(module).values()) if module is not None else []
+    named = (sys.modules.get(str(getattr(value, "__module__", ""))) for value in values)
+    modules = (value if isinstance(value, ModuleType) else origin for value, origin in zip(values, named, strict=True))
+    return frozenset(str(getattr(found, "__file__", "")) for found in modules if found is not None)
 
 
 class Chosen:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
+import pytest
 
 from build import a_node, a_pod
 from extending import a_config
@@ -132,6 +133,12 @@ def test_what_nobody_told_is_sent_as_far_as_it_is_known() -> None:
 def test_what_cannot_be_read_is_let_through() -> None:
     originals = heard(b"{", line("ADDED", WRITTEN), line("BOOKMARK", {"metadata": None}), b"[]")
     assert "dnsPolicy" in body_of(POD, originals.whole)["spec"]
+
+
+@pytest.mark.parametrize("metadata", [None, "x", [], {}])
+def test_an_object_without_names_is_kept_under_none(metadata: Any) -> None:
+    originals = heard(line("ADDED", {"metadata": metadata}), line("ADDED", WRITTEN))
+    assert sorted(originals._kept["/api/v1/pods"]) == ["//", "default/pod/u1"]
 
 
 def test_a_new_list_forgets_what_is_not_in_it() -> None:

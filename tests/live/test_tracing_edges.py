@@ -16,7 +16,7 @@ from mooring.live.tracing.open_telemetry import OpenTelemetryTracing, SampledTra
 from mooring.live.tracing.requests import SampledRequests
 from mooring.live.tracing.settings import SERVICE_NAME, TracingError, TracingSettings, tracing_settings
 from mooring.live.tracing.start import start_tracing
-from mooring.live.tracing.tracing import PLUGIN_THRESHOLD
+from mooring.live.tracing.tracing import PLUGIN_THRESHOLD, Tracing
 from mooring.scheduler.observer import Observer
 from span_reading import RecordedSpans
 
@@ -99,6 +99,8 @@ def test_nothing_is_traced_for_a_pod_without_an_attempt_that_is() -> None:
 
 
 def test_names_and_numbers() -> None:
+    observer = Observer()
+    assert Tracing().observe(observer, VirtualClock(0))[0] is observer
     assert SERVICE_NAME == "mooring" and PLUGIN_THRESHOLD.seconds == 0.001
 
 
