@@ -1,5 +1,6 @@
 """Tracing at its limits: what is sampled, when faults are reported, which packages are missing, and odd variables."""
 
+import asyncio
 import logging
 import re
 import threading
@@ -9,7 +10,8 @@ import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import SpanKind, StatusCode
 
-from mooring.framework.config.types import TracingConfiguration
+from mooring.framework.config.types import Extender, TracingConfiguration
+from mooring.framework.intents import Call, CallReply
 from mooring.kit.clock import VirtualClock
 from mooring.live.tracing import open_telemetry
 from mooring.live.tracing.open_telemetry import OpenTelemetryTracing, SampledTracer
@@ -98,6 +100,33 @@ def test_nothing_is_traced_for_a_pod_without_an_attempt_that_is() -> None:
     assert spans.all == ()
 
 
+class Asker:
+    """Notes what it is asked, and how it is closed."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply:
+        self.notes.append(f"{call.verb} {body.decode()} {traceparent}")
+        return b"[]"
+
+    async def close(self) -> None:
+        self.notes.append("closed")
+
+
+def test_calls_of_attempts_that_are_not_traced_pass_on_and_so_does_the_end() -> None:
+    spans, clock, asker = RecordedSpans(), VirtualClock(0), Asker()
+    around = SampledRequests(spans.around(Observer(), clock), clock).asker(asker)
+
+    async def main() -> CallReply:
+        reply = await around.ask(Call(Extender(url_prefix="http://x"), "filter", {}), b"{}")
+        await around.close()
+        return reply
+
+    assert asyncio.run(main()) == b"[]"
+    assert asker.notes == ["filter {} ", "closed"] and spans.all == ()
+
+
 def test_names_and_numbers() -> None:
     observer = Observer()
     assert Tracing().observe(observer, VirtualClock(0))[0] is observer
@@ -177,6 +206,10 @@ BAD = {
     "a queue that is too long to read": (
         {"OTEL_BSP_MAX_QUEUE_SIZE": "9" * 5000},
         "OTEL_BSP_MAX_QUEUE_SIZE has 5000 characters, which is too long for a number",
+    ),
+    "a delay of one digit too many": (
+        {"OTEL_BSP_SCHEDULE_DELAY": "9" * 101},
+        "OTEL_BSP_SCHEDULE_DELAY has 101 characters, which is too long for a number",
     ),
     "a batch of nothing": (
         {"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "0"},
