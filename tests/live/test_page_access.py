@@ -302,3 +302,12 @@ def test_memory_is_bounded() -> None:
 
 def test_no_secret_shows() -> None:
     assert "t-alice" not in repr(bearer("t-alice"))
+
+
+@pytest.mark.parametrize(("path", "is_open"), [("/metrics/slis", True), ("/metrics", True), ("/mine", False)])
+def test_a_star_opens_nothing_that_only_begins_with_the_same_letter(path: str, is_open: bool) -> None:
+    keeper = Door().keeper(AccessSettings(always_allowed=("/metrics*",)))
+    if is_open:
+        assert run(keeper.admit(REMOTE, "GET", path)) == ANONYMOUS
+    else:
+        assert refused(keeper.admit(REMOTE, "GET", path))[0] == 403
