@@ -155,13 +155,18 @@ def test_nodes_of_one_zone_have_no_table_of_zones() -> None:
     assert not capacity(load([NODES[0]]), a_pod("web")).tables()[1].rows
 
 
+def asked(loaded: LoadedCluster, option: str, number: int) -> Capacity:
+    more: dict[str, Any] = {option: number}
+    return capacity(loaded, a_pod("web"), **more)
+
+
 @pytest.mark.parametrize(("option", "largest"), [("most", 1_000_000), ("gang", 10_000)])
 def test_the_largest_number_is_taken_and_the_next_is_not(option: str, largest: int) -> None:
     loaded = load([a_node("n", "1")], feature_gates=GROUP_GATES)
     for number in (1, largest):
-        capacity(loaded, a_pod("web"), **{option: number})
+        asked(loaded, option, number)
     with pytest.raises(InputError, match=f"^{option}: Invalid value: {largest + 1}: must be from 1 to {largest}$"):
-        capacity(loaded, a_pod("web"), **{option: largest + 1})
+        asked(loaded, option, largest + 1)
 
 
 # ---- at once

@@ -33,8 +33,6 @@ from mooring.sim.day import Day
 from mooring.sim.reading.arrivals import arrivals_of
 from mooring.sim.simulation import Simulation
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "compare.v1.json").read_text())
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -85,6 +83,7 @@ def content(cluster: LoadedCluster, configs: Any = (), **rest: Any) -> dict[str,
 # ---- properties
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15), deadline=None)
 @given(clusters())
 def test_a_configuration_compared_with_itself_differs_in_nothing(cluster: LoadedCluster) -> None:
@@ -97,6 +96,7 @@ def test_a_configuration_compared_with_itself_differs_in_nothing(cluster: Loaded
         assert {**first, "name": "", "config": ""} == {**second, "name": "", "config": ""}
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15), deadline=None)
 @given(clusters())
 def test_each_run_is_what_a_simulation_with_its_configuration_says(cluster: LoadedCluster) -> None:
@@ -118,6 +118,7 @@ def test_each_run_is_what_a_simulation_with_its_configuration_says(cluster: Load
     assert [run.moved for run in answer.runs] == [0, len(answer.differences)]
 
 
+@pytest.mark.slow
 def test_a_day_is_what_the_same_day_alone_says() -> None:
     answer = compare(SMALL, vary=BOTH, arrivals=ARRIVALS, until="25m")
     for run in answer.runs:
@@ -153,6 +154,7 @@ def test_a_script_without_a_guard_can_use_processes(tmp_path: Path) -> None:
     assert re.fullmatch(r"<Comparison: 2 runs of 12 pods: .*>\n", ran.stdout), ran.stdout + ran.stderr
 
 
+@pytest.mark.slow
 def test_a_sweep_that_goes_on_has_the_same_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = content(SMALL, **SWEEP)
     path = tmp_path / "r.csv"
@@ -179,6 +181,7 @@ def test_a_sweep_that_goes_on_has_the_same_results(tmp_path: Path, monkeypatch: 
     assert len(runs) == 10 and path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_rows_of_other_inputs_do_not_count(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     one = content(SMALL, vary=BOTH, results=path)
@@ -211,6 +214,7 @@ def test_a_dask_cluster_has_the_same_results(tmp_path: Path) -> None:
     assert content(SMALL, **SWEEP, results=tmp_path / "r.csv") == found
 
 
+@pytest.mark.slow
 def test_no_dask_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.answers.compare.dask_workers.CONNECT_S", 0.1)
     with pytest.raises(RunFault, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:1: "):
@@ -235,6 +239,7 @@ def test_a_load_scales_arrivals_and_pods_that_one_run_lacks_do_not_differ() -> N
     assert answer.differences == [] and not answer.is_different
 
 
+@pytest.mark.slow
 def test_a_generated_day(tmp_path: Path) -> None:
     plan = {"pods": 60, "over": "1h", "templates": 5, "nodes": [{"name": "g", "count": 3}, {"name": "h", "count": 3}]}
     (tmp_path / "plan.yaml").write_text(json.dumps(plan))
