@@ -284,6 +284,11 @@ def test_copies_of_a_stateful_set_go_on_from_its_first_ordinal() -> None:
     assert filling.pod is not None and filling.pod.name == "db-5"
 
 
+def test_a_stateful_set_without_claim_templates_is_counted_as_a_plain_pod() -> None:
+    copies = copies_of(a_set())
+    assert (copies.workload, copies.copy(2)[1]) == (None, [])
+
+
 def test_the_other_objects_of_a_file_come_with_a_copy_and_its_pods_do_not() -> None:
     items = [a_pod("web"), a_pod_group("train", 2)]
     copies = copies_of({"apiVersion": "v1", "kind": "List", "items": items})
