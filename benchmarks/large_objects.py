@@ -420,6 +420,11 @@ def node_resources(n: int) -> Large:
     return _large_node(allocatable={f"example.com/r{i}": "1" for i in range(n)})
 
 
+def node_resources_wanted(n: int) -> Large:
+    """One node has all the resources, and the pod requests them all."""
+    return Large(extended_resources(n).item, [node_resources(n).item])
+
+
 def node_features(n: int) -> Large:
     return _large_node(status={"declaredFeatures": [f"Feature{i}" for i in range(n)]})
 
@@ -456,7 +461,15 @@ DIMENSIONS: dict[str, Callable[[int], Large]] = {
         *(tolerations, tolerations_of_as_many_taints, scheduling_gates, pod_labels, owner_references, pod_conditions),
         *(plain_volumes, disk_volumes, csi_volumes, bound_claims, unbound_claims, provisioned_claims, volume_terms),
         *(claim_requests, resource_claims, too_many_resource_claims, slice_devices, many_devices_wanted),
-        *(node_labels, node_taints, node_soft_taints, node_images, node_resources, node_features),
+        *(
+            node_labels,
+            node_taints,
+            node_soft_taints,
+            node_images,
+            node_resources,
+            node_resources_wanted,
+            node_features,
+        ),
         *(budget_selector, service_selector, namespace_labels),
     )
 }

@@ -5,13 +5,12 @@ The objects are those of benchmarks/one_object.py, which measures the same in se
 
 import gc
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
+
+from counted_lines import lines_run
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -24,25 +23,6 @@ SIZES = (150, 300, 600)
 """More than FEW_PREDICATES and other limits below which small pods are served in another way."""
 NEGLIGIBLE = 4000
 """Lines. What grows by less than this is not worth a look, and too little to tell how it grows."""
-
-
-def lines_run(act: Callable[[], Any]) -> int:
-    """How many lines of Python run; a loop counts each time around, wherever it is written."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    gc.disable()  # what it finds to clean up comes from other tests, and would be counted here
-    sys.settrace(trace)
-    try:
-        act()
-    finally:
-        sys.settrace(None)
-        gc.enable()
-    return count
 
 
 def work(name: str, size: int) -> tuple[int, int]:

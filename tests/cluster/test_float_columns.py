@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.float_columns import EXACT, FIRST_RESOURCE, PODS, FloatColumns
+from mooring.cluster.nodes.float_columns import EXACT, FIRST_RESOURCE, MAX_LINES, PODS, FloatColumns
 from mooring.cluster.nodes.kernels import (
     balance,
     balance_of_floats,
@@ -146,3 +146,16 @@ def test_columns_follow_a_resource_that_gets_a_place_without_a_change_of_nodes()
     floats = cluster.float_columns()
     assert floats.divisor.shape[0] == len(cluster.nodes.amounts.allocatable)
     assert floats.divisor[cluster.nodes.amounts.resource("example.com/r8"), 0] == 2
+
+
+def test_columns_have_the_resources_of_the_first_places_only() -> None:
+    cluster = Cluster()
+    rare = {f"example.com/r{number}": 1 << 47 for number in range(2 * MAX_LINES)}
+    cluster.put(a_node("n", allocatable=rare))
+    cluster.put(a_node("other"))
+    places = cluster.nodes.amounts.places(rare)
+    assert min(places) < MAX_LINES < max(places)
+    floats = cluster.float_columns()
+    assert floats.divisor.shape == (MAX_LINES, 2) and floats.free.shape == (MAX_LINES + FIRST_RESOURCE, 2)
+    cluster.put(a_node("n", cpu="7"))
+    assert cluster.float_columns().divisor[0].tolist() == [7000, 4000]

@@ -82,8 +82,7 @@ class _RowSums:
     """
 
     def __init__(self, table: NodeTable, rows: Sequence[int]) -> None:
-        for name in table.amounts.supplied()[:_SHOWN]:
-            table.amounts.resource(name)  # from now on the table counts it
+        table.amounts.places(table.amounts.supplied()[:_SHOWN])  # from now on the table counts them
         amounts = table.amounts
         self.names = [*amounts.resource_book]
         places = [amounts.resource_book[name] for name in self.names]

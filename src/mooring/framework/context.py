@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.float_columns import FloatColumns
+from mooring.cluster.nodes.float_columns import MAX_LINES, FloatColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.status import PluginError
@@ -136,8 +136,11 @@ class SchedulingContext:
         taken = self.state.find(DEVICE_RESOURCES)
         return pod if taken is None else pod.with_device_resources(taken(node_name))
 
-    def float_columns(self) -> FloatColumns | None:
-        """The amounts as floats, where these are exact. None in a what-if: there other pods are on the nodes."""
+    def float_columns(self, resources: slice | NDArray[np.intp]) -> FloatColumns | None:
+        """The amounts as floats, if these resources have them and all are exact. None in a what-if: there other pods are on
+        the nodes."""
+        if not isinstance(resources, slice) or resources.stop > MAX_LINES:
+            return None
         if self.nodes is not self.cluster.nodes or self.nodes.are_sums_supposed:
             return None
         floats = self.cluster.float_columns()
@@ -145,7 +148,7 @@ class SchedulingContext:
 
     def floats_of(self, resources: slice | NDArray[np.intp]) -> FloatColumns | None:
         """The same, where every node has something of each of these resources."""
-        floats = self.float_columns() if isinstance(resources, slice) else None
+        floats = self.float_columns(resources)
         return floats if floats is not None and floats.has_all(cast("slice", resources)) else None
 
     def of_shape(self, key: Hashable, build: Callable[[], T], part: PodPart = PodPart.WHOLE) -> T:

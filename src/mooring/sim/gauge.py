@@ -189,8 +189,7 @@ class UtilisationGauge:
     def _resources(self) -> list[tuple[str, int]]:
         """The resources of the nodes, and the allocatable amount of each on all nodes."""
         nodes = self._nodes
-        for name in nodes.amounts.supplied()[:SHOWN]:
-            nodes.amounts.resource(name)
+        nodes.amounts.places(nodes.amounts.supplied()[:SHOWN])  # from now on the table counts them
         rooms = nodes.amounts.allocatable[:, nodes.alive].sum(1, dtype=np.float64)
         return [(name, int(rooms[index])) for name, index in nodes.amounts.resource_book.items() if rooms[index]]
 

@@ -132,8 +132,8 @@ def _nearest_rows(patient: Patient) -> list[int]:
     )
     amounts = patient.trials.cluster.nodes.amounts
     lack = np.zeros(len(rows))
-    for name, wants in patient.pod.shape.request.items():
-        place = amounts.resource(name)
+    request = patient.pod.shape.request
+    for place, wants in zip(amounts.places(request), request.values(), strict=True):
         lack += np.maximum(wants - (amounts.allocatable[place][rows] - amounts.requested[place][rows]), 0) / max(
             wants, 1
         )
@@ -147,8 +147,7 @@ def _movable(patient: Patient, row: int) -> list[Pod]:
     amounts, wants = patient.trials.cluster.nodes.amounts, patient.pod.shape.request
     free = {
         name: int(amounts.allocatable[p][row] - amounts.requested[p][row])
-        for name in wants
-        for p in [amounts.resource(name)]
+        for name, p in zip(wants, amounts.places(wants), strict=True)
     }
 
     def lack(pod: Pod) -> float:

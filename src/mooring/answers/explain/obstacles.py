@@ -63,7 +63,7 @@ def _largest(resource: str, cluster: Cluster, rows: RowArray) -> int:
 def _not_together(pod: Pod, cluster: Cluster) -> Iterable[str]:
     """Whether there are nodes that are large enough for each request alone, but none for all of them."""
     nodes, wants = cluster.nodes, {name: amount for name, amount in pod.shape.request.items() if amount}
-    places = [nodes.amounts.resource(name) for name in wants]
+    places = nodes.amounts.places(wants)
     room = nodes.amounts.allocatable[places][:, np.flatnonzero(nodes.alive[: nodes.height])]
     is_enough = room >= np.array([*wants.values()])[:, np.newaxis]
     if len(wants) > 1 and is_enough.any(1).all() and not is_enough.all(0).any():

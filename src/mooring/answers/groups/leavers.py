@@ -40,8 +40,8 @@ def _leavers(cluster: Cluster, row: int, member: Pod) -> list[Pod]:
 
 def _free(cluster: Cluster, row: int, wants: Mapping[str, int]) -> dict[str, int]:
     amounts = cluster.nodes.amounts
-    places = {name: amounts.resource(name) for name in wants}
-    return {name: int(amounts.allocatable[at, row] - amounts.requested[at, row]) for name, at in places.items()}
+    places = zip(wants, amounts.places(wants), strict=True)
+    return {name: int(amounts.allocatable[at, row] - amounts.requested[at, row]) for name, at in places}
 
 
 def _left(lack: Mapping[str, int], pod: Pod) -> bool:

@@ -11,8 +11,7 @@ def compare_nominated(running: Cluster, fresh: Cluster) -> Findings:
     """What nominated pods will take, node by node. Which pods are nominated is the same on both sides."""
     ours, theirs = running.nominated, fresh.nominated
     resources = list(running.nodes.amounts.resource_book)
-    for resource in resources:
-        fresh.nodes.amounts.resource(resource)
+    fresh.nodes.amounts.places(resources)  # before pods are counted there
     priorities = {pod.priority for name in dict.fromkeys(ours._node_of.values()) for pod in ours.on(name)}
     for priority in sorted(priorities):
         believed, right = _crowd(running, ours, priority, resources), _crowd(fresh, theirs, priority, resources)
@@ -30,7 +29,7 @@ def _crowd(
 ) -> dict[str, tuple[int, dict[str, int]]]:
     """Node -> how many pods are nominated to it, and what they request."""
     crowd = nominated.crowd_from(priority)
-    places = {name: cluster.nodes.amounts.resource(name) for name in resources}
+    places = dict(zip(resources, cluster.nodes.amounts.places(resources), strict=True))
     return {
         cluster.nodes.names[row]: (
             int(crowd.pod_count[place]),

@@ -78,6 +78,7 @@ def _numbers(running: NodeTable, fresh: NodeTable, pairing: RowPairing) -> Findi
         for name, ours, theirs in pairing.now().unequal(getattr(running, what), getattr(fresh, what)):
             yield _row(name, what.replace("_", " "), ours, theirs)
     yield None
+    fresh.amounts.places(running.amounts.resource_book)
     for resource in list(running.amounts.resource_book):
         place, other = running.amounts.resource_book.get(resource), fresh.amounts.resource(resource)
         if place is None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.kernels import Floats, Mask, SmallInts, balance_of_floats, balance_of_two
+from mooring.cluster.nodes.resource_amounts import FEW_LINES
 from mooring.cluster.nodes.table import NodeTable
 
 PODS, FIRST_RESOURCE = 0, 1
@@ -22,6 +23,10 @@ PODS, FIRST_RESOURCE = 0, 1
 
 EXACT = 1 << 46
 """The amounts below which floats are as good as integers: 64 TiB of memory, or 70 billion cores, on one node."""
+
+MAX_LINES = FEW_LINES
+"""The resources with the first so many places have floats. Kernels compare integers for the others, which few nodes have:
+10,000 resources as floats take 1.5 GB at 5,000 rows, and each pod that is placed would look at all of them."""
 
 _RARELY = 64
 """If one row in so many changed, the least numbers are looked for again. So this takes some 0.3 µs a change."""
@@ -33,7 +38,8 @@ def take(matrix: Floats, rows: slice | NDArray[np.intp]) -> Floats:
 
 
 class FloatColumns:
-    """Follows a node table: call `refresh`, then read. All matrices are resources x rows, up to the height of the table."""
+    """Follows a node table: call `refresh`, then read. All matrices are resources x rows, up to MAX_LINES and the height of
+    the table."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
@@ -91,7 +97,7 @@ class FloatColumns:
         return (
             self._node_position == nodes.node_touches.end
             and self.version == nodes.amounts.resources_version
-            and self.divisor.shape == (len(nodes.amounts.allocatable), nodes.height)
+            and self.divisor.shape == (min(len(nodes.amounts.allocatable), MAX_LINES), nodes.height)
         )
 
     def _follow(self) -> None:
@@ -187,8 +193,9 @@ class FloatColumns:
 
     def _work_out_all(self) -> None:
         nodes, amounts, height = self.nodes, self.nodes.amounts, self.nodes.height
-        allocatable = amounts.allocatable[:, :height]
-        requested, scored = amounts.requested[:, :height], amounts.scored[:, :height]
+        allocatable, requested, scored = (
+            matrix[:MAX_LINES, :height] for matrix in (amounts.allocatable, amounts.requested, amounts.scored)
+        )
         self.divisor = np.maximum(allocatable, 1).astype(np.float64)
         self.held = requested.astype(np.float64)
         self.free = np.zeros((len(allocatable) + FIRST_RESOURCE, height))
@@ -205,7 +212,7 @@ class FloatColumns:
 
     def _put_node(self, row: int) -> None:
         """The node of a row changed. `lacks` and `is_exact` may only get stricter here; a full pass relaxes them."""
-        allocatable = self.nodes.amounts.allocatable[:, row]
+        allocatable = self.nodes.amounts.allocatable[:MAX_LINES, row]
         self.divisor[:, row] = np.maximum(allocatable, 1)
         self.held[:, row] = np.nan  # no sum: `_put_sums` is about to write all of them
         if self.nodes.alive[row]:
@@ -217,8 +224,8 @@ class FloatColumns:
         """Pods came to a row, or left it. Hot: one row after each pod that is placed, and most of its sums stay as they are;
         for a handful of numbers lists are faster than arrays."""
         nodes, amounts = self.nodes, self.nodes.amounts
-        there, taken = amounts.allocatable[:, row].tolist(), amounts.requested[:, row].tolist()
-        scored, before = amounts.scored[:, row].tolist(), self.held[:, row].tolist()
+        there, taken = amounts.allocatable[:MAX_LINES, row].tolist(), amounts.requested[:MAX_LINES, row].tolist()
+        scored, before = amounts.scored[:MAX_LINES, row].tolist(), self.held[:, row].tolist()
         percent = self.free_percent[:, row].tolist()
         for place, all_ in enumerate(there):
             some, room = taken[place], all_ - scored[place]

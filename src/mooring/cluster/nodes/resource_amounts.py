@@ -12,9 +12,10 @@ pods on a node is not bounded: beyond MAX_SUM a cell shows the limit, and the ex
 what it takes away again, to the last unit.
 """
 
+import itertools
 import mmap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -99,7 +100,16 @@ class ResourceAmounts:
         index = self.resource_book.get(name)
         if index is not None:
             return index
-        return self._give_place(name) if name in self._suppliers else NOWHERE
+        return self.places((name,))[0] if name in self._suppliers else NOWHERE
+
+    def places(self, names: Collection[str]) -> list[int]:
+        """The places of several resources. Those that get their place now get it together: each walk over the nodes and
+        their pods serves all of them."""
+        book = self.resource_book
+        new = [name for name in dict.fromkeys(names) if name not in book and name in self._suppliers]
+        if new:
+            self._give_places(new)
+        return [book.get(name, NOWHERE) for name in names]
 
     def resources(self, names: Iterable[str]) -> Resources:
         """The places of several resources, for `cells`. There must be at least one name."""
@@ -113,7 +123,7 @@ class ResourceAmounts:
         return known[1]
 
     def _find_places(self, names: tuple[str, ...]) -> Resources:
-        found = [self.resource(name) for name in names]
+        found = self.places(names)
         if found == list(range(found[0], found[0] + len(found))):
             return slice(found[0], found[0] + len(found))  # Hot: NumPy reads a slice without a copy
         return np.array(found, np.intp)
@@ -128,69 +138,77 @@ class ResourceAmounts:
 
     def supply(self, node: Node | None, change: int) -> None:
         """Note which resources a node has (+1), or has no longer (-1); what no node has loses its place."""
+        gone = []
         for name in (node.status.allocatable or {}) if node is not None else ():
             if not is_scalar_resource(name):
                 continue
             self._suppliers[name] += change
             if not self._suppliers[name]:
                 del self._suppliers[name]
-                self._take_place(name)
+                gone.append(name)
             elif self._suppliers[name] == change:  # the first node with it: it is no longer NOWHERE
                 self.resources_version += 1
+        if gone:
+            self._take_places(gone)
 
-    def _give_place(self, name: str) -> int:
-        """Count a resource from now on."""
+    def _give_places(self, names: Sequence[str]) -> None:
+        """Count resources that have no place yet from now on."""
         if self._origin is not None:
-            return self._follow(self._origin, name)
-        index = self._free_places.pop() if self._free_places else len(self.resource_book) + 1  # one place is NOWHERE
-        if index >= len(self.allocatable):  # double the matrices, so that n new resources cost n cells and not n * n
-            lines = 2 * len(self.allocatable)
+            self._follow(self._origin, names)
+            return
+        ends = itertools.count(len(self.resource_book) + len(self._free_places) + 1)  # one place is NOWHERE
+        places = {name: self._free_places.pop() if self._free_places else next(ends) for name in names}
+        if max(places.values()) >= len(self.allocatable):  # at least double: n new resources cost n cells and not n * n
+            lines = max(2 * len(self.allocatable), max(places.values()) + 1)
             self.allocatable = _copy(self.allocatable, lines)
             self.requested = _copy(self.requested, lines)
             self.scored = _copy(self.scored, lines)
-        self.resource_book[name] = index
+        self.resource_book.update(places)
         self.resources_version += 1
         for row, node in enumerate(self._nodes):  # a place that is given out is empty, and zeros would take memory
-            text = (node.status.allocatable or {}).get(name) if node is not None else None
-            if text is not None:
-                self.allocatable[index, row] = to_amount(parse_or(text, 0))
-        self._fill_place(name, index)
-        return index
+            there = (node.status.allocatable or {}) if node is not None else {}
+            for name in there.keys() & places.keys():
+                self.allocatable[places[name], row] = to_amount(parse_or(there[name], 0))
+        self._fill_places(places)
 
-    def _follow(self, origin: "ResourceAmounts", name: str) -> int:
-        """Count a resource in a copy: at the place that it has, or now gets, in the original."""
-        index = origin.resource(name)
+    def _follow(self, origin: "ResourceAmounts", names: Sequence[str]) -> None:
+        """Count resources in a copy: at the places that they have, or now get, in the original."""
+        places = dict(zip(names, origin.places(names), strict=True))
         self.allocatable = origin.allocatable
         self.requested = _copy(self.requested, len(origin.requested))
         self.scored = _copy(self.scored, len(origin.requested))  # also if nothing is missing: a sketch shares `scored`
         self._scored_beyond = dict(self._scored_beyond)
-        self.resource_book[name] = index
+        self.resource_book.update(places)
         self.resources_version = origin.resources_version
-        self._clear_place(index)
-        self._fill_place(name, index)
-        return index
+        self._clear_places(places.values())
+        self._fill_places(places)
 
-    def _fill_place(self, name: str, index: int) -> None:
-        """Sum up what the pods on nodes hold of a resource that has just got its place."""
+    def _fill_places(self, places: Mapping[str, int]) -> None:
+        """Sum up what the pods on nodes hold of resources that have just got their places."""
         for row, pods in enumerate(self._pods_on):
-            held = [pod.shape.held[name] for pod in pods if name in pod.shape.held]
-            if held:
-                add_exactly(self.requested, self._requested_beyond, index, row, sum(amount for amount, _ in held))
-                add_exactly(self.scored, self._scored_beyond, index, row, sum(scored for _, scored in held))
+            for pod in pods:
+                held = pod.shape.held
+                for name in held.keys() & places.keys():  # walks over the shorter of the two
+                    amount, scored = held[name]
+                    add_exactly(self.requested, self._requested_beyond, places[name], row, amount)
+                    add_exactly(self.scored, self._scored_beyond, places[name], row, scored)
 
-    def _take_place(self, name: str) -> None:
-        index = self.resource_book.pop(name, None)
-        if index is not None:
-            self.allocatable[index] = 0
-            self._clear_place(index)
-            self._free_places.append(index)
+    def _take_places(self, names: Iterable[str]) -> None:
+        places = [self.resource_book.pop(name) for name in names if name in self.resource_book]
+        if places:
+            _clear_lines(self.allocatable, places)
+            self._clear_places(places)
+            self._free_places += places
             self.resources_version += 1
 
-    def _clear_place(self, index: int) -> None:
-        self.requested[index] = self.scored[index] = 0
+    def _clear_places(self, places: Collection[int]) -> None:
+        _clear_lines(self.requested, places)
+        _clear_lines(self.scored, places)
         for beyond in (self._requested_beyond, self._scored_beyond):
-            for cell in [cell for cell in beyond if cell[0] == index]:
-                del beyond[cell]
+            if beyond:
+                gone = set(places)
+                for cell in [cell for cell in beyond if cell[0] in gone]:
+                    del beyond[cell]
 
     # ---- rows
 
@@ -313,12 +331,12 @@ def _copy(matrix: Column, lines: int = 0, capacity: int = 0) -> Column:
 
 
 def _zeros(lines: int, capacity: int) -> Column:
-    """An empty matrix. One of many lines has pages of 4 KiB: NumPy asks for pages of 2 MiB, which one cell would fill."""
-    if lines <= FEW_LINES or not capacity:
+    """An empty matrix. One of many lines has pages of 4 KiB: NumPy asks for pages of 2 MiB, which one cell would fill. The
+    memory is private: pages of shared memory exist as soon as they are read, and `_copy` reads all of them."""
+    if lines <= FEW_LINES or not capacity or not hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux only
         return np.zeros((lines, capacity), np.int64)
-    memory = mmap.mmap(-1, 8 * lines * capacity)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux only
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    memory = mmap.mmap(-1, 8 * lines * capacity, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, np.int64).reshape(lines, capacity)
 
 
@@ -328,6 +346,15 @@ def _clear_row(matrix: Column, row: int) -> None:
         matrix[:, row] = 0
     else:
         matrix[np.flatnonzero(matrix[:, row]), row] = 0
+
+
+def _clear_lines(matrix: Column, places: Iterable[int]) -> None:
+    """Set lines to 0, without writing to pages that are empty."""
+    for place in places:
+        if len(matrix) <= FEW_LINES:
+            matrix[place] = 0
+        else:
+            matrix[place, np.flatnonzero(matrix[place])] = 0
 
 
 def add_exactly(matrix: Column, beyond: Beyond, index: int, row: int, change: int) -> None:

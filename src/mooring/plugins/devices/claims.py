@@ -261,8 +261,9 @@ def served_by_devices(
 ) -> dict[str, NDArray[np.bool_]]:
     """For each requested resource that devices can serve, the rows on which they have to: the node has none of it."""
     names = [name for name, amount in requested.items() if amount and may_be_served(name)]
-    served = {name: nodes.amounts.resource(name) for name in sorted(names) if classes.get(name) is not None}
-    return {name: nodes.amounts.allocatable[index, rows] == 0 for name, index in served.items()}
+    served = [name for name in sorted(names) if classes.get(name) is not None]
+    places = nodes.amounts.places(served)  # first: a new resource may replace the matrix
+    return {name: nodes.amounts.allocatable[at, rows] == 0 for name, at in zip(served, places, strict=True)}
 
 
 def rows_lacking(
