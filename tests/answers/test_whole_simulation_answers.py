@@ -226,8 +226,13 @@ def test_the_plain_data_has_every_field() -> None:
     ]
     assert written == {
         "summary": {
-            "pods": 6, "placed": 2, "pending": 4, "preempted": 2,
-            "groups": 1, "groupsPlaced": 0, "groupsPending": 1,
+            "pods": 6,
+            "placed": 2,
+            "pending": 4,
+            "preempted": 2,
+            "groups": 1,
+            "groupsPlaced": 0,
+            "groupsPending": 1,
         },
         "limits": [
             {"plugin": "Fit", "message": "Insufficient cpu", "pods": 2, "nodes": 1},

@@ -129,7 +129,7 @@ def test_csv_as_spreadsheets_write_it(tmp_path: Path) -> None:
         pytest.param(
             "a.yaml",
             b"null",
-            [": Invalid value: null: must be a list of arrivals, or one under `arrivals:`"],
+            [":1: Invalid value: null: must be a list of arrivals, or one under `arrivals:`"],
             id="null",
         ),
         pytest.param(
