@@ -22,7 +22,6 @@ from opentelemetry.trace import Tracer as ApiTracer
 
 from mooring.kit.clock import Clock
 from mooring.kit.log_formats import one_line
-from mooring.kit.shown_text import shown_json
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes
 from mooring.kit.version import VERSION
 from mooring.live.tracing.requests import RequestTraces, SampledRequests
@@ -82,7 +81,7 @@ def _resource() -> Resource:
 def _exporter(name: str, settings: TracingSettings) -> SpanExporter:
     """Imports what is needed: the one for gRPC takes 0.1 s and 20 MiB more than the other."""
     if name == "console":
-        return ConsoleSpanExporter(out=sys.stdout, formatter=lambda span: f"{shown_json(span.to_json())}\n")
+        return ConsoleSpanExporter(out=sys.stdout)
     if settings.protocol == "http/protobuf":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 
