@@ -348,6 +348,9 @@ def examine_all(settings: dict[str, Any], options: argparse.Namespace) -> Iterat
         groups.setdefault(tests, []).append(path)
     for tests, paths in groups.items():
         plans = [plan_for(path, settings, options) for path in paths]
+        if not any(plan.chosen for plan in plans):  # such as __init__.py: there is nothing to run tests for
+            yield from (result_of(plan, {}) for plan in plans)
+            continue
         answer = in_fork(partial(in_session, tests, plans, options))
         reach = Reach(**answer["reach"])
         for plan in plans:
