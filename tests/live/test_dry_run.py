@@ -4,13 +4,15 @@ import asyncio
 import logging
 
 import msgspec
+import numpy as np
+import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.logs import Log
 from mooring.live.driver import LiveDriver
-from mooring.live.dry_run import DryRun, DryWriter
+from mooring.live.dry_run import DryRun, DryWriter, _TiedNodes
 from mooring.live.event_writer import EventWriter
 from mooring.live.service import SchedulerListener
 from mooring.live.status_writer import StatusWriter
@@ -164,3 +166,10 @@ def test_ties_of_pods_that_are_gone_are_forgotten() -> None:
     for pod in pods:
         stage.listener.removed(pod)
     assert not stage.dry_run._tied and not stage.dry_run._opinions
+
+
+@pytest.mark.parametrize("rows", [{0}, {0, 7}, {3, 8}, {1, 6, 9, 15}, {2, 16, 23}])
+def test_tied_rows_are_found_and_no_others(rows: set[int]) -> None:
+    is_tied = np.array([row in rows for row in range(24)])
+    tied = _TiedNodes("n", np.packbits(is_tied).tobytes())
+    assert {row for row in range(40) if tied.has(row)} == rows
