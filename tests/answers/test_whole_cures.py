@@ -1,30 +1,19 @@
-"""All cures of small clusters with their costs, in order: nothing else is named, and nothing costs more or less."""
+"""All cures by changes of the pod and its nodes, with their costs: nothing else is named, nothing costs more or less."""
 
 from typing import Any
 
 import pytest
+from cure_lists import cures_of, rows_of
 from written import Written, a_node, a_pod
 
 from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures.cure import Cure
 from mooring.answers.cures.search import find_cures
-from mooring.answers.edits import ChangePod, PlacePod, PutObject
+from mooring.answers.edits import ChangePod, PutObject
 from mooring.answers.loaded_cluster import load
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ADD_A = "add a node like a (the only one of its kind)"
-Row = tuple[str, str, str, float]
-
-
-def cures_of(*objects: Written, decisions: int = 2000) -> list[Cure]:
-    loaded = load(list(objects))
-    return list(find_cures(Counterfactual(loaded), loaded.pod("wanted"), decisions).found)
-
-
-def rows_of(*objects: Written) -> list[Row]:
-    """Kind, text, node and cost of each cure."""
-    return [(cure.kind, cure.change, cure.node, round(cure.cost, 1)) for cure in cures_of(*objects)]
 
 
 def a_taint(key: str, value: str = "", effect: str = "NoSchedule") -> Written:
@@ -122,6 +111,11 @@ def test_a_cordoned_node_is_uncordoned_or_joined_by_another() -> None:
         ("uncordon", "uncordon node b", "b", 10),
         ("add-node", "add a node like a (2 like it)", "a-copy-1", 90),
     ]
+
+
+def test_a_cordoned_node_keeps_its_other_taints() -> None:
+    taints = [a_taint("node.kubernetes.io/unschedulable"), a_taint("team", "ml")]
+    assert "uncordon" not in [row[0] for row in rows_of(a_node("a", cordoned=True, taints=taints), a_pod("wanted"))]
 
 
 # ---- the choice of nodes
@@ -326,6 +320,42 @@ def test_a_claim_that_no_controller_has_created_yet_gets_its_owner_and_a_bound_v
     assert volume.spec.capacity == {"storage": "1Gi"}
 
 
+def a_written_claim(name: str, volume: str = "", **spec: Any) -> Written:
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": annotations},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            **({"volumeName": volume} if volume else {}),
+            **spec,
+        },
+    }
+
+
+def test_claims_that_have_a_volume_are_left_alone_and_others_are_shown_by_what_they_ask_for() -> None:
+    disk = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
+    }
+    claims = [a_written_claim("bound", "disk"), a_written_claim("fast", storageClassName="ssd"), a_written_claim("any")]
+    volumes = [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in ("bound", "fast", "any")]
+    rows = rows_of(a_node("a"), disk, *claims, a_pod("wanted", volumes=volumes))
+    assert rows == [
+        (
+            "create-volume",
+            "create a volume for the PersistentVolumeClaim fast (1Gi, class ssd) and "
+            "create a volume for the PersistentVolumeClaim any (1Gi)",
+            "a",
+            90,
+        ),
+    ]
+
+
 def test_two_changes_cost_their_sum_and_each_pair_is_named_once() -> None:
     node = a_node("a", labels={"disk": "ssd"}, taints=[a_taint("team", "ml")])
     assert rows_of(node, a_pod("wanted", nodeSelector={"disk": "hdd"})) == [
@@ -336,114 +366,3 @@ def test_two_changes_cost_their_sum_and_each_pair_is_named_once() -> None:
             69,
         ),
     ]
-
-
-# ---- other pods
-
-
-def test_the_smallest_of_many_priorities_is_found() -> None:
-    pods = [a_pod(f"p{i}", "4", node=f"n{i}", priority=10 * i) for i in range(1, 6)]
-    nodes = [a_node(f"n{i}") for i in range(1, 6)]
-    for pod in pods[:2]:  # these leave too little
-        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
-    agents = [a_pod(f"agent{i}", "2", node=f"n{i}", priority=1000) for i in (1, 2)]
-    rows = rows_of(*nodes, *pods, *agents, a_pod("wanted", "4", priority=0))
-    assert [row for row in rows if row[0] == "raise-priority"] == [
-        ("raise-priority", "raise the priority from 0 to 31", "n3", 65),
-    ]
-
-
-def test_two_pods_that_leave_cost_ten_more() -> None:
-    others = [a_pod(name, "2", node="a", priority=5) for name in ("one", "two")]
-    assert rows_of(a_node("a"), *others, a_pod("wanted", "4", priority=0)) == [
-        ("raise-priority", "raise the priority from 0 to 6", "a", 70),
-        ("remove", "remove default/one and default/two from a", "a", 80),
-        ("add-node", ADD_A, "a-copy-1", 90),
-    ]
-
-
-def test_two_pods_that_move_cost_ten_more() -> None:
-    others = [a_pod(name, "2", node="a", priority=5) for name in ("one", "two")]
-    wanted = a_pod("wanted", "4", priority=9, preemptionPolicy="Never", nodeSelector={"disk": "ssd"})
-    rows = rows_of(a_node("a", labels={"disk": "ssd"}), a_node("b"), *others, wanted)
-    assert [row for row in rows if row[0] in ("move", "remove")] == [
-        ("move", "move default/one from a to b and move default/two from a to b", "a", 60),
-    ]
-
-
-def test_pods_of_daemon_sets_and_pods_that_end_already_do_not_move() -> None:
-    agent = a_pod("agent", "2", node="a", owner="DaemonSet/agent")
-    ending = a_pod("ending", "2", node="a")
-    ending["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
-    rows = rows_of(a_node("a"), agent, ending, a_pod("wanted", "2", priority=0))
-    assert [row for row in rows if row[0] in ("move", "remove")] == []
-
-
-def test_the_smallest_pod_that_frees_enough_is_named_first() -> None:
-    pods = [a_pod("large", "3", node="a"), a_pod("middle", "2", "2Gi", node="a"), a_pod("small", "1", node="a")]
-    cures = cures_of(a_node("a", "6"), *pods, a_pod("wanted", "2"))
-    assert [(cure.change, cure.cost, cure.victims) for cure in cures if cure.kind == "remove"] == [
-        ("remove default/large from a", 70, ("default/large",)),
-        ("remove default/middle from a", 70, ("default/middle",)),
-    ]
-
-
-# ---- one more node
-
-
-def test_nodes_are_alike_but_for_hostname_and_the_most_frequent_kind_comes_first() -> None:
-    nodes = [a_node("big", "8"), a_node("a"), a_node("b"), a_node("c", labels={"own": "c"})]
-    full = [a_pod(f"on-{name}", cpu, node=name, owner="DaemonSet/x") for name, cpu in zip("abc", "111", strict=True)]
-    full.append(a_pod("on-big", "6", node="big"))
-    rows = rows_of(*nodes, *full, a_pod("wanted", "3500m"))
-    assert [row for row in rows if row[0] == "add-node"] == [
-        ("add-node", "add a node like big (the only one of its kind)", "big-copy-1", 90),
-    ]
-    rows = rows_of(*nodes, a_pod("fills", "8", node="big"), *full[:3], a_pod("wanted", "3500m"))
-    assert [row[2] for row in rows if row[0] == "add-node"] == ["big-copy-1"]
-    taken = [a_pod(f"t-{name}", "4", node=name) for name in "abc"]
-    rows = rows_of(*nodes[1:], *taken, a_pod("wanted", "4"))
-    assert [row for row in rows if row[0] == "add-node"] == [
-        ("add-node", "add a node like a (3 like it)", "a-copy-1", 90),
-    ]
-
-
-def test_a_new_node_takes_the_first_free_name_and_copies_of_daemon_pods() -> None:
-    nodes = [a_node("a"), a_node("a-copy-1", "1")]
-    agent = a_pod("agent", "1", node="a", owner="DaemonSet/agent")
-    rows = cures_of(*nodes, agent, a_pod("other", "3", node="a"), a_pod("wanted", "3"))
-    (added,) = [cure for cure in rows if cure.kind == "add-node"]
-    assert added.node == "a-copy-2"
-    (copy,) = [edit.pod for edit in added.edits if isinstance(edit, PlacePod)]
-    assert (copy.name, copy.uid, copy.spec.node_name) == ("agent-a-copy-2", "", "a-copy-2")
-
-
-# ---- the cure itself, and the end of a search
-
-
-def test_a_cure_is_data_with_its_cost_rounded_to_a_tenth() -> None:
-    (cure,) = cures_of(a_node("a", "3"), a_pod("wanted", "7"))
-    assert cure.content() == {
-        "kind": "lower-request",
-        "change": "lower the cpu request from 7 to 3",
-        "node": "a",
-        "verified": True,
-        "cost": 54.3,
-        "victims": [],
-        "brokenBudgets": 0,
-    }
-    assert repr(cure) == (
-        "Cure(kind='lower-request', change='lower the cpu request from 7 to 3', node='a', "
-        f"cost={cure.cost!r}, victims=(), broken_budgets=0)"
-    )
-
-
-def test_a_search_that_had_enough_decisions_did_not_give_up() -> None:
-    loaded = load([a_node("a"), a_pod("wanted", "8")])
-    assert not find_cures(Counterfactual(loaded), loaded.pod("wanted")).gave_up
-
-
-def test_a_search_without_decisions_finds_nothing_and_gives_up() -> None:
-    loaded = load([a_node("a"), a_pod("wanted", "8")])
-    found = find_cures(Counterfactual(loaded), loaded.pod("wanted"), decisions=0)
-    assert (list(found.found), found.gave_up) == ([], True)
