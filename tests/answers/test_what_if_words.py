@@ -178,6 +178,36 @@ def test_pods_on_unknown_nodes_are_noted() -> None:
     assert answer.notes == ["2 pods on nodes that are not in the input"]
 
 
+def test_a_pod_that_was_being_deleted_is_not_replaced() -> None:
+    ending = a_running_pod("ending", "a-1", owner=owned_by("StatefulSet", "db"))
+    ending["metadata"] |= {"deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    answer = ask(NODES, ending, changes=[("remove-nodes", "a-1")])
+    assert [(each.key, each.reason, each.is_wanted) for each in answer.gone] == [
+        ("default/ending", "it was being deleted before", True),
+    ]
+
+
+def test_a_preempted_pod_without_a_controller_is_lost() -> None:
+    vip = a_running_pod("vip", cpu="4", priority=9, nodeName="")
+    answer = ask(NODES[0], a_running_pod("low", "a-1", cpu="4"), changes=[("apply", vip)])
+    assert [(each.key, each.node, each.reason, each.is_wanted) for each in answer.gone] == [
+        ("default/low", "a-1", "preempted", False),
+    ]
+    assert answer.summary()[0] == "Not everything fits: 1 pod without a controller is lost."
+
+
+def test_a_pending_pod_says_why() -> None:
+    pods = [
+        a_running_pod("other", schedulerName="another"),
+        a_running_pod("gated", schedulingGates=[{"name": "quota"}]),
+        a_running_pod("large", cpu="9"),
+    ]
+    found = {each.key: each.message for each in ask(NODES[0], pods, changes=[]).pending}
+    assert found["default/other"] == 'no profile has the scheduler name "another"'
+    assert "quota" in found["default/gated"]
+    assert found["default/large"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
 # ---- what a change leaves alone
 
 
