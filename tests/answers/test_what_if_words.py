@@ -263,3 +263,26 @@ def test_workloads_are_counted_by_what_happens_to_their_pods() -> None:
         "Deployment default/web": {"moved": 1},
         "StatefulSet default/db": {"moved": 1},
     }
+
+
+def test_an_applied_node_gets_the_pods_of_daemon_sets() -> None:
+    answer = ask(NODES[0], a_daemon_set("agent", ["a-1"]), changes=[("apply", NODES[2])])
+    assert [(each.key, each.node) for each in answer.placed] == [("default/agent-b-1", "b-1")]
+
+
+def test_a_pod_that_is_deleted_and_applied_again_is_not_gone() -> None:
+    pod = a_running_pod("bare")
+    answer = ask(NODES, a_running_pod("bare", "a-1"), changes=[("delete", "pod/bare"), ("apply", pod)])
+    assert answer.fits and not answer.gone
+
+
+def test_a_deleted_deployment_takes_its_replica_sets_along() -> None:
+    with pytest.raises(InputError) as caught:
+        ask(NODES, DEPLOYED, changes=[("delete", "Deployment/web"), ("delete", "rs/web-rs")])
+    assert str(caught.value) == 'delete rs/web-rs: no ReplicaSet "web-rs" in the cluster'
+
+
+def test_a_daemon_set_does_not_take_the_pod_of_another_for_its_own() -> None:
+    agents = [*a_daemon_set("one", ["a-1"]), *a_daemon_set("two", [], nodeSelector={"disk": "ssd"})]
+    answer = ask(NODES[0], agents, changes=[("label", "a-1=disk=ssd")])
+    assert [(each.key, each.node) for each in answer.placed] == [("default/two-a-1", "a-1")] and not answer.gone
