@@ -1,21 +1,28 @@
 """Runs of a comparison: the figures of one, what their digest depends on, and what workers do with them."""
 
+import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from build import a_node, a_pod
 from mooring.answers.compare import dask_workers, workers
+from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.figures import RunFigures, UseFigures, WaitFigures
 from mooring.answers.compare.run import RunInputs, RunResult, run_once
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.compare.workers import RunFault
+from mooring.answers.given_loads import plan_from
+from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.framework import config as configuration
 from mooring.kit.version import VERSION
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.model.validation.problem import Problem
 from mooring.sim.input_errors import InputError
+from mooring.sim.reading.arrivals import arrivals_of
 
 
 def a_plan(name: str) -> RunPlan:
@@ -81,9 +88,11 @@ class _Half:
 
     def __call__(self, inputs: Any, plan: RunPlan, on_progress: Any = None) -> Any:
         if plan.name == "bad":
-            raise InputError("bad input")
+            raise InputError([Problem("", "first"), Problem("", "second")])
         if on_progress is not None:
             on_progress(1, 2)
+            on_progress(5, 2)
+            on_progress(0, 0)
         return a_result(plan.name)
 
 
@@ -100,7 +109,14 @@ def halves(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_here_tell_how_far_they_are() -> None:
     told: list[tuple[float, int]] = []
     found = list(workers.run_here(RunInputs([]), [a_plan("a"), a_plan("b")], lambda *done: told.append(done)))
-    assert found == [(0, a_result("a")), (1, a_result("b"))] and told == [(0.5, 2), (1.5, 2)]
+    assert found == [(0, a_result("a")), (1, a_result("b"))] and told == [
+        (0.5, 2),
+        (1, 2),
+        (1, 2),
+        (1.5, 2),
+        (2, 2),
+        (2, 2),
+    ]
 
 
 @pytest.mark.usefixtures("halves")
@@ -108,7 +124,7 @@ def test_a_worker_process_notes_its_share_and_that_it_is_done(monkeypatch: pytes
     shares = [0.0, 0.0]
     monkeypatch.setattr(workers, "_own", [(RunInputs([]), shares)])
     assert (workers._run(1, a_plan("b")), shares) == (a_result("b"), [0.0, 1.0])
-    with pytest.raises(RunFault, match="^bad input$"):
+    with pytest.raises(RunFault, match="^first\nsecond$"):
         workers._run(0, a_plan("bad"))
     assert shares == [0.0, 1.0]
 
@@ -148,3 +164,85 @@ def test_faults_of_dask_workers_are_told() -> None:
         dask_workers._result(_Future(KeyError("x")))
     with pytest.raises(RunFault, match="^as it is$"):
         dask_workers._result(_Future(RunFault("as it is")))
+
+
+class _Dask:
+    """Stands for the package of Dask: a client that runs what it is given at once."""
+
+    loop = "the loop"
+
+    def __init__(self) -> None:
+        self.options: list[dict[str, object]] = []
+
+    def Client(self, address: str, **options: object) -> "_Dask":
+        self.options.append({"address": address, **options})
+        return self
+
+    def __enter__(self) -> "_Dask":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def scatter(self, items: list[bytes], **options: object) -> list[bytes]:
+        self.options.append(options)
+        return items
+
+    def submit(self, function: Any, *given: Any, **options: object) -> "_Call":
+        return _Call(function, given, options)
+
+    def as_completed(self, futures: list[Any], loop: object) -> list[Any]:
+        assert loop == self.loop
+        return futures[::-1]
+
+
+@pytest.mark.usefixtures("halves")
+def test_runs_on_dask_are_told_as_they_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    dask, told = _Dask(), list[tuple[float, int]]()
+    monkeypatch.setattr(dask_workers, "_distributed", lambda: dask)
+    plans = [a_plan("a"), a_plan("b")]
+    found = list(dask_workers.run_on_dask(RunInputs([]), plans, lambda *done: told.append(done), "tcp://x", "digest"))
+    assert found == [(1, a_result("b")), (0, a_result("a"))] and told == [(1, 2), (2, 2)]
+    assert dask.options == [
+        {"address": "tcp://x", "timeout": 10, "set_as_default": False},
+        {"broadcast": True, "hash": False},
+    ]
+
+
+class _Call:
+    """Stands for a future: it makes its call when it is asked for the result."""
+
+    def __init__(self, function: Any, given: tuple[Any, ...], options: dict[str, object]) -> None:
+        assert options == {"pure": False}, "equal runs are not one"
+        self._function, self._given = function, given
+
+    def result(self) -> Any:
+        return self._function(*self._given)
+
+
+# ---- inputs
+
+
+ENTRY: dict[str, Any] = {"at": "1s", "count": 2, "cpu": "1", "memory": "1Gi", "run": "5s"}
+
+
+def test_the_pods_of_arrivals_say_what_people_run() -> None:
+    inputs = RunInputs([a_node("n"), pending("p", cpu="2")], arrivals_of([ENTRY], []))
+    shapes, notes = inputs.shapes
+    assert ([shape.count for shape in shapes], notes) == ([2, 1], [])
+
+
+def test_a_generated_load_is_scaled() -> None:
+    inputs = RunInputs(
+        [], load_plan=plan_from({"pods": 10, "over": "1m", "templates": 2, "nodes": [{"name": "g", "count": 1}]})
+    )
+    assert [sum(inputs.generated(load).counts()) for load in (1, 2, 0.5)] == [10, 20, 5]
+    assert inputs.pods_per_run() == 10
+
+
+def test_arrivals_may_be_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "arrivals.json"
+    file.write_text(json.dumps([ENTRY]))
+    cluster = LoadedCluster([a_node("n")], configuration.default())
+    answer = compare(cluster, vary={"seed": [1, 2]}, arrivals=file)
+    assert [run.figures.pods for run in answer.runs] == [2, 2]

@@ -282,3 +282,49 @@ def test_notes_of_some_runs_name_them() -> None:
         "there are so many pods that only digests of their placements were kept",
     ]
     assert comparison_of(RunInputs([]), plans[2:], results[2:], []).notes[1] == "run 2, run 3: some"
+
+
+MORE_IS_BETTER = {
+    "placed",
+    "utilisation.cpu.mean",
+    "utilisation.cpu.peak",
+    "utilisation.memory.mean",
+    "utilisation.memory.peak",
+    "groups.placed",
+}
+
+
+def all_of(number: int) -> RunFigures:
+    """A run in which every figure that is compared is this number."""
+    waits, use = wait_figures([float(number)]), UseFigures(float(number), float(number))
+    return RunFigures(
+        pods=number,
+        placed=number,
+        pending=number,
+        preempted=number,
+        attempts=number,
+        simulated_seconds=1.0,
+        waits=waits,
+        waits_by_priority=[],
+        utilisation={"cpu": use, "memory": use},
+        fragmentation={"cpu": float(number), "memory": float(number)},
+        nodes_used=number,
+        node_hours=float(number),
+        cost=float(number),
+        groups=GroupFigures(number, number, waits),
+    )
+
+
+def test_more_is_better_of_some_figures_and_less_of_the_others() -> None:
+    best = Comparison([a_run("low", all_of(1)), a_run("high", all_of(2))]).best()
+    assert len(best) == 23
+    assert {path for path, each in best.items() if each["runs"] == ["high"]} == MORE_IS_BETTER
+    assert {path for path, each in best.items() if each["runs"] == ["low"]} == {*best} - MORE_IS_BETTER
+
+
+@pytest.mark.parametrize(("runs", "lines"), [(6, 7), (7, 1)])
+def test_the_best_of_more_than_six_runs_are_not_named(runs: int, lines: int) -> None:
+    figures = ("pending", "preempted", "attempts", "nodes_used", "node_hours", "cost", "placed")
+    better = [msgspec.structs.replace(FIRST, **{name: 99 if name == "placed" else 0}) for name in figures]
+    answer = Comparison([a_run(f"run {i}", each) for i, each in enumerate(better[:runs])], cost_unit="price")
+    assert len(answer.summary()) == lines
