@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import sys
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,23 @@ def test_a_worker_process_notes_its_share_and_that_it_is_done(monkeypatch: pytes
     with pytest.raises(RunFault, match="^first\nsecond$"):
         workers._run(0, a_plan("bad"))
     assert shares == [0.0, 1.0]
+
+
+def test_results_of_worker_processes_come_in_the_order_of_their_plans() -> None:
+    futures = [Future[RunResult]() for _ in range(3)]
+    for i, future in enumerate(futures):
+        future.set_result(a_result(str(i)))
+    told: list[str] = []
+    places = {future: i for i, future in reversed([*enumerate(futures)])}
+    found = list(workers._as_done(places, lambda: told.append("told")))
+    assert found == [(i, a_result(str(i))) for i in range(3)] and told == ["told"]
+
+
+def test_new_processes_do_not_see_the_script() -> None:
+    script = sys.modules["__main__"]
+    with workers._without_main():
+        assert sys.modules["__main__"] is not script and not hasattr(sys.modules["__main__"], "__file__")
+    assert sys.modules["__main__"] is script
 
 
 @pytest.mark.usefixtures("halves")
