@@ -1,5 +1,6 @@
 """The ledger of claims: which version of a claim counts, and whose devices are taken."""
 
+from counted_lines import lines_run
 from device_building import DRIVER, a_claim, an_allocation
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim
@@ -154,3 +155,43 @@ def test_another_view_of_the_claims_learns_who_shares_what() -> None:
     assert other.sharers("u") == ["p0"]
     other.leave("u", "p0")
     assert ledger.sharers("u") == ["p0"]
+
+
+# ---- claims by their controller
+
+
+def owned(name: str, uid: str | None, controller: bool = True, version: int = 1) -> ResourceClaim:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": controller}
+    owners = [] if uid is None else [owner]
+    return a_claim(name, metadata={"resourceVersion": str(version), "ownerReferences": owners})
+
+
+def names_of(ledger: ClaimLedger, uid: str) -> list[str]:
+    assert ledger.check() == []
+    return [claim.name for claim in ledger.owned_by(uid)]
+
+
+def test_claims_are_found_by_their_controller() -> None:
+    ledger, shown = a_ledger(owned("b", "p1"), owned("a", "p1"), owned("c", "p2"), owned("d", None))
+    assert (names_of(ledger, "p1"), names_of(ledger, "p2"), names_of(ledger, "p3")) == (["a", "b"], ["c"], [])
+    for claim in (owned("a", "p2"), owned("b", "p1", controller=False)):
+        shown[claim.key] = claim
+        ledger.changed(claim.key)
+    del shown["default/c"]
+    ledger.changed("default/c")
+    assert (names_of(ledger, "p1"), names_of(ledger, "p2")) == ([], ["a"])
+
+
+def test_the_controller_of_a_claim_is_the_one_that_was_written_last() -> None:
+    ledger, shown = a_ledger(owned("a", None))
+    assert ledger.wrote(owned("a", "p1", version=2))
+    assert names_of(ledger, "p1") == ["a"]
+    other = ClaimLedger(shown)
+    other.changed("default/a")
+    other.adopt(ledger)
+    assert names_of(other, "p1") == ["a"]
+
+
+def test_one_owner_is_looked_up_without_the_claims_of_others() -> None:
+    few, many = (a_ledger(*(owned(f"c{i}", f"p{i}") for i in range(size)))[0] for size in (10, 500))
+    assert lines_run(lambda: few.owned_by("p7")) == lines_run(lambda: many.owned_by("p7"))

@@ -106,6 +106,55 @@ def test_score_of_dynamic_resources_fails_without_pre_filter() -> None:
     assert found["error"] == 'running Score plugins: plugin "DynamicResources" failed with: not found'
 
 
+# ---- Reserve without what Filter finds (upstream v1.36.4: nodeAllocations, podVolumesByNode)
+
+
+GPU = "example.com/gpu"
+DEVICES = (
+    {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}},
+    {
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "d.example.com",
+            "nodeName": "a",
+            "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "d0"}],
+        },
+    },
+)
+CLAIM = {
+    "kind": "ResourceClaim",
+    "metadata": {"name": "c", "namespace": "default", "uid": "c"},
+    "spec": {
+        "devices": {
+            "requests": [
+                {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+            ]
+        }
+    },
+}
+CLAIMING = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+
+
+def test_reserve_of_a_claim_fails_without_filter() -> None:
+    objects = a_node("a"), *DEVICES, CLAIM, CLAIMING
+    assert step(*objects)["node"] == "a"
+    assert step(*objects, config=disabled(filter=("DynamicResources",)))["result"] == "reserve-failed"
+
+
+def test_a_claim_that_has_its_devices_needs_no_filter() -> None:
+    results = [{"request": "r", "driver": "d.example.com", "pool": "a", "device": "d0"}]
+    given = CLAIM | {"status": {"allocation": {"devices": {"results": results}}}}
+    found = step(a_node("a"), *DEVICES, given, CLAIMING, config=disabled(filter=("DynamicResources",)))
+    assert found["node"] == "a"
+
+
+def test_extended_resources_need_no_filter() -> None:
+    pod = a_pod("p", containers=requesting(**{GPU: "1"}))
+    assert step(a_node("a"), *DEVICES, pod, config=disabled(filter=("DynamicResources",)))["node"] == "a"
+
+
 # ---- Nodes that an earlier filter rejects do not reach the one that fails
 
 

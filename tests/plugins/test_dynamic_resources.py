@@ -174,7 +174,7 @@ def test_a_claim_that_another_pod_is_getting() -> None:
     cluster = a_world(a_claim("c"))
     plugin = a_plugin()
     context = a_context(cluster, pod_with("c"))
-    plugin.pre_filter(context)
+    verdicts(plugin, cluster, context.pod, context)
     plugin.reserve(context, "a")
     other = {"": "resource claim default/c is in the process of being allocated"}
     assert told(cluster, pod_with("c"), plugin) == other
@@ -186,7 +186,7 @@ def test_devices_that_are_reserved_are_taken() -> None:
     cluster = a_world(a_claim("c"), a_claim("d"))
     plugin = a_plugin()
     context = a_context(cluster, pod_with("c"))
-    plugin.pre_filter(context)
+    verdicts(plugin, cluster, context.pod, context)
     plugin.reserve(context, "b")
     assert told(cluster, pod_with("d"), plugin) == {"b": NO_CHOICE}
 

@@ -82,6 +82,18 @@ def test_a_pod_without_claims_is_skipped() -> None:
         assert PLUGIN.pre_bind(context, "n") is None
 
 
+def test_reserve_binds_nothing_without_what_filter_finds() -> None:
+    """As upstream's does in profiles that disable Filter."""
+    cluster = a_cluster(a_node("n"), a_claim("c"), a_class(), a_volume())
+    context = a_context(cluster, POD)
+    assert PLUGIN.pre_filter(context) is None
+    assert PLUGIN.reserve(context, "n") is None
+    assert PLUGIN.pre_bind(context, "n") is None and cluster.storage.is_settled()
+    assert PLUGIN.filter(context, slice(0, 1)) is None
+    PLUGIN.reserve(context, "n")
+    assert not cluster.storage.is_settled(), "with Filter it binds the volume"
+
+
 ZONAL = on(ZONE, "a")
 ON_NODES: dict[str, tuple[Any, list[Any], dict[str, list[str]]]] = {
     "a volume for all": (POD, [a_claim("c", volume="pv"), a_volume()], {}),

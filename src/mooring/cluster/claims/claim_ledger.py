@@ -1,7 +1,7 @@
 """Which claim holds which device: claims as the watch shows them, as they were written since, and as they are about
 to be written."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -106,6 +106,10 @@ class ClaimLedger:
         self.has_group_claims = has_group_claims
         self._written: dict[str, ResourceClaim] = {}
         """Claims as the API server returned them for a write of ours, by key, while the watch lags behind."""
+        self._owner_of: dict[str, str] = {}
+        """Keys of claims that have a controller -> its uid."""
+        self._by_owner: dict[str, dict[str, None]] = {}
+        """The same the other way around."""
         self._pending: dict[str, ResourceClaim] = {}
         """By id: copies of claims with the allocation that they are about to get."""
         self._pending_by_key: dict[str, dict[str, None]] = {}
@@ -137,9 +141,9 @@ class ClaimLedger:
         """The claim as it is known: as it was written, until the watch shows that or something newer."""
         return self._written.get(key) or self._shown.get(key)
 
-    def all(self) -> Iterator[ResourceClaim]:
-        """All claims that the watch shows, each as it is known (`get`)."""
-        return (self._written.get(key) or claim for key, claim in self._shown.items())
+    def owned_by(self, uid: str) -> list[ResourceClaim]:
+        """The claims whose controller has this uid, by name, so that their order does not depend on the past."""
+        return [claim for key in sorted(self._by_owner.get(uid, ())) if (claim := self.get(key)) is not None]
 
     def changed(self, key: str) -> None:
         """The watch showed a claim, or its removal."""
@@ -283,9 +287,25 @@ class ClaimLedger:
 
     def _count(self, key: str) -> None:
         """Count the allocation of a claim anew. Pending copies of it too: whether they count depends on it."""
-        self._hold(("", key), _results(self.get(key)))
+        claim = self.get(key)
+        self._file_by_owner(key, claim)
+        self._hold(("", key), _results(claim))
         for id in self._pending_by_key.get(key, ()):
             self._count_pending(id)
+
+    def _file_by_owner(self, key: str, claim: ResourceClaim | None) -> None:
+        """Note which controller a claim has now."""
+        owner = claim.controller() if claim is not None else None
+        before, uid = self._owner_of.get(key), owner.uid if owner is not None else None
+        if before == uid:
+            return
+        if before is not None:
+            del self._owner_of[key], self._by_owner[before][key]
+            if not self._by_owner[before]:
+                del self._by_owner[before]
+        if uid is not None:
+            self._owner_of[key] = uid
+            self._by_owner.setdefault(uid, {})[key] = None
 
     def _count_pending(self, id: str) -> None:
         """A pending allocation counts only while the claim itself has none: its devices would count twice otherwise."""
@@ -339,6 +359,8 @@ class ClaimLedger:
         faults += [f"claim {id} is shared but not pending" for id in self._sharers if id not in self._pending]
         if (fresh.exclusive, fresh.shares, fresh.consumed) != (self.exclusive, self.shares, self.consumed):
             faults.append("the devices that are counted as given are not those that claims hold")
+        if (fresh._owner_of, fresh._by_owner) != (self._owner_of, self._by_owner):
+            faults.append("claims are not filed by the controllers that they have")
         return faults
 
 

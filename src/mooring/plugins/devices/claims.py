@@ -149,7 +149,7 @@ def claim_for(pod: Pod, claims: ClaimLedger) -> ResourceClaim:
 
     A new one has no requests yet: they depend on the node, which may have some of the resources itself.
     """
-    for claim in claims.all():
+    for claim in claims.owned_by(pod.uid):
         if (claim.metadata.annotations or {}).get(MARK) == "true" and _is_for(claim, pod):
             return claim
     owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
@@ -171,8 +171,8 @@ def is_unwritten(claim: ResourceClaim) -> bool:
 
 
 def _is_for(claim: ResourceClaim, pod: Pod) -> bool:
-    owners = claim.metadata.owner_references or ()
-    return any(owner.name == pod.name and owner.controller and owner.uid == pod.uid for owner in owners)
+    owner = claim.controller()
+    return owner is not None and owner.name == pod.name and owner.uid == pod.uid
 
 
 class Served(msgspec.Struct):
@@ -300,6 +300,8 @@ class ClaimState(msgspec.Struct, eq=False):
     """The claim for extended resources as it was found or made up in PreFilter."""
     requested: Mapping[str, int] = msgspec.field(default_factory=dict)
     """What the pod requests, where some of it may be served by devices."""
+    is_filtered: bool = False
+    """Whether Filter was asked. Parity: Score and Reserve know no devices in profiles that disable Filter."""
     unavailable: set[int] = msgspec.field(default_factory=set)
     """Claims whose allocation stands in the way on some node."""
     allocations: dict[int, Allocation] = msgspec.field(default_factory=dict)

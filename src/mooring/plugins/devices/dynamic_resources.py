@@ -186,6 +186,7 @@ class DynamicResources(
         codes = np.zeros(len(asked), np.int64)
         if not state:
             return None
+        state.is_filtered = True
         if state.extended is not None:
             # A claim that an earlier attempt created asks for what another node needed. PostFilter deletes it.
             if state.extended.spec.devices.requests is not None:
@@ -294,7 +295,7 @@ class DynamicResources(
         """8 for the first alternative of a request, 1 less for each further one; claims that have their devices count
         the same."""
         state: ClaimState = context.state.read(self.name)
-        if not state or not self._features.prioritized_list:
+        if not state or not state.is_filtered or not self._features.prioritized_list:
             return None
         asked: RowArray = np.arange(context.cluster.nodes.height)[rows]
         scores = np.zeros(len(asked), np.int64)
@@ -325,7 +326,8 @@ class DynamicResources(
         row = context.nodes.row_book[node_name]
         ((served, _),) = self._kinds_of_nodes(context, state, np.array([row], np.intp))
         claims = [claim for _, claim in state.wanted(served)]
-        return claims, self._offers.choice(context.cluster, claims, row) if claims else None, served
+        is_known = claims and state.is_filtered
+        return claims, self._offers.choice(context.cluster, claims, row) if is_known else None, served
 
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Count the devices as taken from now on, though no claim says so yet.
@@ -341,8 +343,8 @@ class DynamicResources(
         if self._features.node_resources:
             ledger = context.cluster.claims
             state.node_resources = taken_by(context.pod, claims, choice, ledger, state.shared_resources)
-        if not claims:
-            return None
+        if not claims or (choice is None and not state.is_filtered and not state.missing()):
+            return None  # Parity: without Filter nothing serves extended resources, and that is no error
         if choice is None:
             raise PluginError("claim allocation not found for node")
         taken = {each.resource_claim_name: each.resources or {} for each in state.node_resources}

@@ -177,6 +177,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
+        if state.plan is None and state.everywhere is None:
+            return (
+                None  # Parity: in profiles that disable Filter nothing is bound, and the pod goes to its node without
+            )
         row = context.nodes.row_book[node_name]
         plan, index = state.plan, state.plan.index_of(row) if state.plan is not None else None
         if plan is None or index is None or plan.version != context.cluster.storage.version:
