@@ -7,7 +7,7 @@ from device_building import DRIVER, a_device
 from mooring.model.devices import Device
 from mooring.plugins.devices.cel import compile_selector, facts_of
 from mooring.plugins.devices.effort import CelFault
-from mooring.plugins.devices.pools import likeness_of
+from mooring.plugins.devices.pools import LikenessBook, likeness_of
 
 DEVICE = msgspec.convert(
     a_device(
@@ -118,5 +118,8 @@ def test_attributes_that_have_no_value(attribute: dict[str, str], text: str) -> 
 
 def test_devices_that_no_selector_can_tell_apart_are_asked_once() -> None:
     twin = msgspec.structs.replace(DEVICE, name="gpu-1", taints=[])
-    assert likeness_of(DRIVER, DEVICE) is likeness_of(DRIVER, twin)
-    assert likeness_of(DRIVER, DEVICE) is not likeness_of("other", DEVICE)
+    book = LikenessBook()
+    ours = likeness_of(book, DRIVER, DEVICE)
+    assert likeness_of(book, DRIVER, twin) is ours
+    assert likeness_of(book, "other", DEVICE) is not ours
+    assert likeness_of(LikenessBook(), DRIVER, DEVICE) is not ours

@@ -5,11 +5,12 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
-from device_building import a_claim, a_class, a_device, a_slice, an_ask, claiming
+from device_building import a_claim, a_class, a_device, a_slice, an_allocation, an_ask, claiming
 from mooring.framework import config
 from mooring.framework.status import OutOfEffort
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -221,3 +222,27 @@ def test_an_ordinary_pod_does_not_wait_longer_for_forty_costly_pods_than_for_ten
     most = small["BURST"] + 4_000 + 300  # the last attempt that begins within the burst, and one evaluation beyond it
     assert few <= most + 10 * small["ORDINARY_STEPS"]
     assert many <= most + 40 * small["ORDINARY_STEPS"]
+
+
+# ---- Self-checks
+
+
+def test_a_question_of_a_self_check_costs_no_share_and_teaches_nothing() -> None:
+    searching, claim = Searching(), in_namespace("a", COSTLY)
+    kept = searching.offers.kept_only()
+    for _ in range(3):
+        with pytest.raises(OutOfEffort, match="^no attempt has searched devices for these claims$"):
+            kept.codes(searching.cluster, [claim], ROWS)
+    assert searching.offers._shares.owed("a", searching.now_ns) == 0 and not searching.offers._demands
+    assert searching.ask(claim) == Searching().ask(claim), "the attempt costs what it costs without self-checks"
+
+
+def test_a_self_check_sees_the_offers_that_are_kept_and_changes_none() -> None:
+    searching, claim = Searching(), in_namespace("a", "device.driver != ''")
+    searching.ask(claim)
+    (before,) = searching.offers._demands.values()
+    assert searching.offers.kept_only().codes(searching.cluster, [claim], ROWS).tolist() == [0]
+    searching.cluster.claims.begin(a_claim("other", status={"allocation": an_allocation("n0/d0")}))
+    with pytest.raises(OutOfEffort):  # the offer has gone
+        searching.offers.kept_only().codes(searching.cluster, [claim], ROWS)
+    assert list(searching.offers._demands.values()) == [before] and len(before.by_group) == 1

@@ -97,3 +97,25 @@ def test_a_pod_whose_search_was_cut_short_is_not_compared() -> None:
     cluster.put(claiming(a_pod("p", schedulerName="default-scheduler"), "c"))
     assert cluster.scheduler.place_in_queue("default/p") == "backoff"
     assert cluster.check() == [], "the other scheduler, whose namespaces owe nothing, has another answer"
+
+
+COSTLY = "lists.range(100).all(a, lists.range(100).all(b, a + b >= 0)) && device.attributes['gpu.example.com'].numa < 0"
+"""Some 20,000 steps for each device."""
+
+
+def owed_after(checks: int) -> float:
+    """What a namespace owes for an attempt with a costly search that comes after so many self-checks."""
+    cluster = CheckedCluster()
+    devices = [a_device(f"d{i}", numa=i) for i in range(10)]
+    cluster.put(a_node("n0"), a_class(), a_slice("s", *devices, node="n0"), a_claim("c", an_ask(1, COSTLY)))
+    cluster.driver.create(claiming(a_pod("p", schedulerName="default-scheduler"), "c"))
+    for _ in range(checks):
+        assert cluster.check() == []
+    cluster.driver.attempt_once()
+    plugin = cluster.core.runners["default-scheduler"].profile.plugins["DynamicResources"]
+    assert isinstance(plugin, DynamicResources)
+    return plugin._offers._shares.owed("default", cluster.clock.now_ns())
+
+
+def test_an_attempt_costs_its_namespace_the_same_with_and_without_self_checks() -> None:
+    assert owed_after(checks=2) == owed_after(checks=0) > 100_000

@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 _PLAIN = PluginCaller()
 
+KEPT_ONLY = "mooring/kept-only"
+"""Is in the state while a self-check asks. A plugin whose searches cost effort then answers from what it keeps and raises
+OutOfEffort for the rest, so that later attempts find what they would find without the self-check."""
 DEVICE_RESOURCES = "mooring/device-resources"
 """In the state: a function of a node's name that returns what the pod's devices would take from the resources of that node.
 The pod is assumed with it."""

@@ -20,7 +20,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
-from mooring.framework.context import DEVICE_RESOURCES, DEVICE_TOTALS, SchedulingContext
+from mooring.framework.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.needs import Need
 from mooring.framework.points import (
@@ -196,12 +196,15 @@ class DynamicResources(
             some = here & (codes == 0)
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted and some.any():
-                codes[some] = self._offers.codes(context.cluster, wanted, asked[some])
+                codes[some] = self._offers_for(context).codes(context.cluster, wanted, asked[some])
             if self._features.node_resources and (wanted or state.shared_resources) and some.any():
                 self._check_taken(context, wanted, asked, codes, np.flatnonzero(some & (codes == 0)))
         if state.has_user_claims:
             self._check_allocated(context, state, asked, codes)
         return codes if codes.any() else None
+
+    def _offers_for(self, context: SchedulingContext) -> DeviceOfferCache:
+        return self._offers if context.state.find(KEPT_ONLY) is None else self._offers.kept_only()
 
     def _kinds_of_nodes(
         self, context: SchedulingContext, state: ClaimState, rows: RowArray
@@ -262,7 +265,7 @@ class DynamicResources(
         state: ClaimState = context.state.read(self.name)
         offered: Sequence[tuple[DeviceChoice | None, RowArray]] = [(None, np.arange(len(places)))]
         if claims:
-            offered = self._offers.choices(context.cluster, claims, rows[places])
+            offered = self._offers_for(context).choices(context.cluster, claims, rows[places])
         for choice, here in offered:
             taken = taken_by(context.pod, claims, choice, context.cluster.claims, state.shared_resources)
             if taken:
@@ -302,7 +305,9 @@ class DynamicResources(
         for served, here in self._kinds_of_nodes(context, state, asked):
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted:
-                scores[here] = self._offers.scores(context.cluster, wanted, asked[here]) + settled_score(state)
+                scores[here] = self._offers_for(context).scores(context.cluster, wanted, asked[here]) + settled_score(
+                    state
+                )
         return scores if scores.any() else None
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
@@ -327,7 +332,7 @@ class DynamicResources(
         ((served, _),) = self._kinds_of_nodes(context, state, np.array([row], np.intp))
         claims = [claim for _, claim in state.wanted(served)]
         is_known = claims and state.is_filtered
-        return claims, self._offers.choice(context.cluster, claims, row) if is_known else None, served
+        return claims, self._offers_for(context).choice(context.cluster, claims, row) if is_known else None, served
 
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Count the devices as taken from now on, though no claim says so yet.

@@ -18,7 +18,7 @@ from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice, Resou
 from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices.demand import DeviceFeatures
-from mooring.plugins.devices.pools import DeviceInSlice, PoolView, SliceView, gather_pools, view_of
+from mooring.plugins.devices.pools import DeviceInSlice, LikenessBook, PoolView, SliceView, gather_pools, view_of
 
 Mask = NDArray[np.bool_]
 
@@ -53,6 +53,7 @@ class NodeGroups:
         self._features = features
         self._views: dict[str, SliceView] = {}
         """Slices by name, taken apart; reused while the object stays the same."""
+        self._likenesses = LikenessBook()
         self._kept: dict[tuple[object, ...], NodeGroup] = {}
         """Groups of the last refresh by what they see."""
         self._stamp: tuple[object, ...] = ()
@@ -90,8 +91,9 @@ class NodeGroups:
         before, self._views = self._views, {}
         for slice in slices:
             view = before.get(slice.name)
-            is_known = view is not None and view.slice is slice
-            self._views[slice.name] = view if view is not None and is_known else view_of(slice, self._features.dialect)
+            if view is None or view.slice is not slice:
+                view = view_of(slice, self._features.dialect, self._likenesses)
+            self._views[slice.name] = view
 
     def _arrange(self, nodes: NodeTable) -> None:
         """Sort the rows into groups: by the shared slices that they see, and by name where a node has slices of its

@@ -7,6 +7,7 @@ hands. The ledger logs those pools. Pods of a Deployment ask for the same, so ea
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import msgspec
 import numpy as np
@@ -75,17 +76,26 @@ class DeviceOfferCache:
         self._shares = NamespaceShares()
         self._demands: OrderedDict[tuple[bytes, ...], Offers] = OrderedDict()
         self._class_version = -1
+        self._is_kept_only = False
+
+    def kept_only(self) -> "DeviceOfferCache":
+        """The same offers for a self-check: it searches nothing, charges no namespace, and changes nothing that is kept.
+        It raises OutOfEffort where attempts would search."""
+        view = copy(self)
+        view._is_kept_only = True
+        return view
 
     def offers(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> Offers:
         """The offers for these claims, as far as they are still good. Raises PluginError."""
         self.node_groups.refresh(cluster)
         if self.node_groups.fault is not None:
             raise PluginError(self.node_groups.fault)
+        if self._is_kept_only:
+            return self._kept_offers(cluster, claims)
         if self._class_version != cluster.versions[DeviceClass]:
             self._class_version = cluster.versions[DeviceClass]
             self._demands.clear()
-        # The key is the content of the claims, not their names: claims from one template are alike.
-        key = tuple(_encode(claim.spec.devices) for claim in claims)
+        key = _key_of(claims)
         offers = self._demands.get(key)
         if offers is None:
             classes = cluster.objects[DeviceClass]
@@ -94,6 +104,17 @@ class DeviceOfferCache:
             if len(self._demands) > DEMANDS:
                 self._demands.popitem(last=False)
         self._demands.move_to_end(key)
+        self._refresh(cluster, offers)
+        return offers
+
+    def _kept_offers(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> Offers:
+        """A copy of the offers that are kept for these claims. Raises OutOfEffort if there are none."""
+        found = self._demands.get(_key_of(claims))
+        if found is None or self._class_version != cluster.versions[DeviceClass]:
+            raise OutOfEffort(_NOT_SEARCHED)
+        offers = msgspec.structs.replace(
+            found, by_group=dict(found.by_group), codes=found.codes.copy(), scores=found.scores.copy()
+        )
         self._refresh(cluster, offers)
         return offers
 
@@ -145,6 +166,8 @@ class DeviceOfferCache:
         unknown = groups[offers.codes[groups] == _UNKNOWN]
         if not len(unknown):
             return offers, groups
+        if self._is_kept_only:
+            raise OutOfEffort(_NOT_SEARCHED)
         namespace = claims[0].namespace
         effort = self._effort(namespace)
         try:
@@ -212,6 +235,14 @@ class DeviceOfferCache:
         if offer.fault is None:
             raise OutOfEffort(_timed_out(node_name))
         raise PluginError(offer.fault.describe(claims))
+
+
+_NOT_SEARCHED = "no attempt has searched devices for these claims"
+
+
+def _key_of(claims: Sequence[ResourceClaim]) -> tuple[bytes, ...]:
+    """The content of the claims, not their names: claims from one template are alike."""
+    return tuple(_encode(claim.spec.devices) for claim in claims)
 
 
 def _timed_out(node_name: str) -> str:

@@ -75,16 +75,17 @@ class Likeness:
         return answer, cost + WORK.spent  # some work takes time but costs nothing upstream
 
 
-# Weak: an entry goes with the last slice that has such a device.
-_likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()
+LikenessBook = WeakValueDictionary[bytes, Likeness]
+"""Weak: an entry goes with the last slice that has such a device. Each scheduler has a book of its own: what a search costs
+must not depend on what another scheduler in the process, such as that of a self-check, has found out."""
 
 
-def likeness_of(driver: str, device: Device, dialect: Dialect = DIALECT) -> Likeness:
+def likeness_of(book: LikenessBook, driver: str, device: Device, dialect: Dialect = DIALECT) -> Likeness:
     """The object for devices like this one, and for selectors of this dialect."""
     key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations, dialect))
-    likeness = _likenesses.get(key)
+    likeness = book.get(key)
     if likeness is None:
-        likeness = _likenesses[key] = Likeness(driver, device, dialect)
+        likeness = book[key] = Likeness(driver, device, dialect)
     return likeness
 
 
@@ -122,12 +123,12 @@ class SliceView(msgspec.Struct, eq=False):
         return self.slice.spec.pool.generation
 
 
-def view_of(slice: ResourceSlice, dialect: Dialect = DIALECT) -> SliceView:
-    """Take a slice apart."""
-    spec = slice.spec
+def view_of(slice: ResourceSlice, dialect: Dialect = DIALECT, book: LikenessBook | None = None) -> SliceView:
+    """Take a slice apart. Slices whose devices may be alike need one book."""
+    spec, book = slice.spec, LikenessBook() if book is None else book
     sites = tuple(
         DeviceInSlice(
-            (spec.driver, spec.pool.name, device.name), device, slice, likeness_of(spec.driver, device, dialect)
+            (spec.driver, spec.pool.name, device.name), device, slice, likeness_of(book, spec.driver, device, dialect)
         )
         for device in spec.devices or ()
     )

@@ -1,7 +1,7 @@
 """Compares what both schedulers answer about every pod that waits: which nodes reject it and why, and their scores.
 
 The running scheduler answers from copies of what it keeps, so that asking changes nothing that the next attempt reads: not
-which answers are kept, not which count of images a node sees, no number of an attempt, no metric.
+which answers are kept, not which count of images a node sees, no number of an attempt, no metric, no effort of a search.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from mooring.cluster.comparison.difference import Findings, StateDifference
 from mooring.cluster.comparison.row_pairs import RowPairing, RowPairs
 from mooring.framework.asking import AttemptError
 from mooring.framework.attempt import Attempt, PodRejected, Verdicts
-from mooring.framework.context import SchedulingContext
+from mooring.framework.context import KEPT_ONLY, SchedulingContext
 from mooring.framework.feasible import PASSED
 from mooring.framework.leave_room import leave_room
 from mooring.framework.memo import ShapeMemo
@@ -73,14 +73,12 @@ class DecisionComparison:
         if not self._running.cluster.nodes.alive_count or not self._fresh.cluster.nodes.alive_count:
             return
         kept = runner.kept.look(runner, pod.shape, self._running.cluster.nodes)
-        ours = _ask(runner, pod, self._running.cluster, kept or runner.forgetful_memo())
-        if ours.timed_out:
-            return
+        ours = _ask(runner, pod, self._running.cluster, kept or runner.forgetful_memo(), kept_only=True)
         theirs = self._fresh_answers(pod)
         if theirs.timed_out:
             return
-        if not ours.is_same(theirs, self._pairing.now()):
-            anew = _ask(runner, pod, self._running.cluster, runner.forgetful_memo())
+        if not ours.timed_out and not ours.is_same(theirs, self._pairing.now()):
+            anew = _ask(runner, pod, self._running.cluster, runner.forgetful_memo(), kept_only=True)
             what = "kept answers" if anew.is_same(theirs, self._pairing.now()) else "decision"
             yield StateDifference("answer", Pod, pod.key, what, *self._told(entry, ours, theirs))
         if len(theirs.feasible) and self._is_judged(entry) and self._is_parked(entry):
@@ -141,10 +139,13 @@ def _quiet(runner: Runner) -> Runner:
     return quiet
 
 
-def _ask(runner: Runner, pod: Pod, cluster: Cluster, memo: ShapeMemo) -> NodeAnswers:
-    """As decide.py, without the beginning of an attempt (`NodeTable.settle`) and without choosing a node."""
+def _ask(runner: Runner, pod: Pod, cluster: Cluster, memo: ShapeMemo, kept_only: bool = False) -> NodeAnswers:
+    """As decide.py, without the beginning of an attempt (`NodeTable.settle`) and without choosing a node. `kept_only`: costly
+    searches are left to attempts, and count as timed out."""
     height = cluster.nodes.height
     attempt = Attempt(runner, SchedulingContext(pod, cluster, 0, memo), memo)
+    if kept_only:
+        attempt.context.state.write(KEPT_ONLY, True)
     refused = NodeAnswers("", np.zeros(height, np.int8), np.zeros(height, np.int64))
     try:
         narrowing = attempt.pre_filter()
