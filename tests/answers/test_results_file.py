@@ -1,12 +1,15 @@
 """The file of results: rows that are written survive, torn ones are dropped, and other files are refused."""
 
 import csv
+import os
 import sys
 from pathlib import Path
 
+import pyarrow
 import pytest
 from pyarrow import parquet
 
+from mooring.answers.compare import results_file
 from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures
 from mooring.answers.compare.placements import pack
 from mooring.answers.compare.results_file import COLUMNS, UnusableResults, open_results
@@ -141,3 +144,50 @@ def test_a_parquet_sweep_that_is_interrupted_keeps_its_rows(tmp_path: Path) -> N
     assert [each.name for each in tmp_path.iterdir()] == ["r.parquet"]
     [row] = parquet.read_table(path).to_pylist()
     assert (row["seed"], row["load"], row["pending"], row["waits.p99Seconds"]) == (2**62, 1.0, 1.0, None)
+
+
+# ---- files beyond the limits
+
+
+LIMITS = "has more than 2 rows or 4,096 MiB, the limits for such a file; choose another file"
+
+
+def test_a_file_with_too_many_bytes_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.touch()
+    os.truncate(path, results_file.MAX_BYTES + 1)  # sparse: it takes no room on the disk
+    with pytest.raises(UnusableResults) as error:
+        open_results(str(path), ())
+    limit = "the file has more than 4,096 MiB, the limit for such a file"
+    assert str(error.value) == f"{path}: cannot be read: {limit}; choose another file"
+
+
+def test_a_csv_file_with_too_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("\n".join([",".join(results_file.COLUMNS), *["," * (len(results_file.COLUMNS) - 1)] * 3, ""]))
+    open_results(str(path), ()).__exit__(None)
+    monkeypatch.setattr(results_file, "MAX_ROWS", 2)
+    with pytest.raises(UnusableResults) as error:
+        open_results(str(path), ())
+    assert str(error.value) == f"{path}: {LIMITS}"
+
+
+def test_a_parquet_file_with_too_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results_file, "MAX_ROWS", 2)
+    path = tmp_path / "r.parquet"
+    parquet.write_table(pyarrow.table({"run": ["a", "b", "c"]}), path)
+    with pytest.raises(UnusableResults) as error:
+        open_results(str(path), ())
+    assert str(error.value) == f"{path}: {LIMITS}"
+
+
+def test_a_parquet_file_that_expands_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long text that all rows share is in the file once, and its metadata count it once."""
+    monkeypatch.setattr(results_file, "MAX_BYTES", 1 << 20)
+    path = tmp_path / "r.parquet"
+    parquet.write_table(pyarrow.table({"run": ["a" * 20_000] * 1000}), path)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(UnusableResults, match=r"has more than 1,000,000 rows or 1 MiB"):
+        open_results(str(path), ())

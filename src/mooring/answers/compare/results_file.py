@@ -27,6 +27,7 @@ from mooring.answers.compare.figures import COMPARED, RunFigures, flat_figures
 from mooring.answers.compare.placements import unpack
 from mooring.answers.compare.run import RunResult
 from mooring.answers.compare.run_plan import RunPlan
+from mooring.kit.bounded_reading import MIB, read_stream, shown_bytes
 from mooring.kit.csv_text import cell_text, csv_line
 from mooring.kit.private_files import open_private
 from mooring.sim.input_errors import InputError
@@ -35,6 +36,13 @@ OWN = ("run", "name", "config", "configDigest", "seed", "load", "vary", "version
 KEPT = ("placementsDigest", "figures", "placements")
 COLUMNS = (*OWN, *COMPARED, *KEPT)
 _PARQUET = ".parquet"
+
+MAX_ROWS = 1_000_000
+"""More runs than a sweep of a year makes."""
+MAX_BYTES = 4096 * MIB
+"""For the rows of a file: 4 KiB for each of so many. A file beyond the limits is not read."""
+_BATCH_ROWS = 100
+"""Rows of a Parquet file that are expanded at once: one value of the file may stand for as many long texts."""
 
 
 class UnusableResults(InputError):
@@ -113,16 +121,24 @@ class CsvResults:
 
     def rows(self) -> Iterator[dict[str, str]]:
         """The complete rows. Raises UnusableResults for a file with other columns."""
-        self._file.seek(0)
-        text = self._file.read().decode("utf-8", "replace")
+        text = self._content().decode("utf-8", "replace")
         limit = csv.field_size_limit(max(len(text), 1))
         try:
-            for row in csv.DictReader(io.StringIO(text, newline="")):
+            for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), 1):
+                _check_size(self._path, number, len(text))
                 yield {name: cell_text(cell or "") for name, cell in row.items() if name is not None}
         except csv.Error as error:
             raise UnusableResults(f"{self._path}: is not CSV: {error}; choose another file") from error
         finally:
             csv.field_size_limit(limit)
+
+    def _content(self) -> bytes:
+        """All that is in the file. Raises UnusableResults."""
+        self._file.seek(0)
+        try:
+            return read_stream(self._file, MAX_BYTES, self._path)
+        except OSError as error:
+            raise UnusableResults(f"{self._path}: cannot be read: {error.strerror}; choose another file") from error
 
     def _lock(self) -> None:
         """Two sweeps at once would take each other's rows for torn ones. Closing the file unlocks it."""
@@ -136,8 +152,7 @@ class CsvResults:
     def _read(self) -> dict[str, RunResult]:
         """What is done, after a torn last line is dropped; writes the header of a new file."""
         head = _line(COLUMNS)
-        self._file.seek(0)
-        written = self._file.read()
+        written = self._content()
         if not head.startswith(written[: len(head)]):
             raise UnusableResults(f"{self._path}: has other columns than `mooring compare` writes; choose another file")
         if len(written) < len(head):
@@ -181,7 +196,7 @@ class ParquetResults:
         if not os.path.exists(self._path):
             return
         try:
-            rows = self._parquet.read_table(self._path).to_pylist()
+            rows = list(self._earlier_rows())
             there = {row["run"] for row in self._rows.rows()}
             for row in rows:
                 if row["run"] not in there:
@@ -190,6 +205,20 @@ class ParquetResults:
         except (OSError, self._arrow.ArrowException, KeyError) as error:
             self._rows.__exit__()
             raise UnusableResults(f"{self._path}: is no results file of `mooring compare`: {error}") from error
+        except UnusableResults:
+            self._rows.__exit__()
+            raise
+
+    def _earlier_rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of the Parquet file. Raises UnusableResults for one beyond the limits, before it takes the memory."""
+        with self._parquet.ParquetFile(self._path) as file:
+            groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+            _check_size(self._path, file.metadata.num_rows, sum(group.total_byte_size for group in groups))
+            size = 0
+            for batch in file.iter_batches(_BATCH_ROWS):
+                size += batch.nbytes
+                _check_size(self._path, file.metadata.num_rows, size)
+                yield from batch.to_pylist()
 
     def _finish(self) -> None:
         """Write all rows under another name first, so that the file is always a whole one."""
@@ -201,6 +230,13 @@ class ParquetResults:
 
 
 # ---- rows
+
+
+def _check_size(path: str, rows: int, size: int) -> None:
+    """Raises UnusableResults for a file with more than the limits."""
+    if rows > MAX_ROWS or size > MAX_BYTES:
+        limits = f"{MAX_ROWS:,} rows or {shown_bytes(MAX_BYTES)}"
+        raise UnusableResults(f"{path}: has more than {limits}, the limits for such a file; choose another file")
 
 
 def _row(digest: str, plan: RunPlan, result: RunResult, version: str) -> dict[str, Any]:
