@@ -64,7 +64,7 @@ def test_pip_checks_the_hash_of_all_that_make_installs() -> None:
 
 def test_make_run_installs_what_the_package_needs_and_says_so_first() -> None:
     done = subprocess.run(
-        [MAKE.required(), "--dry-run", "VENV=/nowhere/venv", "run"],
+        [MAKE.required(), "--no-print-directory", "--dry-run", "VENV=/nowhere/venv", "run"],
         cwd=ROOT,
         capture_output=True,
         text=True,
