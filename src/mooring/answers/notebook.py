@@ -45,7 +45,7 @@ TIMED: Mapping[str, str] = {
     "until": "seconds, or a duration such as 90s, 15m, 24h",
 }
 SIMULATED: Mapping[str, str] = {"explain": f"{POD}; or a list of them", "story": POD, **TIMED}
-"""What arguments must be, for messages."""
+"""Descriptions of valid arguments, for messages."""
 
 __all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate"]
 

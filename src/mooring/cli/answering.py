@@ -20,6 +20,7 @@ from mooring.cli.options import (
     enable_loaded,
     feature_gates,
     plugin_files,
+    read_by,
     registry_with,
     tell_gates,
 )
@@ -55,17 +56,10 @@ _VALIDATE = click.option(
 )
 
 
-def _template_paths(context: click.Context, option: click.Parameter, written: tuple[str, ...]) -> dict[str, str]:
-    try:
-        return template_paths(written)
-    except ValueError as fault:
-        raise click.BadParameter(str(fault), context, option) from fault
-
-
 _TEMPLATES = click.option(
     "--pod-template-path",
     multiple=True,
-    callback=_template_paths,
+    callback=read_by(template_paths),
     metavar="KIND=PATH",
     help="Where a kind that Mooring does not know has its pod template, with the number of pods (replicas or parallelism) "
     "beside it: CronTab=spec.jobTemplate.spec.template, or PodSet=spec.tasks[].template for each entry of a list or map. Can "

@@ -4,9 +4,9 @@ Also the values of all flags as /flagz shows them. Commands exit with status 2 t
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -29,6 +29,8 @@ from mooring.model.quantity import parse as parse_quantity
 from mooring.model.validation.problem import Problem, show
 from mooring.scheduler.assembly import all_plugins
 
+T = TypeVar("T")
+
 config_file = click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
 plugin_files = click.option(
     "--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins."
@@ -43,17 +45,26 @@ feature_gates = click.option(
 )
 
 
-def _annotation_patterns(context: click.Context, option: click.Parameter, parts: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        return tuple(AnnotationKeys.of(key for part in parts for key in part.split(",")).patterns())
-    except ValueError as fault:
-        raise click.BadParameter(str(fault), context, option) from fault
+def read_by(read: Callable[[tuple[str, ...]], T]) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], T]:
+    """A callback for an option that can be given several times. A ValueError of `read` becomes a usage error."""
+
+    def callback(context: click.Context, option: click.Parameter, written: tuple[str, ...]) -> T:
+        try:
+            return read(written)
+        except ValueError as fault:
+            raise click.BadParameter(str(fault), context, option) from fault
+
+    return callback
+
+
+def _annotation_patterns(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(AnnotationKeys.of(key for part in parts for key in part.split(",")).patterns())
 
 
 keep_annotations = click.option(
     "--keep-annotations",
     multiple=True,
-    callback=_annotation_patterns,
+    callback=read_by(_annotation_patterns),
     metavar="KEY,...",
     help="Write these annotations too, with their values; a * at the end means all keys that begin so. Annotations that "
     "plugins declare are written anyway.",

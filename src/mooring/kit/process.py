@@ -1,5 +1,5 @@
-"""What a process of Mooring sets once when it starts: threads of NumPy, garbage collection, open files, signals, the event
-loop."""
+"""Settings that a process of Mooring makes once when it starts: threads of NumPy, garbage collection, open files, signals,
+the event loop."""
 
 import asyncio
 import errno

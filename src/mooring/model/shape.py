@@ -216,7 +216,7 @@ class PodShape:
 
     @lazy
     def exact_held(self) -> dict[str, int]:
-        """What the pod takes from its node, as requested, without the bound of columns."""
+        """The requested amounts that the pod takes from its node, without the bound of columns."""
         held = {name: amount for name, (amount, _) in self.held.items()}
         return to_exact_units(held_requests(self)) if max(held.values(), default=0) >= MAX_AMOUNT else held
 

@@ -59,7 +59,7 @@ class ObservedEvent(NamedTuple):
 
 
 class RejectionKind(NamedTuple):
-    """What unschedulable pods have in common to which an event means the same: the same hints are asked about them."""
+    """The traits of unschedulable pods by which an event is judged: pods with equal traits are asked the same hints."""
 
     profile: str
     """Empty: the pod's profile is unknown."""
@@ -221,7 +221,7 @@ class Hints:
             return None
 
     def skip(self, kind: RejectionKind, asked: AskedHints, observed: ObservedEvent, count: int) -> None:
-        """So many pods have none of the event's keys, so each hint says no. They count as asked, as upstream asks
+        """Count pods that have none of the event's keys: each hint says no about them. They count as asked, as upstream asks
         them."""
         caller, label = self._callers[kind.profile], observed.label
         for plugin, _ in asked.registered:

@@ -35,7 +35,7 @@ class _Drawer:
         self._kind = kind
         self._hints = hints
         self._asked: dict[ClusterEvent, AskedHints | None] = {}
-        """What `Hints.asked` said by event: registrations do not change."""
+        """The answers of `Hints.asked` by event. They stay valid, because registrations do not change."""
         self.filed: dict[str, _Filed] = {}
         self.indexes: dict[EventKeys, dict[Hashable, dict[str, _Filed]]] = {each: {} for each in hints.keys_of(kind)}
 

@@ -187,7 +187,7 @@ class SimulatedEviction:
 
 @dataclass(frozen=True, slots=True)
 class PodCounts:
-    """What became of the pods of a simulation. Every answer counts them so."""
+    """Counts of the pods of a simulation by outcome. Every answer uses these counts."""
 
     pods: int
     """The pods that were pending or arrived, and pods that ran before, were preempted and came back."""

@@ -193,7 +193,7 @@ class Simulation:
         return results
 
     def _preempted_result(self, pod: Pod) -> PodResult:
-        """What became of a pod that is not there any more."""
+        """The outcome of a pod that no longer exists."""
         eviction = next(each for each in reversed(self._simulated.evictions) if each.pod.key == pod.key)
         heir = f"; {eviction.replaced_by} replaces it" if eviction.replaced_by else ""
         return PodResult(pod, Fate.PREEMPTED, message=f"preempted by {eviction.preemptor} on {eviction.node}{heir}")

@@ -35,7 +35,7 @@ class Agreement(ClusterAnswer):
     """What could not be read, one line each."""
 
     def about(self, pod: str) -> "Agreement":
-        """The same for the pods of this name (`[pod/][namespace/]name`) only."""
+        """The agreement about the pods of one name (`[pod/][namespace/]name`)."""
         pod = pod_name(pod)
         chosen = [each for each in self.bindings if pod in (each.pod, each.pod.rpartition("/")[2])]
         return Agreement(chosen, {}, self.sources, self.extender_count, self.contradictions, self.problems)

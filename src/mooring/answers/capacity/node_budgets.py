@@ -154,7 +154,7 @@ def _counted(diagnosis: Diagnosis) -> Counter[tuple[str, str]]:
 
 
 def _amount(reason: str, nodes: Sequence[NodeBudget], pod: Pod, cluster: Cluster) -> Amount | None:
-    """What is missing: how much is asked for, and the most that one of the nodes with the reason has."""
+    """The shortage behind a reason: the request of the pod, and the most that one of the nodes with the reason has."""
     resource = reason.removeprefix(INSUFFICIENT) if reason.startswith(INSUFFICIENT) else ""
     if resource not in pod.shape.request:
         return None

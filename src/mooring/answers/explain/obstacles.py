@@ -42,7 +42,7 @@ def missing_amounts(reason: Reason, pod: Pod, cluster: Cluster) -> tuple[Amount,
 
 
 def largest_free(resource: str, wants: int, cluster: Cluster, rows: RowArray) -> Amount:
-    """What the pod wants beside the most that one of the rows has left, and has in all."""
+    """The request of a pod beside the most that one of the rows has left, and the most that one has in all."""
     nodes, amounts = cluster.nodes, cluster.nodes.amounts
     if not len(rows) or not amounts.allocatable[amounts.resource(resource)][rows].any():
         return Amount(resource, wants, 0, "")

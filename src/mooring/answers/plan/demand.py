@@ -147,7 +147,7 @@ def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
 
 
 def _kind_in(trials: TrialCluster, group: list[Pod], attempt: Attempt) -> PodKind:
-    """What an attempt for one of the pods says of all. Raises AttemptError."""
+    """The outcome of an attempt for one of the pods, which holds for all of them. Raises AttemptError."""
     pod = group[0]
     narrowing = attempt.pre_filter()
     samples = [_row(attempt.context.nodes, offered.present[0]) for offered in trials.offers]

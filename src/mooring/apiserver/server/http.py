@@ -132,7 +132,7 @@ class HttpServer:
             listener.idle(incoming.protocol)
 
     async def _answer(self, incoming: web.BaseRequest) -> Answer | WatchResponse:
-        """What to send."""
+        """The response to send."""
         try:
             self._check_source(incoming)
             self._authenticate(incoming)

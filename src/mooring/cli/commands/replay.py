@@ -182,7 +182,7 @@ class _Replay:
             sys.exit(DIFFERENT)
 
     def _notes(self) -> list[str]:
-        """What the user should know about plugins before a replay."""
+        """Notes about plugins, printed before a replay."""
         known = {name for run in self._runs if run.segments for name in run.header.plugins}
         idle = [
             f"plugin {name} is loaded, but the recorded configuration does not enable it; --open-loop shows what would have "

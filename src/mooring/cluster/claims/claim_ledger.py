@@ -109,7 +109,7 @@ class ClaimLedger:
         self._owner_of: dict[str, str] = {}
         """Keys of claims that have a controller -> its uid."""
         self._by_owner: dict[str, dict[str, None]] = {}
-        """The same the other way around."""
+        """Uids of controllers -> the keys of their claims, in the order in which they came."""
         self._pending: dict[str, ResourceClaim] = {}
         """By id: copies of claims with the allocation that they are about to get."""
         self._pending_by_key: dict[str, dict[str, None]] = {}

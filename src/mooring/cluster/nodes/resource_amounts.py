@@ -267,7 +267,7 @@ class ResourceAmounts:
         return there, sum(pod.shape.exact_held.get(name, 0) for pod in self._pods_on[row])
 
     def free_on(self, name: str, rows: Sequence[int]) -> list[int]:
-        """What is left of a resource on each of some rows, negative where pods request more than there is."""
+        """The free amount of a resource on each of some rows. It is negative where pods request more than there is."""
         place = self.resource(name)
         at = np.asarray(rows, np.intp)
         free: list[int] = (self.allocatable[place, at] - self.requested[place, at]).tolist()

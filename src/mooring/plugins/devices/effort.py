@@ -72,7 +72,7 @@ class Effort(msgspec.Struct, eq=False):
             raise TookTooLong
 
     def max_cost(self, selector: str) -> int | None:
-        """What the evaluation of a selector may cost; None: as much as a selector may cost. Raises TookTooLong."""
+        """The limit for the cost of evaluating a selector; None: the general limit of a selector. Raises TookTooLong."""
         if not self.is_short or self.max_steps is None:
             return None
         left = self.max_steps - self.steps - len(selector) // BYTES_A_STEP

@@ -23,7 +23,7 @@ _NANO = 1_000_000_000
 
 
 class NamespaceShares:
-    """What namespaces owe. Time is an argument, so that a recorded run can be repeated.
+    """The debts of namespaces. Time is an argument, so that a recorded run can be repeated.
 
     Debts shrink together, so only their difference to a common mark is kept: `_repaid` is what a namespace has repaid that
     was in debt all the time. All amounts are in steps times 10^9, because time is in nanoseconds.
@@ -32,13 +32,13 @@ class NamespaceShares:
     def __init__(self) -> None:
         self._repaid = 0
         self._total = 0
-        """What all namespaces owe together."""
+        """The sum of all debts."""
         self._seen_ns = 0
         self._ends: dict[str, int] = {}
         """Namespaces that owe -> the mark at which they owe nothing."""
         self._order: list[tuple[int, str]] = []
-        """The same as a heap. Entries that `_ends` contradicts are outdated; a namespace has as many as it was charged for,
-        and it is charged only for steps that it was allowed."""
+        """The marks of `_ends` as a heap. Entries that `_ends` contradicts are outdated; a namespace has as many as it was
+        charged for, and it is charged only for steps that it was allowed."""
 
     def allowance(self, namespace: str, now_ns: int) -> int | None:
         """The steps that an attempt for a pod of the namespace may take; None: all that an attempt may take."""

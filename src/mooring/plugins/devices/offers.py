@@ -79,7 +79,7 @@ class DeviceOfferCache:
         self._is_kept_only = False
 
     def kept_only(self) -> "DeviceOfferCache":
-        """The same offers for a self-check: it searches nothing, charges no namespace, and changes nothing that is kept.
+        """Offers for a self-check: it searches nothing, charges no namespace, and changes nothing that is kept.
         It raises OutOfEffort where attempts would search."""
         view = copy(self)
         view._is_kept_only = True
@@ -184,7 +184,7 @@ class DeviceOfferCache:
         return offers, groups
 
     def _effort(self, namespace: str) -> Effort:
-        """What an attempt for a pod of the namespace may cost."""
+        """The effort that an attempt for a pod of the namespace may take."""
         most = self._max_steps
         share = None if most is None else self._shares.allowance(namespace, self._now_ns())
         return Effort(most) if most is None or share is None else Effort(min(most, share), is_short=True)

@@ -54,7 +54,7 @@ class FoundTemplate:
     path: str
     """Where it is, with the number of each entry."""
     part: str
-    """What tells it from the other templates of the object: the name of its entry. Empty if it is the only one."""
+    """The name of the entry that holds the template. Empty if the object has only one template."""
     template: JsonObject
     count: int
 
