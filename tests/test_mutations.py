@@ -56,6 +56,12 @@ def test_the_faults_of_a_module() -> None:
     assert sorted(mutation.name for mutation in mutations_of(ast.parse(SOURCE))) == sorted(MUTANTS)
 
 
+def test_checks_that_a_correct_program_never_notices_are_no_faults() -> None:
+    text = "class Pair(Struct, frozen=True, tag=True):\n    pass\n\ndef f(a, b):\n    return zip(a, b, strict=True)\n"
+    names = [mutation.name for mutation in mutations_of(ast.parse(text))]
+    assert names == ["Pair: True -> False", "f: return zip(a, b, strict=True) -> return None"]
+
+
 def test_each_mutant_is_a_program_that_differs_from_all_others() -> None:
     tree = ast.parse(SOURCE)
     before = ast.unparse(tree)

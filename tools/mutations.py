@@ -37,6 +37,8 @@ _DELETED = (ast.Expr, ast.Assign, ast.AugAssign, ast.Delete, ast.Raise)
 """Statements that may be missing. (An AnnAssign declares; without it the type checker objects.)"""
 _DECLARATIONS = {"TypeVar", "NewType", "Literal", "Protocol", "ParamSpec"}
 _TYPES = {"__slots__", "__all__", "__match_args__"}
+_CHECKS = {"strict", "frozen", "gc", "slots"}
+"""Keywords that only guard against mistakes in the program, or save memory: a correct program never notices them."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +128,13 @@ def _inner_scope(scope: str, node: ast.AST) -> str:
 
 
 def _is_declarative(parent: ast.AST, field: str, child: ast.AST) -> bool:
-    """Whether a part of the program is there for readers and tools only: annotations, docstrings, type variables."""
+    """Whether a part of the program is there for readers and tools only, such as annotations and docstrings."""
     if field in ("annotation", "returns", "decorator_list", "bases", "type_params"):
         return True
     if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
         return True
+    if isinstance(child, ast.keyword) and child.arg in _CHECKS:
+        return isinstance(child.value, ast.Constant)
     if isinstance(child, ast.Assign):
         names = {target.id for target in child.targets if isinstance(target, ast.Name)}
         return bool(names & _TYPES) or _declares_type(child.value)
