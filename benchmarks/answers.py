@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from mooring.answers.capacity.capacity import capacity
-from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.explain.explain import explain_pod
-from mooring.answers.loaded_cluster import LoadedCluster, load
+from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.answers.what_if.question import what_if
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.kit.process import relax_collector
 
 JsonObject = dict[str, Any]

@@ -26,9 +26,9 @@ from typing import Any
 
 from creating import create
 
+from mooring.api.api_errors import ApiError
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.model.api_errors import ApiError
 
 NAMESPACE = "arrivals"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

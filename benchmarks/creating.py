@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from mooring.api.api_errors import ApiError
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.lean_client import LeanClient
-from mooring.model.api_errors import ApiError
 
 SENDERS = 32
 

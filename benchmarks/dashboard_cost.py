@@ -23,14 +23,14 @@ from mooring.dashboard.serving.sampler import QUICK_S, SLOW_S, Sampler
 from mooring.dashboard.serving.streams import Streams
 from mooring.dashboard.views.pod_stories import MAX_LINES, PodStories
 from mooring.framework.config import default
-from mooring.framework.intents import Bind
+from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import SteadyClock
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
 
 BATCH = 500
 READINGS = 50

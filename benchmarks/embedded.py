@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Any
 
+from mooring.api.kinds import RESOURCES
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiserver.resource_api import ResourceApi
@@ -23,7 +24,6 @@ from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed
 from mooring.kit.process import relax_collector
-from mooring.model.kinds import RESOURCES
 
 PODS = RESOURCES["", "v1", "pods"]
 POD = {

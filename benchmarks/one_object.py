@@ -24,11 +24,11 @@ from typing import Any
 
 from large_objects import DIMENSIONS, HOST, ZONE, JsonObject, Large, a_node, a_pod, an_object
 
+from mooring.api.decode import decode_json
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
-from mooring.model.decode import decode_json
-from mooring.scheduler.assembly import all_plugins, build_scheduler
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import all_plugins, build_scheduler
 
 SIZES = (10, 1000, 10_000)
 LIMIT_S = 300

@@ -19,8 +19,8 @@ import time
 from typing import Any
 
 from mooring.answers.capacity.capacity import capacity
-from mooring.answers.loaded_cluster import load
 from mooring.answers.plan.plan import plan
+from mooring.inputs.loaded_cluster import load
 
 ZONE = "topology.kubernetes.io/zone"
 ZONES = ("a", "b", "c")

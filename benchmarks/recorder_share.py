@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from mooring.cli.main import main as command_line
-from mooring.recording.recorder import RunRecorder
-from mooring.recording.run_files import RunFiles
+from mooring.state.recording.recorder import RunRecorder
+from mooring.state.recording.run_files import RunFiles
 
 now_ns = time.thread_time_ns
 CLOCK_NS = min(-now_ns() + now_ns() for _ in range(1000))

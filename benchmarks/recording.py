@@ -20,16 +20,16 @@ from typing import Any
 import msgspec
 
 from mooring.framework import config
-from mooring.framework.intents import Bind, Intent
+from mooring.framework.contract.intents import Bind, Intent
 from mooring.kit.clock import SteadyClock
 from mooring.model.pod import Pod
-from mooring.recording.recorder import record_run, scheduler_header
 from mooring.scheduler import scheduler as scheduler_module
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import BindAnswered, Input, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.scheduler.recorded_scheduler import Recorder
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
+from mooring.state.recorded_scheduler import Recorder
+from mooring.state.recording.recorder import record_run, scheduler_header
 
 Step = tuple[Input | None, list[Intent]]
 """An input, or None for an attempt, and what the scheduler asks for."""

@@ -22,12 +22,12 @@ from typing import Any
 from throughput import MEBIBYTE, positive, tell
 from workloads_more import a_node, corpus_writer
 
+from mooring.api.decode import decode_json
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.kit.process import relax_collector
-from mooring.model.decode import decode_json
-from mooring.scheduler.assembly import all_plugins, build_scheduler
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import all_plugins, build_scheduler
 
 NODES, PODS, ALIVE, TEMPLATES = 5000, 30000, 5000, "5000,10000,20000,50000"
 _TELL_EVERY = 5000

@@ -19,18 +19,18 @@ import msgspec
 
 from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.framework import config
-from mooring.framework.intents import Bind
+from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import SteadyClock
 from mooring.kit.process import relax_collector
-from mooring.live.tracing.settings import tracing_settings
-from mooring.live.tracing.start import start_tracing
-from mooring.live.tracing.tracing import PLUGIN_THRESHOLD, Tracing
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
+from mooring.serve.tracing.settings import tracing_settings
+from mooring.serve.tracing.start import start_tracing
+from mooring.serve.tracing.tracing import PLUGIN_THRESHOLD, Tracing
+from mooring.state.assembly import build_scheduler
 
 SHARES = (None, 0.0, 0.01, 0.1, 1.0)
 """None: tracing is off."""

@@ -10,10 +10,10 @@ Arguments (pluginConfig): `timeoutSeconds`, 30 by default.
 
 from typing import Any
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Handle, PermitPlugin, ReservePlugin, Wait
-from mooring.framework.status import Rejection
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.points import Handle, PermitPlugin, ReservePlugin, Wait
+from mooring.framework.contract.status import Rejection
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector
 from mooring.model.pod import Pod

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import PodRejected, ScoreCard
-from mooring.framework.points import Handle, Plugin
-from mooring.framework.profiles import Profile
-from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, SKIPS, Rejection, Skip
+from mooring.framework.attempts.attempt import PodRejected, ScoreCard
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.points import Handle, Plugin
+from mooring.framework.contract.status import SKIP, SKIPS, Rejection, Skip
+from mooring.framework.kept.asking import AttemptError
+from mooring.framework.profile.profiles import Profile
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import rejections_by_node
 

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.server.watching import WatchResponse
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "application/apply-patch+yaml"

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.context import KeptValues
+from mooring.framework.contract.context import KeptValues
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod

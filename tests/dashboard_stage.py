@@ -13,14 +13,14 @@ from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
 from mooring.dashboard.views.pod_stories import PodStories
 from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework.config import default
 from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import build_scheduler
 
 TOKEN = "a-token-of-tests"
 FILES = {

@@ -9,9 +9,9 @@ import yaml
 
 from asking import ask, path_of
 from cluster_api import an_api
+from mooring.api.kinds import BY_KIND
 from mooring.cli.commands.run import run
 from mooring.framework import config as configuration
-from mooring.model.kinds import BY_KIND
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 Item = dict[str, Any]

@@ -3,13 +3,10 @@
 import logging
 from collections.abc import Callable
 
+from mooring.api.json_objects import JsonObject
 from mooring.kit.logs import Log
-from mooring.live.leader_election import (
-    Candidate,
-    ElectionTimes,
-)
-from mooring.live.lease_record import LeaseName, LeaseRecord
-from mooring.model.json_objects import JsonObject
+from mooring.serve.lease.leader_election import Candidate, ElectionTimes
+from mooring.serve.lease.lease_record import LeaseName, LeaseRecord
 
 LEASE = LeaseName("kube-system", "kube-scheduler")
 TIMES = ElectionTimes(15, 10, 2)

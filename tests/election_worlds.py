@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from hypothesis import strategies as st
 
 from electing import LEASE, TIMES, version_of, with_version
-from mooring.live.leader_election import (
+from mooring.api.json_objects import JsonObject
+from mooring.serve.lease.leader_election import (
     Ask,
     Candidate,
     Create,
@@ -23,7 +24,6 @@ from mooring.live.leader_election import (
     Unfulfilled,
     Update,
 )
-from mooring.model.json_objects import JsonObject
 
 
 class LeaseServer(Protocol):

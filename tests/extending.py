@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from build import a_node, a_pod
+from mooring.drivers.simulated_driver import Driver
 from mooring.framework import config
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.intents import Call
+from mooring.framework.contract.intents import Call
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
-from mooring.sim.driver import Driver
+from mooring.state.assembly import build_scheduler
 
 URL = "http://127.0.0.1:9999/sched"
 

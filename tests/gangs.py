@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 
 from build import a_node, a_pod
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import build_scheduler
 
 BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}
 

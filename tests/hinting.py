@@ -1,8 +1,8 @@
 """Asks a plugin about a change as the queue does: does it wake a pod that the plugin rejected?"""
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.events import Action, Change, ClusterEvent
-from mooring.framework.points import Plugin
+from mooring.framework.contract.events import Action, Change, ClusterEvent
+from mooring.framework.contract.points import Plugin
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

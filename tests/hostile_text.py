@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mooring.sim.reading.manifests import read
+from mooring.inputs.manifests import read
 
 MARK = "HOSTILE"
 FORGED = "FORGED"
@@ -214,7 +214,7 @@ def hostile_objects() -> list[dict[str, Any]]:
 
 
 PLUGIN = f"""
-from mooring.framework.plain import PlainPlugin
+from mooring.framework.contract.plain import PlainPlugin
 
 HOSTILE = {HOSTILE!r}
 

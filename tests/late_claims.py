@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import msgspec
 
+from mooring.drivers.simulated_driver import START_NS, WriteRefused, after, named
 from mooring.framework import config
-from mooring.framework.intents import Bind, Intent, PatchStatus, Record, Write, WriteFault
+from mooring.framework.contract.intents import Bind, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.devices import AllocatedDevice, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.scheduler import pre_bind
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import (
     BindAnswered,
     ObjectAdded,
@@ -23,7 +23,7 @@ from mooring.scheduler.inputs import (
     TimePassed,
     WriteAnswered,
 )
-from mooring.sim.driver import START_NS, WriteRefused, after, named
+from mooring.state.assembly import build_scheduler
 
 Name = tuple[type[KubeObject], str]
 

@@ -10,19 +10,19 @@ import msgspec
 
 from build import a_node, a_pod
 from jumping_clock import JumpingClock
+from mooring.api.api_errors import conflict, not_found
 from mooring.apiclient.request_errors import ConnectionLost
+from mooring.drivers.dry_run import DryWriter
+from mooring.drivers.event_writer import EventWriter
+from mooring.drivers.live_driver import LiveDriver
+from mooring.drivers.status_writer import StatusWriter
 from mooring.framework import config
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import NS_PER_S, SteadyClock, VirtualClock
-from mooring.live.driver import LiveDriver
-from mooring.live.dry_run import DryWriter
-from mooring.live.event_writer import EventWriter
-from mooring.live.status_writer import StatusWriter
-from mooring.model.api_errors import conflict, not_found
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
 from recording_server import Time
 
 DONE_ALL_THE_SAME = "done, but the answer is lost"

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cluster_api import an_api
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.assembly import cluster_services
 from mooring.controllers.control_loop import Controller, ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 
 _MOST_STEPS = 10_000
 

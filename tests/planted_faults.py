@@ -9,7 +9,7 @@ import pytest
 from build import a_node
 from device_building import a_claim as a_device_claim
 from device_building import an_allocation
-from mooring.framework.feasible import PASSED
+from mooring.framework.kept.feasible import PASSED
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim

@@ -7,7 +7,7 @@ import msgspec
 
 from build import a_node
 from gangs import BOTH_GATES, GangWorld, a_group
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
 from mooring.model.workloads import PodGroup
 
 RACK_GATES = {**BOTH_GATES, "TopologyAwareWorkloadScheduling": True}

@@ -4,21 +4,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mooring.apiclient.reflectors.known import ChangeListener, ObjectChange, tell
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.intents import Intent
+from mooring.framework.contract.intents import Intent
 from mooring.kit.clock import Clock, VirtualClock
 from mooring.model.meta import KubeObject
-from mooring.recording.observer import ObserverRecorder, observe_run
-from mooring.recording.recorder import record_run, scheduler_header
-from mooring.recording.run_files import RecordingLimits
-from mooring.recording.segment_file import SegmentHeader
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.scheduler.recorded_scheduler import Recorder
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import build_scheduler
+from mooring.state.recorded_scheduler import Recorder
+from mooring.state.recording.observer import ObserverRecorder, observe_run
+from mooring.state.recording.recorder import record_run, scheduler_header
+from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.recording.segment_file import SegmentHeader
 
 
 class WatchedSteps:

@@ -5,16 +5,16 @@ from pathlib import Path
 
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
-from mooring.recording.reading import RecordedRun, runs_in
-from mooring.recording.recorder import RecordingSettings
-from mooring.recording.run_files import RecordingLimits
 from mooring.sim.arrival_stream import ArrivalStream
 from mooring.sim.day import Day, DayReport
-from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.simulation_recording import SimulationRecording
+from mooring.state.recording.reading import RecordedRun, runs_in
+from mooring.state.recording.recorder import RecordingSettings
+from mooring.state.recording.run_files import RecordingLimits
 
 
 def day_recording(

@@ -8,13 +8,13 @@ import msgspec
 from build import a_node
 from mooring.cluster.nodes.amounts import amounts_on
 from mooring.framework import config as configuration
-from mooring.live.cache_debugger import snapshot
-from mooring.recording.reading import RecordedRun
-from mooring.recording.run_files import RecordingLimits
+from mooring.inputs.arrivals import arrivals_of
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.reading.arrivals import arrivals_of
-from mooring.sim.replay.differences import is_decision
-from mooring.sim.replay.replayer import Replayer
+from mooring.serve.cache_debugger import snapshot
+from mooring.state.recording.reading import RecordedRun
+from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.replay.differences import is_decision
+from mooring.state.replay.replayer import Replayer
 from recorded_days import only_run, record_day
 
 INTERVAL = RecordingLimits(interval_s=20, drops=False)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from mooring.framework.plugin_caller import M, PluginCaller, Wrap, unwrapped
+from mooring.framework.contract.plugin_caller import M, PluginCaller, Wrap, unwrapped
 
 NOW_NS = 5
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.api_errors import ApiError
 from mooring.apiclient.throttle import Timing
-from mooring.model.api_errors import ApiError
 
 
 @dataclass(frozen=True)

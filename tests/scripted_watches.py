@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from mooring.api.api_errors import ApiError
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
 from mooring.apiclient.reflectors.watched import Watched
 from mooring.apiclient.throttle import Timing
-from mooring.model.api_errors import ApiError
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

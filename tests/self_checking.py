@@ -9,16 +9,16 @@ from build_storage import a_claim, a_class, a_csi_node, a_volume, using
 from device_building import a_claim as a_device_claim
 from device_building import a_class as a_device_class
 from device_building import a_device, a_slice, an_allocation
-from mooring.cluster.comparison.difference import StateDifference
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework.config import default
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
-from mooring.scheduler.self_check.check import SelfCheck
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import build_scheduler
+from mooring.state.check.check import SelfCheck
+from mooring.state.check.difference import StateDifference
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 GATES = {"GenericWorkload": True, "GangScheduling": True}

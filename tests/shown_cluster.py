@@ -18,12 +18,12 @@ from mooring.dashboard.serving.loopback_server import LoopbackServer
 from mooring.dashboard.timeline.recorded_decisions import read_decisions
 from mooring.dashboard.timeline.recording_source import RecordingSource
 from mooring.dashboard.timeline.time_line import RecordedTimeLine
+from mooring.drivers.simulated_driver import START_NS
+from mooring.inputs.arrivals import arrivals_of
 from mooring.kit.clock import VirtualClock, in_seconds
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.sim.driver import START_NS
-from mooring.sim.reading.arrivals import arrivals_of
 from recorded_days import only_run, record_day
 
 ZONES = ("eu-1a", "eu-1b", "eu-1c")

@@ -8,13 +8,13 @@ from team_queues.ledger import TeamLedger
 
 from build import a_node, a_pod
 from gangs import a_group
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.assembly import build_scheduler
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import build_scheduler
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 POST_FILTERS = ("DynamicResources", "TeamQueues", "DefaultPreemption")

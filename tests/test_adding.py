@@ -13,13 +13,13 @@ KIND = '''
 
 from msgspec import field
 
-from mooring.model.kind_spec import OF_METADATA, labels_at
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.kind_spec import BY_NAME
+from mooring.api.kind_spec import OF_METADATA, labels_at
+from mooring.api.kind_spec import KindSpec, Watch
+from mooring.api.kind_spec import BY_NAME
 from mooring.model.meta import KubeObject, Wire
-from mooring.model.table_columns import AGE, NAME, Column, field_cell
-from mooring.model.validation.field_rules import in_range
-from mooring.model.validation.problem import Problems
+from mooring.api.table_columns import AGE, NAME, Column, field_cell
+from mooring.api.validation.field_rules import in_range
+from mooring.api.validation.problem import Problems
 
 
 class LicenceSpec(Wire):
@@ -57,16 +57,16 @@ from asking import MERGE_PATCH, STRATEGIC_PATCH, TABLE, ask, begin, heard
 from mooring.apiclient.reflectors.watched import WATCHED
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Action, Change, ClusterEvent, Registration
-from mooring.framework.points import PreFilterPlugin
-from mooring.framework.registry import Registry
-from mooring.framework.status import Rejection
-from mooring.live.cache_debugger import snapshot
-from mooring.model.kinds import is_read, kind_problem
-from mooring.model.kinds.licences import LICENCE, Licence
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.points import PreFilterPlugin
+from mooring.framework.profile.registry import Registry
+from mooring.framework.contract.status import Rejection
+from mooring.serve.cache_debugger import snapshot
+from mooring.api.kinds import is_read, kind_problem
+from mooring.api.kinds.licences import LICENCE, Licence
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins
+from mooring.state.assembly import all_plugins
 from virtual_cluster import VirtualCluster
 
 LICENCES = "/apis/example.com/v1/namespaces/default/licences"
@@ -166,5 +166,5 @@ def run_in(tree: Path, script: str) -> str:
 
 
 def test_an_api_kind_is_one_file(tmp_path: Path) -> None:
-    tree = a_tree(tmp_path, {"model/kinds/licences.py": KIND})
+    tree = a_tree(tmp_path, {"api/kinds/licences.py": KIND})
     assert run_in(tree, USE_OF_THE_KIND) == "served and delivered\n"

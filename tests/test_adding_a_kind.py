@@ -4,7 +4,7 @@ from pathlib import Path
 
 from added_tree import ROOT, AddedTree
 
-KIND = "src/mooring/model/kinds/queues.py"
+KIND = "src/mooring/api/kinds/queues.py"
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(ROOT / "tests")!r})

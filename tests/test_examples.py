@@ -15,16 +15,16 @@ from click.testing import CliRunner
 
 import build
 import mooring
+from mooring.api.kinds import KINDS, RESOURCES
 from mooring.cli.commands.simulate import DUMP_COMMAND
 from mooring.cli.main import main
 from mooring.framework import config as configuration
-from mooring.framework.registry import load_file
-from mooring.model.kinds import KINDS, RESOURCES
-from mooring.scheduler.assembly import all_plugins, build_runners
+from mooring.framework.profile.registry import load_file
+from mooring.inputs.load_plan import read_load_plan
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.observer import Observer
-from mooring.sim.reading.load_plan import read_load_plan
+from mooring.state.assembly import all_plugins, build_runners
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

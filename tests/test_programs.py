@@ -46,7 +46,7 @@ RUN_WITHOUT: dict[Program, tuple[str, ...]] = {
     ),
     KUBECTL: (
         *("tests/e2e/test_kubectl.py", "tests/e2e/test_examples_on_a_cluster.py", "tests/docs/test_tutorial.py"),
-        *("tests/cli/test_replay_command.py", "tests/apiclient/test_client.py", "tests/apiserver/test_protobuf.py"),
+        *("tests/cli/test_replay_command.py", "tests/apiclient/test_client.py", "tests/api/test_protobuf.py"),
         *("-k", "(kubectl or reader or cluster or go_on) and not demonstration"),
     ),
     MAKE: ("tests/test_habits.py", "-k", "says_so_first"),

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from electing import LEASE, SILENT, TIMES, version_of, with_version
+from mooring.api.api_errors import already_exists, conflict, not_found
+from mooring.api.json_objects import JsonObject
 from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import Fence
-from mooring.live.leader_elector import Callbacks, ElectorSettings, LeaderElector, Outcome, TimeAndChance
-from mooring.model.api_errors import already_exists, conflict, not_found
-from mooring.model.json_objects import JsonObject
+from mooring.serve.lease.leader_elector import Callbacks, ElectorSettings, LeaderElector, Outcome, TimeAndChance
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from build import FreshValues
 from mooring.cluster.cluster import Cluster
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import FilterPlugin, PreFilterPlugin
-from mooring.framework.status import SKIPS, Rejection
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import FilterPlugin, PreFilterPlugin
+from mooring.framework.contract.status import SKIPS, Rejection
 from mooring.model.pod import Pod
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mooring.answers.loaded_cluster import LoadedCluster, load
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 
 JsonObject = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cluster_api import an_api
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.assembly import workload_controllers
 from mooring.controllers.control_loop import ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 
 Json = dict[str, Any]
 NAMESPACE = "default"

@@ -30,13 +30,13 @@ GATE_NOTES: dict[str, GateNote] = {
     "ClientsAllowCBOR": GateNote(_TRANSPORT, NO_NEED),
     "ClientsAllowTLSCacheGC": GateNote(_TRANSPORT, NO_NEED),
     "ClientsPreferCBOR": GateNote(_TRANSPORT, NO_NEED),
-    "ComponentFlagz": GateNote("the page /flagz", AS_UPSTREAM, "live/test_pages.py"),
-    "ComponentStatusz": GateNote("the page /statusz", AS_UPSTREAM, "live/test_pages.py"),
+    "ComponentFlagz": GateNote("the page /flagz", AS_UPSTREAM, "serve/test_pages.py"),
+    "ComponentStatusz": GateNote("the page /statusz", AS_UPSTREAM, "serve/test_pages.py"),
     "ContextualLogging": GateNote(_LOGS, NO_NEED),
     "CoordinatedLeaderElection": GateNote(
         "the API server picks the leader from LeaseCandidates",
         "the same; the candidate is read every retry period instead of watched. `mooring up` picks leaders",
-        "live/test_coordinated_election.py",
+        "serve/test_coordinated_election.py",
     ),
     "DRAAdminAccess": GateNote(
         "requests with admin access ignore other claims", ALWAYS_ON, "plugins/test_device_search.py"
@@ -119,7 +119,7 @@ GATE_NOTES: dict[str, GateNote] = {
         "spec.resources of pods; the API server drops it without the gate", AS_UPSTREAM, "cluster/test_counted_pods.py"
     ),
     "SchedulerAsyncAPICalls": GateNote(
-        "writes of statuses and bindings are queued", "always queued", "live/test_api_writer.py"
+        "writes of statuses and bindings are queued", "always queued", "drivers/test_api_writer.py"
     ),
     "SchedulerAsyncPreemption": GateNote(
         "whether victims are evicted beside the scheduling loop",

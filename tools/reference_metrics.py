@@ -8,7 +8,7 @@ from pathlib import Path
 from reference_text import code, page, paragraphs, prose, table
 
 import mooring
-from mooring.framework import metric_catalogue as catalogue
+from mooring.framework.profile import metric_catalogue as catalogue
 from mooring.kit.metrics import Description
 
 SOURCE = Path(mooring.__file__).parent

@@ -10,20 +10,21 @@ from typing import Any
 from reference_text import block, code, field_texts, page, paragraphs, prose, summary_of, table
 
 import mooring
-from mooring.answers import loaded_cluster, notebook
-from mooring.answers.answer import ClusterAnswer
+from mooring.answers import notebook
 from mooring.answers.capacity import capacity
 from mooring.answers.capacity.capacity import Capacity
 from mooring.answers.compare import comparing
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
-from mooring.answers.groups.group_explanation import GroupExplanation
+from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.plan import offers
 from mooring.answers.plan.plan import Plan
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
 from mooring.answers.what_if import question
 from mooring.answers.what_if.difference import WhatIf
+from mooring.inputs import loaded_cluster
 
 ANSWERS = (
     *(PodExplanation, WorkloadExplanation, GroupExplanation, WhatIf, Capacity, Plan, Comparison),

@@ -24,8 +24,8 @@ from mooring.framework.config.types import (
     LeaderElectionConfiguration,
     Section,
 )
-from mooring.framework.profiles import build_profiles
-from mooring.scheduler.assembly import all_plugins
+from mooring.framework.profile.profiles import build_profiles
+from mooring.state.assembly import all_plugins
 
 FOLLOWING = ("apiVersion", "kind")
 """Fields that arguments may leave out: they follow from the name of the plugin."""

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.events import UNSCHEDULABLE_POD, Action, ClusterEvent, Registration
-from mooring.framework.points import (
+from mooring.framework.contract.events import UNSCHEDULABLE_POD, Action, ClusterEvent, Registration
+from mooring.framework.contract.points import (
     FitError,
     Handle,
     Nomination,
@@ -15,8 +16,7 @@ from mooring.framework.points import (
     QueueSortPlugin,
     SchedulerServices,
 )
-from mooring.framework.status import Rejection, final
-from mooring.model.kinds.scheduling import POD_GROUP
+from mooring.framework.contract.status import Rejection, final
 from mooring.model.pod import Pod
 from mooring.plugins.groups.gang_scheduling import is_own_group, joins_group
 

@@ -13,9 +13,9 @@ import numpy as np
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.points import FitError, Nomination, NoRoom
-from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.status import curable, final
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.contract.points import FitError, Nomination, NoRoom
+from mooring.framework.contract.status import curable, final
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup

@@ -2,10 +2,10 @@
 
 from written import Written
 
-from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures.cure import Cure
-from mooring.answers.cures.search import find_cures
-from mooring.answers.loaded_cluster import load
+from mooring.answers.explain.cure import Cure
+from mooring.answers.explain.cure_search import find_cures
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.inputs.loaded_cluster import load
 
 Row = tuple[str, str, str, float]
 

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.framework import config as configuration
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

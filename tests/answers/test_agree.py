@@ -14,18 +14,18 @@ from random_clusters import nodes, pods
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.agree.agree import agree
-from mooring.answers.agree.agreement import Agreement
-from mooring.answers.agree.judged_binding import BindingVerdict
-from mooring.answers.agree.judging import sought_nodes
+from mooring.answers.recorded.agree import agree
+from mooring.answers.recorded.agreement import Agreement
+from mooring.answers.recorded.judged_binding import BindingVerdict
+from mooring.answers.recorded.judging import sought_nodes
+from mooring.drivers.simulated_driver import Driver
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.recording.run_files import RecordingLimits, segments_in
-from mooring.sim.driver import Driver
+from mooring.state.recording.run_files import RecordingLimits, segments_in
 from recorded_clusters import an_observer, changes_while_scheduling, schedule_all, write_changes
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/agree.v1.json").read_text())

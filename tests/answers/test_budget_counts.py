@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from build import a_pod
-from mooring.answers.what_if.budget_counts import SEVERAL, BudgetCounts, is_healthy
+from mooring.answers.trial.budget_counts import SEVERAL, BudgetCounts, is_healthy
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 

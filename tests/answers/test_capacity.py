@@ -17,11 +17,11 @@ from mooring.answers.capacity.closed_form import fill_at_once
 from mooring.answers.capacity.node_budgets import budgets_after
 from mooring.answers.capacity.one_by_one import CopyPlacer, fill_one_by_one
 from mooring.answers.capacity.pod_copies import pod_copies
-from mooring.answers.loaded_cluster import LoadedCluster, load
-from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.framework.contract.plain import NodeView, PlainPlugin
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.input_errors import InputError
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/capacity.v1.json").read_text())
 ZONE = "topology.kubernetes.io/zone"

@@ -10,11 +10,11 @@ from mooring.answers.capacity.closed_form import fill_at_once
 from mooring.answers.capacity.gangs import gang_of, gangs_at_once, gangs_one_by_one
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
 from mooring.answers.capacity.pod_copies import PodCopies, pod_copies
-from mooring.answers.data_table import DataTable
-from mooring.answers.loaded_cluster import LoadedCluster, load
-from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.answers.form.data_table import DataTable
+from mooring.framework.contract.plain import NodeView, PlainPlugin
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.pod import Pod
-from mooring.sim.input_errors import InputError
 
 GI = 1 << 30
 CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -22,16 +22,16 @@ from mooring.answers.compare.comparison import Comparison
 from mooring.answers.compare.run import run_once
 from mooring.answers.compare.run_plan import UnusablePlan
 from mooring.answers.compare.workers import RunFault
-from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
-from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.framework.contract.plain import NodeView, PlainPlugin
+from mooring.inputs.arrivals import arrivals_of
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins
 from mooring.sim.day import Day
-from mooring.sim.reading.arrivals import arrivals_of
 from mooring.sim.simulation import Simulation
+from mooring.state.assembly import all_plugins
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "compare.v1.json").read_text())

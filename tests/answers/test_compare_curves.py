@@ -12,9 +12,9 @@ from build import a_node
 from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.curves import course_plots, on_edges
 from mooring.answers.compare.figures import RunCurves, RunFigures, WaitFigures
-from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.report.parts import BarPlot, CurvePlot
+from mooring.answers.form.report_parts import BarPlot, CurvePlot
 from mooring.framework import config as configuration
+from mooring.inputs.loaded_cluster import LoadedCluster
 
 ARRIVALS: list[dict[str, Any]] = [
     {"at": 0, "every": "1m", "until": "20m", "name": "job", "cpu": "1", "memory": "1Gi", "run": "5m"},

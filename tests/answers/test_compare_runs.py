@@ -16,15 +16,15 @@ from mooring.answers.compare.figures import RunFigures, UseFigures, WaitFigures
 from mooring.answers.compare.run import RunInputs, RunResult, run_once
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.compare.workers import RunFault
-from mooring.answers.given_loads import plan_from
-from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.api.validation.problem import Problem
 from mooring.framework import config as configuration
+from mooring.inputs.arrivals import arrivals_of
+from mooring.inputs.given_loads import plan_from
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.version import VERSION
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.validation.problem import Problem
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.arrivals import arrivals_of
 
 
 def a_plan(name: str) -> RunPlan:

@@ -18,7 +18,7 @@ from mooring.answers.compare.figures import (
 )
 from mooring.answers.compare.run import RunInputs, RunResult
 from mooring.answers.compare.run_plan import RunPlan
-from mooring.answers.data_table import DataTable
+from mooring.answers.form.data_table import DataTable
 from mooring.framework import config as configuration
 
 CONFIG = configuration.default()

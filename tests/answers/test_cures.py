@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from written import Written, a_node, a_pod
 
 from how_many import examples
-from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures.cure import Cure
-from mooring.answers.cures.requests import step_of, with_requests
-from mooring.answers.cures.search import find_cures
-from mooring.answers.edits import ChangePod, changed_pod, edited
-from mooring.answers.loaded_cluster import LoadedCluster, load
+from mooring.answers.explain.cure import Cure
+from mooring.answers.explain.cure_search import find_cures
+from mooring.answers.explain.request_cures import step_of, with_requests
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.edits import ChangePod, changed_pod, edited
 from mooring.cluster.nodes.check import check_table
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.pod import Pod
 
 ZONE = "topology.kubernetes.io/zone"

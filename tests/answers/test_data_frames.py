@@ -8,15 +8,15 @@ import pytest
 from written import a_node, a_pod
 
 import mooring
-from mooring.answers.agree.agreement import Agreement
-from mooring.answers.agree.judged_binding import BindingVerdict, JudgedBinding
-from mooring.answers.answer import ClusterAnswer
-from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.replay.decision_difference import StepDifference
-from mooring.answers.replay.pod_story import PodFacts, PodStory
-from mooring.answers.replay.replay_answer import ReplayAnswer, ReplayedRun
-from mooring.sim.replay.differences import ReplayTally
+from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.form.answer import ClusterAnswer
+from mooring.answers.recorded.agreement import Agreement
+from mooring.answers.recorded.decision_difference import StepDifference
+from mooring.answers.recorded.judged_binding import BindingVerdict, JudgedBinding
+from mooring.answers.recorded.pod_story import PodFacts, PodStory
+from mooring.answers.recorded.replay_answer import ReplayAnswer, ReplayedRun
 from mooring.sim.results import Moment
+from mooring.state.replay.differences import ReplayTally
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
 from how_many import examples
-from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures.cure import Cure
-from mooring.answers.cures.search import find_cures
-from mooring.answers.edits import PutObject, changed_pod, edited
-from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.explain.cure import Cure
+from mooring.answers.explain.cure_search import find_cures
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.edits import PutObject, changed_pod, edited
 from mooring.framework import config as configuration
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

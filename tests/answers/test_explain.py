@@ -8,12 +8,12 @@ import jsonschema
 import pytest
 from written import Written, a_node, a_pod
 
-from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.explain.explain import explain_named, explain_pod, explain_workload
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.loaded_cluster import load
-from mooring.answers.owners import pods_of_workload
-from mooring.sim.input_errors import NoSuchPod
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.owners import pods_of_workload
+from mooring.inputs.input_errors import NoSuchPod
+from mooring.inputs.loaded_cluster import load
 
 SCHEMA = json.loads((Path(__file__).parent.parent.parent / "docs/schemas/explain.v1.json").read_text())
 ZONE = "topology.kubernetes.io/zone"

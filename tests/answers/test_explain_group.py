@@ -12,18 +12,18 @@ from jsonschema import validate
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 import mooring
-from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures.cure import Cure
-from mooring.answers.cures.search import DECISIONS
-from mooring.answers.edits import edited
+from mooring.answers.explain.cure import Cure
+from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named, explain_pod
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.groups.asked_group import asked_group
-from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.groups.group_trials import GroupTrials
-from mooring.answers.loaded_cluster import LoadedCluster, load
+from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.trial.asked_group import asked_group
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.edits import edited
+from mooring.answers.trial.group_trials import GroupTrials
+from mooring.inputs.input_errors import NoSuchPod
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.kit.clock import NS_PER_S
-from mooring.sim.input_errors import NoSuchPod
 from mooring.sim.simulation import Simulation
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/explain.v1.json").read_text())

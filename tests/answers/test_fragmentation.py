@@ -11,8 +11,8 @@ from random_clusters import clusters
 from build import a_node, a_pod
 from how_many import examples
 from mooring.answers.compare.fragmentation import cut_shapes, fragmentation_of, fragmented_share, weighed_shapes
-from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.framework import config as configuration
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide

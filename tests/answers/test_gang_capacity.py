@@ -14,8 +14,8 @@ import mooring
 from mooring.answers.capacity.capacity import Capacity, capacity
 from mooring.answers.capacity.gangs import gang_of, gangs_at_once, gangs_one_by_one
 from mooring.answers.capacity.pod_copies import pod_copies
-from mooring.answers.loaded_cluster import LoadedCluster, load
-from mooring.sim.input_errors import InputError
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/capacity.v1.json").read_text())
 HOST = "kubernetes.io/hostname"

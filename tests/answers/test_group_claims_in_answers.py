@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.simulate.simulating import place_pending
-from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.sim.input_errors import InputError
 
 WITH_CLAIMS = {**GROUP_GATES, "DRAWorkloadResourceClaims": True}
 ENTRY = {"name": "gpu", "resourceClaimTemplateName": "gpus"}

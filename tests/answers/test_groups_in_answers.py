@@ -8,14 +8,14 @@ from jsonschema import validate
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.loaded_cluster import load
+from mooring.answers.explain.group_explanation import GroupExplanation
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
-from mooring.sim.reading.arrivals import Arrival
+from mooring.inputs.arrivals import Arrival
+from mooring.inputs.loaded_cluster import load
 
 SCHEMAS = Path(__file__).parents[2] / "docs/schemas"
 

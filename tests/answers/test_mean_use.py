@@ -3,7 +3,7 @@
 import numpy as np
 
 from build import a_node
-from mooring.answers.pools import POOL_LABELS
+from mooring.answers.form.pools import POOL_LABELS
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses, mean_uses
 from mooring.sim.gauge import NodeMeans
 

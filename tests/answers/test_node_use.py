@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from mooring.answers.compare.node_use import NodesInUse, node_prices, prices_of, read_prices
 from mooring.cluster.cluster import Cluster
+from mooring.inputs.input_errors import InputError
 from mooring.model.pod import Pod
-from mooring.sim.input_errors import InputError
 
 OWNER = {
     "ownerReferences": [{"kind": "DaemonSet", "name": "d", "apiVersion": "apps/v1", "controller": True, "uid": "1"}]

@@ -9,10 +9,10 @@ import pytest
 
 import mooring
 from build import a_node, a_pod
-from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.framework.contract.plain import NodeView, PlainPlugin
+from mooring.inputs.input_errors import NoSuchPod
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.input_errors import NoSuchPod
 from mooring.sim.simulation import Report
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

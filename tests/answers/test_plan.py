@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.solver import SolverMissing
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.input_errors import InputError
 from mooring.sim.simulation import Simulation
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from written import Written, a_node, a_pod
 
-from mooring.answers.data_table import DataTable
-from mooring.answers.loaded_cluster import load
+from mooring.answers.form.data_table import DataTable
+from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan.additions import AddedNodes
 from mooring.answers.plan.arrivals_peak import pods_at_peak
 from mooring.answers.plan.offers import NodeOffer, read_offers
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.shrink import DrainedPod, DrainStep, KeptNode
-from mooring.answers.report.parts import BarPlot
+from mooring.inputs.arrivals import arrivals_of
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import load
 from mooring.model.node import Node
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.arrivals import arrivals_of
 
 SMALL, LARGE = NodeOffer("small", 1.5, 10, Node()), NodeOffer("large", 1234.5, 10, Node())
 MOVES = [DrainedPod(f"default/p{i}", f"n{i}") for i in range(7)]

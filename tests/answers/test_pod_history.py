@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from build import a_node, a_pod
-from mooring.answers.counterfactual import Counterfactual
 from mooring.answers.explain.explain import explain_pod
-from mooring.answers.loaded_cluster import load
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.inputs.loaded_cluster import load
 
 
 def an_event(pod: str, reason: str, uid: str = "", **fields: Any) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from build import a_node, a_pod
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.explain.queue_waits import queue_waits
 from mooring.framework import config
-from mooring.framework.points import PermitPlugin, Wait
-from mooring.live.cache_debugger import snapshot
+from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.model.meta import KubeObject
 from mooring.queue.queue_record import PermitRecord, WaitingPodRecord
-from mooring.scheduler.assembly import all_plugins
+from mooring.serve.cache_debugger import snapshot
 from mooring.sim.simulated_cluster import SimulatedCluster
+from mooring.state.assembly import all_plugins
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/explain.v1.json").read_text())
 

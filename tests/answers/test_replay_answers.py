@@ -10,28 +10,28 @@ import pytest
 
 from build import a_node, a_pod
 from build_storage import a_claim, a_class, a_volume
-from mooring.answers.answer import ClusterAnswer
-from mooring.answers.replay.decision_difference import explain_placed
-from mooring.answers.replay.following import follow_pod
-from mooring.answers.replay.open_loop import recorded_settings, would_have
-from mooring.answers.replay.replaying import replay
+from mooring.answers.form.answer import ClusterAnswer
+from mooring.answers.recorded.decision_difference import explain_placed
+from mooring.answers.recorded.following import follow_pod
+from mooring.answers.recorded.open_loop import recorded_settings, would_have
+from mooring.answers.recorded.replaying import replay
+from mooring.drivers.simulated_driver import START_NS
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.plain import NodeView, PlainPlugin
-from mooring.framework.registry import Registry
+from mooring.framework.contract.plain import NodeView, PlainPlugin
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.input_errors import NoSuchPod
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.recording.reading import runs_in
-from mooring.recording.recorder import RunRecorder, record_run, scheduler_header
-from mooring.recording.run_files import RecordingLimits
-from mooring.recording.segment_file import RecordingError
-from mooring.scheduler.assembly import all_plugins
-from mooring.sim.driver import START_NS
-from mooring.sim.input_errors import NoSuchPod
-from mooring.sim.replay.recorded_span import RecordedSpan, UnusableSpan, span_of
-from mooring.sim.replay.replayer import Replayer
 from mooring.sim.simulated_cluster import SimulatedCluster
+from mooring.state.assembly import all_plugins
+from mooring.state.recording.reading import runs_in
+from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
+from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.recording.segment_file import RecordingError
+from mooring.state.replay.recorded_span import RecordedSpan, UnusableSpan, span_of
+from mooring.state.replay.replayer import Replayer
 
 SCHEMA = json.loads((Path(__file__).parent.parent.parent / "docs/schemas/replay.v1.json").read_text())
 

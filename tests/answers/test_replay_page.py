@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from mooring.cli.main import main
 from mooring.cli.options import enable_loaded, registry_with
 from mooring.framework import config as configuration
-from mooring.sim.reading.arrivals import read_arrivals
-from mooring.sim.reading.manifests import read
+from mooring.inputs.arrivals import read_arrivals
+from mooring.inputs.manifests import read
 from page_sessions import Session, as_pattern, sessions
 from recorded_days import record_day
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "replay.md").read_text()
 
 PLUGIN = '''
-from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.framework.contract.plain import NodeView, PlainPlugin
 from mooring.model.pod import Pod
 
 

@@ -13,10 +13,10 @@ from page_reading import Element, plots_of, read_page, tables_of
 from written import a_node, a_pod
 
 import mooring
-from mooring.answers.answer import ClusterAnswer
-from mooring.answers.report.page import MOST_ROWS, ReportContent, page_html
-from mooring.answers.report.parts import AnswerPlot, AnswerTable, BarPlot, CurvePlot, Unit, waits_plot
-from mooring.answers.report.plots import (
+from mooring.answers.form.answer import ClusterAnswer
+from mooring.answers.form.html_tables import MOST_COLUMNS
+from mooring.answers.form.html_text import MOST_CHARACTERS, cut, visible
+from mooring.answers.form.plots import (
     BAR_HEIGHT,
     CURVES_HEIGHT,
     LABEL_WIDTH,
@@ -30,8 +30,8 @@ from mooring.answers.report.plots import (
     ticks,
     time_ticks,
 )
-from mooring.answers.report.tables import MOST_COLUMNS
-from mooring.answers.report.text import MOST_CHARACTERS, cut, visible
+from mooring.answers.form.report_page import MOST_ROWS, ReportContent, page_html
+from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, BarPlot, CurvePlot, Unit, waits_plot
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
 
 HOSTILE = [

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from build import a_pod
 from mooring.answers.compare.scaled_load import scaled_arrivals, scaled_plan
-from mooring.sim.reading.arrivals import Arrival, ArrivalsError
-from mooring.sim.reading.load_plan import LoadPlan, LoadPlanError
+from mooring.inputs.arrivals import Arrival, ArrivalsError
+from mooring.inputs.load_plan import LoadPlan, LoadPlanError
 
 DAY = [Arrival(10 * i, a_pod(f"p-{i}", metadata={"uid": f"u-{i}"}), 5) for i in range(10)]
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.plan import shrink as shrink_module
 from mooring.answers.plan.plan import Plan, plan
-from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.simulation import Simulation

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from written import a_node, a_pod
 
 import mooring
-from mooring.answers.answer import ClusterAnswer
+from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.simulate.simulating import run_day
-from mooring.framework.status import Code, Rejection
+from mooring.framework.contract.status import Code, Rejection
+from mooring.inputs.arrivals import arrivals_of
 from mooring.scheduler.decision import Diagnosis
 from mooring.sim import failure_reasons
 from mooring.sim.day_record import StayFile
 from mooring.sim.failure_reasons import FailureCounter, FailureReason
-from mooring.sim.reading.arrivals import arrivals_of
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs/schemas/simulate.v1.json").read_text())

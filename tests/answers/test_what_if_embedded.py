@@ -14,10 +14,10 @@ import pytest
 
 from asking import NODES, PODS, STRATEGIC_PATCH
 from asking import ask as request
-from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
-from mooring.model.kinds import KINDS, RESOURCES, WORKLOADS
+from mooring.api.kinds import KINDS, RESOURCES, WORKLOADS
+from mooring.inputs.loaded_cluster import LoadedCluster, load
 from virtual_cluster import VirtualCluster
 from what_if_building import ZONE
 

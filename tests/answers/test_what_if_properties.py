@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.utilisation import utilisation_of
-from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.draining import drain
+from mooring.answers.form.utilisation import utilisation_of
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.draining import drain
 from mooring.answers.what_if.question import what_if
 from mooring.cluster.nodes.amounts import amounts_on
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 from what_if_building import a_budget, a_cluster, a_daemon_set, a_deployment, a_running_pod, a_zone_node
 

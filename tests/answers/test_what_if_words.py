@@ -6,7 +6,7 @@ import pytest
 
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, described, what_if
-from mooring.sim.input_errors import InputError
+from mooring.inputs.input_errors import InputError
 from what_if_building import (
     ZONE,
     a_budget,

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from build import a_pod
-from mooring.answers.answer import AnswerTable
-from mooring.answers.report.parts import BarPlot, CurvePlot, Unit
+from mooring.answers.form.answer import AnswerTable
+from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.sim.day import Waits

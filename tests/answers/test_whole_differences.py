@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.answers.answer import AnswerTable
-from mooring.answers.report.parts import BarPlot, Unit
-from mooring.answers.utilisation import GroupUse, Utilisation
+from mooring.answers.form.answer import AnswerTable
+from mooring.answers.form.report_parts import BarPlot, Unit
+from mooring.answers.form.utilisation import GroupUse, Utilisation
+from mooring.answers.trial.changing_cluster import BlockedPod, GonePod, PreemptedPod
+from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, told_changes
-from mooring.answers.what_if.changing_cluster import BlockedPod, GonePod, PreemptedPod
 from mooring.answers.what_if.difference import MovedPod, PendingPod, PlacedPod, WhatIf
-from mooring.answers.what_if.workload_book import WorkloadName
 from mooring.sim.group_states import GroupState
 
 BEFORE = GroupUse(2, 0, 5, {"cpu": (2000, 4000), "memory": (0, 0), "gpu/x": (1, 2)})

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from build import a_pod
-from mooring.answers.answer import AnswerTable
-from mooring.answers.report.parts import BarPlot, Unit
+from mooring.answers.form.answer import AnswerTable
+from mooring.answers.form.report_parts import BarPlot, Unit
+from mooring.answers.form.utilisation import GroupUse, Utilisation
 from mooring.answers.simulate.results_as_data import explanation_as_data, why_not_placed
 from mooring.answers.simulate.simulation_answer import SimulationAnswer, explanation_tables, told_limits
-from mooring.answers.utilisation import GroupUse, Utilisation
-from mooring.framework.status import Code, Rejection
+from mooring.framework.contract.status import Code, Rejection
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.group_states import GroupState

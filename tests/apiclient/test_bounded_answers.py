@@ -6,8 +6,8 @@ from test_client import PODS, a_page, a_server, answering, busy
 from test_client import a_client as a_general_client
 from test_lean_client import BINDING, a_client, run
 
+from mooring.api.api_errors import ApiError, conflict, too_many_requests
 from mooring.apiclient.request_errors import TooLarge, Unreadable
-from mooring.model.api_errors import ApiError, conflict, too_many_requests
 from recording_server import Time, a_recorder, always, refused, said
 
 # ---- short writes

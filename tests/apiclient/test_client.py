@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from mooring.api.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
 from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
@@ -30,7 +31,6 @@ from mooring.apiclient.request_errors import (
 from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.transport import LineSplitter
 from mooring.kit.clock import VirtualClock
-from mooring.model.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
 from programs import KUBECTL, needs
 from recording_server import Time
 

@@ -20,10 +20,10 @@ from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.lean_connection import LeanConnection
 from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.transport import OutgoingRequest
+from mooring.drivers.extender_calls import ExtenderClient
 from mooring.framework.config.types import Extender
-from mooring.framework.intents import Call, CallFault
+from mooring.framework.contract.intents import Call, CallFault
 from mooring.kit.fence import Fence, FencedOff
-from mooring.live.extenders.calls import ExtenderClient
 from recording_server import Recorder, always, said
 
 BINDING = "/api/v1/namespaces/default/pods/p/binding"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mooring.api.api_errors import ApiError, conflict, internal_error, too_many_requests
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import CertificateFiles
 from mooring.apiclient.credentials.credentials import ANONYMOUS, CredentialsError, Grant, Identity, RereadFile
@@ -22,7 +23,6 @@ from mooring.apiclient.request_errors import (
     Unanswered,
     Unreadable,
 )
-from mooring.model.api_errors import ApiError, conflict, internal_error, too_many_requests
 from recording_server import Recorded, Recorder, Time, a_recorder, always, nowhere, refused, said, script
 
 BINDING = "/api/v1/namespaces/default/pods/p/binding"

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from build import a_pod
 from how_many import examples
+from mooring.api.api_errors import ApiError, expired, forbidden, not_found
+from mooring.api.kinds import RESOURCES
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
@@ -24,8 +26,6 @@ from mooring.apiclient.request_errors import ConnectionLost, Unreadable
 from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.apiserver.server.http import HttpServer
 from mooring.embedded.cluster import EmbeddedCluster
-from mooring.model.api_errors import ApiError, expired, forbidden, not_found
-from mooring.model.kinds import RESOURCES
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode, StorageClass

@@ -5,12 +5,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from mooring.apiclient.client import ApiClient
-from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watched import WATCHED, Watched
-from mooring.apiclient.throttle import Timing
-from mooring.model.api_errors import (
+from mooring.api.api_errors import (
     ApiError,
     expired,
     forbidden,
@@ -20,6 +15,11 @@ from mooring.model.api_errors import (
     too_many_requests,
     version_too_large,
 )
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, Reflectors
+from mooring.apiclient.reflectors.watched import WATCHED, Watched
+from mooring.apiclient.throttle import Timing
 from scripted_watches import (
     OPTIONAL,
     PAGE,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from build import a_pod
+from mooring.api.api_errors import ApiError, forbidden
 from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
 from mooring.apiclient.reflectors.mirror import Mirror
 from mooring.apiclient.reflectors.watch_ends import SilenceLimit, Silent
@@ -13,7 +14,6 @@ from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObjec
 from mooring.apiclient.reflectors.watched import Watched
 from mooring.apiclient.request_errors import Unreadable
 from mooring.apiclient.throttle import RetryBackoff, Timing
-from mooring.model.api_errors import ApiError, forbidden
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from scripted_watches import OPTIONAL, Story, Time, added, bookmark, line, list_end, run, seen

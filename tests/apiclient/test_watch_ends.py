@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 from aiohttp import web
 
+from mooring.api.api_errors import expired, too_many_requests
 from mooring.apiclient.reflectors.reflector import TURN
 from mooring.apiclient.reflectors.watch_ends import SilenceLimit, WatchEnd, WatchRecord
 from mooring.apiclient.throttle import Timing
-from mooring.model.api_errors import expired, too_many_requests
 from scripted_watches import (
     STAYS,
     STREAMED_LIST,

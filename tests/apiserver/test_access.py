@@ -18,9 +18,9 @@ from asking import (
     heard,
 )
 from cluster_api import an_api
+from mooring.api.api_errors import ApiError
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.model.api_errors import ApiError
-from mooring.model.kinds import RESOURCES
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from mooring.api.api_errors import ApiError
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.admit import prepare_create, prepare_status, prepare_update
-from mooring.model.api_errors import ApiError
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 
 JsonObject = dict[str, Any]
 RECORDED = json.loads((Path(__file__).parent / "data/admission.json").read_text())

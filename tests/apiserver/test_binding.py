@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mooring.api.api_errors import ApiError
 from mooring.apiserver.admission.pod_updates import bind, check_binding
-from mooring.model.api_errors import ApiError
 
 JsonObject = dict[str, Any]
 ROWS = json.loads((Path(__file__).parent / "data/admission.json").read_text())["bindings"]

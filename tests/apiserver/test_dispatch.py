@@ -23,12 +23,12 @@ from asking import (
 )
 from cluster_api import an_api
 from how_many import examples
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.request import Answer
 from mooring.apiserver.store import Store, key_of, version_of
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 
 ALL = sorted(RESOURCES.values(), key=lambda r: (r.group, r.plural))
 STORAGES = {resource.storage for resource in ALL}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.model import api_errors as errors
-from mooring.model.api_errors import ApiError, Cause, StatusDetails
+from mooring.api import api_errors as errors
+from mooring.api.api_errors import ApiError, Cause, StatusDetails
 
 RECORDED = {
     row["name"]: row["status"] for row in json.loads((Path(__file__).parent / "data/refusals.json").read_text())

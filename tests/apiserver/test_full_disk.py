@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asking import ask
+from mooring.api.api_errors import ApiError
 from mooring.apiserver.journal import Journal, JournalError, LossError
 from mooring.apiserver.store import Store, StoreWrite
 from mooring.embedded.cluster import EmbeddedSettings
-from mooring.model.api_errors import ApiError
 from virtual_cluster import VirtualCluster
 
 MAPS = "/configmaps"

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from cluster_api import an_api
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.pods import POD
+from mooring.api.kinds.storage import PERSISTENT_VOLUME
+from mooring.api.kinds.workloads import DEPLOYMENT
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds.pods import POD
-from mooring.model.kinds.storage import PERSISTENT_VOLUME
-from mooring.model.kinds.workloads import DEPLOYMENT
 
 COMPARES = {"TaintTolerationComparisonOperators": True}
 MOVES = {"MutablePVNodeAffinity": True}

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from cluster_api import an_api
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.scheduling import POD_GROUP, PRIORITY_CLASS
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds.scheduling import POD_GROUP, PRIORITY_CLASS
 
 GATES = {"GenericWorkload": True, "GangScheduling": True, "WorkloadAwarePreemption": True}
 WITHOUT = {"GenericWorkload": True, "GangScheduling": True}

@@ -8,11 +8,11 @@ import pytest
 
 from asking import CONFIG_MAPS, NODES, TABLE, ask, begin, heard
 from cluster_api import an_api
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.server.watching import CHUNK_BYTES
 from mooring.apiserver.store import Store, StoreWrite, TooOld
 from mooring.apiserver.watch import Backlog
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
 
 MAPS = "/configmaps"
 KEY = ("default", "a")

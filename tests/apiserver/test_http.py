@@ -17,13 +17,13 @@ import yaml
 
 from asking import CONFIG_MAPS, NODES, PODS, TABLE, a_manifest, ask
 from cluster_api import an_api
+from mooring.api.api_errors import internal_error
 from mooring.apiserver.server.bodies import MAX_BODY_BYTES
 from mooring.apiserver.server.http import HttpLimits, HttpServer, _pauses
 from mooring.apiserver.server.watching import MAX_WAITING_BYTES
 from mooring.apiserver.store import StoreWrite
 from mooring.app.up import ServiceSettings
 from mooring.cli.commands.up import _report
-from mooring.model.api_errors import internal_error
 from running_cluster import PATIENCE_S, Neighbour, Reply, a_neighbour
 
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}

@@ -27,7 +27,7 @@ GENERATED_SUFFIX = "2kl5c"
 APART = {
     "discovery /api": "names the recorded server's own address",
     "version": "tells of the real server's build",
-    "discovery /apis": "we serve fewer groups; tests/apiserver/test_discovery.py compares those that we have",
+    "discovery /apis": "we serve fewer groups; tests/api/test_discovery.py compares those that we have",
     "openapi v3 index": "we serve fewer groups; the hashes are of other documents",
     "rbac forbidden": "whoever gets in may do everything",
     "watch too old": "the recorded server remembered everything; tests/apiserver/test_watch.py has a history that ends",
@@ -116,7 +116,7 @@ def _plain(value: Any) -> Any:
 
 
 APART |= {
-    e["name"]: "we serve fewer kinds; tests/apiserver/test_discovery.py compares those that we have"
+    e["name"]: "we serve fewer kinds; tests/api/test_discovery.py compares those that we have"
     for e in RECORDED
     if e["name"].startswith(("discovery /api/", "discovery /apis/", "aggregated"))
 }

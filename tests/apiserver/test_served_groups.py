@@ -6,7 +6,7 @@ import pytest
 
 from asking import ask
 from cluster_api import an_api
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 
 HOME = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default"
 GROUPS, WORKLOADS = f"{HOME}/podgroups", f"{HOME}/workloads"

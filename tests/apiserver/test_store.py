@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.limits import MAX_OBJECT_BYTES, check_size, stored_bytes
+from mooring.api.api_errors import ApiError
+from mooring.api.limits import MAX_OBJECT_BYTES, check_size, stored_bytes
 from mooring.apiserver.store import (
     HISTORY,
     HISTORY_BYTES,
@@ -20,7 +21,6 @@ from mooring.apiserver.store import (
     TooOld,
     version_of,
 )
-from mooring.model.api_errors import ApiError
 
 PODS, NODES = "/pods", "/nodes"
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import BY_KIND, RESOURCES
+from mooring.api.table_columns import Cell, human_duration
 from mooring.apiserver.server.forms import table, table_of_one
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import BY_KIND, RESOURCES
-from mooring.model.table_columns import Cell, human_duration
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data/tables.json").read_text())
 PODS = RESOURCES["", "v1", "pods"]

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from cluster_api import an_api
+from mooring.api.api_errors import ApiError
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.model.api_errors import ApiError
-from mooring.model.kinds import RESOURCES
 
 LIMITS, CLASSES = RESOURCES["", "v1", "limitranges"], RESOURCES["scheduling.k8s.io", "v1", "priorityclasses"]
 OWN = ("name", "uid", "resourceVersion")

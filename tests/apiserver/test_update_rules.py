@@ -6,8 +6,8 @@ import pytest
 
 from asking import MERGE_PATCH, PODS, a_body, a_manifest, ask, path_of, the
 from cluster_api import an_api
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 
 WRITTEN = [r for r in RESOURCES.values() if r.group != "events.k8s.io"]
 WITH_STATUS = [r for r in RESOURCES.values() if "status" in r.subresources]

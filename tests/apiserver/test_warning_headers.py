@@ -1,6 +1,6 @@
 """Warnings about fields are headers: a field name from a client ends none of them."""
 
-from mooring.apiserver.schema.strict import warning_headers
+from mooring.api.schema.strict import warning_headers
 
 
 def test_a_warning_has_no_line_end_and_no_control_character() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.api.api_errors import internal_error
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.store import Store, StoreWrite, TooNew, key_of
 from mooring.apiserver.watch import Event, Watcher, failure, opening, stamped
-from mooring.model.api_errors import internal_error
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
 
 RECORDED: dict[str, list[Event]] = json.loads((Path(__file__).parent / "data/watch.json").read_text())
 PODS = RESOURCES["", "v1", "pods"]

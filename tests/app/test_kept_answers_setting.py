@@ -9,7 +9,7 @@ import pytest
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.app.run import Running, RunSettings
 from mooring.framework import config
-from mooring.framework.kept_answers import DEFAULT_LIMIT_BYTES
+from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES
 from mooring.kit.logs import start_logs
 
 NOWHERE = ConnectionSettings("http://127.0.0.1:1")

@@ -11,9 +11,9 @@ from test_running import LEASE, PODS, Server, a_reign
 
 from cluster_api import an_api
 from jumping_clock import JUMPS_S, JumpingClock
+from mooring.api.api_errors import internal_error
 from mooring.apiserver.server.request import refusal
 from mooring.kit.clock import NS_PER_S, moment_ns
-from mooring.model.api_errors import internal_error
 
 pytestmark = pytest.mark.slow
 

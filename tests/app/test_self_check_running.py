@@ -16,13 +16,13 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector
 from mooring.apiserver.server.http import HttpServer
 from mooring.app.run import Running, RunSettings, ServingSettings
+from mooring.drivers import self_checks
+from mooring.drivers.self_checks import SelfCheckSettings
 from mooring.framework import config as configuration
 from mooring.kit.logs import start_logs
-from mooring.live import self_checks
-from mooring.live.self_checks import SelfCheckSettings
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.scheduler.self_check import check
+from mooring.state.check import check
 
 PODS = "/api/v1/namespaces/default/pods"
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from command import enabling, mooring, write_config
 from build import a_node, a_pod
 from mooring.framework import config as configuration
 from mooring.model.pod import Pod
-from mooring.recording.run_files import segments_in
+from mooring.state.recording.run_files import segments_in
 from recorded_clusters import an_observer, schedule_all
 
 DEFAULT = "default-scheduler"
@@ -181,7 +181,7 @@ def test_a_plugin_that_the_recording_needs_is_named(tmp_path: Path) -> None:
 
 
 LIKES = """
-from mooring.framework.plain import PlainPlugin
+from mooring.framework.contract.plain import PlainPlugin
 
 class Likes(PlainPlugin):
     name = "Likes"

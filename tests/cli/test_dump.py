@@ -10,7 +10,7 @@ import pytest
 from command import mooring, write, write_config
 
 from build import a_node, a_pod
-from mooring.answers.dumps import device_groups
+from mooring.inputs.dumps import device_groups
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.cli.main import main
-from mooring.sim.reading.documents import is_empty
+from mooring.inputs.documents import is_empty
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CROWDED, WORKER = str(EXAMPLES / "crowded.yaml"), str(EXAMPLES / "worker.yaml")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mooring.cli.refusal import refusals
-from mooring.framework.status import TRACEBACK_LEVEL
+from mooring.framework.contract.status import TRACEBACK_LEVEL
 
 
 def _end() -> None:

@@ -11,13 +11,13 @@ from build import a_node, a_pod
 from mooring.cli.options import registry_with
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config as configuration
-from mooring.recording.recorder import RecordingSettings
-from mooring.recording.run_files import RecordingLimits
+from mooring.state.recording.recorder import RecordingSettings
+from mooring.state.recording.run_files import RecordingLimits
 from virtual_cluster import VirtualCluster
 
 WATTS = "example.com/watts"
 POWER = f'''
-from mooring.framework.plain import PlainPlugin
+from mooring.framework.contract.plain import PlainPlugin
 
 class Power(PlainPlugin):
     """Prefers the node with the lowest power."""

@@ -16,20 +16,20 @@ import pytest
 from command import mooring
 
 from fault_proxy import CALM, FaultProxy, Faults
-from mooring.answers.agree.agree import agree
-from mooring.answers.live_kinds import READER_ROLE
+from mooring.answers.recorded.agree import agree
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.app import record as record_app
 from mooring.app.record import ObserverSettings, Observing
 from mooring.app.up import ServiceSettings
 from mooring.framework import config as configuration
+from mooring.inputs.live_kinds import READER_ROLE
 from mooring.model.pod import Pod
-from mooring.recording.observer import ObserverRecorder
-from mooring.recording.reading import RecordedRun, runs_in
-from mooring.recording.run_files import RecordingLimits, segments_in
-from mooring.recording.run_steps import ClusterStep, RunSteps
-from mooring.recording.segment_file import RecordingError, SegmentReader
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.state.recording.observer import ObserverRecorder
+from mooring.state.recording.reading import RecordedRun, runs_in
+from mooring.state.recording.run_files import RecordingLimits, segments_in
+from mooring.state.recording.run_steps import ClusterStep, RunSteps
+from mooring.state.recording.segment_file import RecordingError, SegmentReader
 from running_cluster import PATIENCE_S, Client, Neighbour, a_neighbour, command
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -13,13 +13,13 @@ from build import a_node, a_pod
 from kubectl import needs_kubectl
 from mooring.cli.options import enable_loaded, registry_with
 from mooring.framework import config as configuration
-from mooring.recording.run_files import RecordingLimits, segments_in
-from mooring.sim.reading.arrivals import Arrival, arrivals_of
+from mooring.inputs.arrivals import Arrival, arrivals_of
+from mooring.state.recording.run_files import RecordingLimits, segments_in
 from recorded_days import record_day
 
 SCHEMAS = Path(__file__).parent.parent.parent / "docs" / "schemas"
 LIKES = """
-from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.framework.contract.plain import NodeView, PlainPlugin
 from mooring.model.pod import Pod
 
 class Likes(PlainPlugin):

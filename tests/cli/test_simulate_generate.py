@@ -9,8 +9,8 @@ import pytest
 from command import mooring, write
 
 from build import a_node
-from mooring.sim.generated_load import GeneratedLoad
-from mooring.sim.reading.load_plan import read_load_plan
+from mooring.inputs.generated_load import GeneratedLoad
+from mooring.inputs.load_plan import read_load_plan
 
 PLAN = """\
 pods: 300

@@ -8,16 +8,16 @@ import pytest
 
 from build import CPU, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.images import Images
-from mooring.cluster.nodes.labels import LabelColumns
-from mooring.cluster.nodes.ports import PortUse
-from mooring.cluster.nodes.resource_amounts import ResourceAmounts
+from mooring.cluster.columns.images import Images
+from mooring.cluster.columns.labels import LabelColumns
+from mooring.cluster.columns.ports import PortUse
+from mooring.cluster.columns.resource_amounts import ResourceAmounts
 from mooring.cluster.pods.cache import Cache
-from mooring.cluster.pods.carried_terms import CarriedTerms
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
-from mooring.cluster.pods.tallies import PodTallies
-from mooring.cluster.pods.tally import Tally
+from mooring.cluster.tallies.carried_terms import CarriedTerms
+from mooring.cluster.tallies.tallies import PodTallies
+from mooring.cluster.tallies.tally import Tally
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector
 from mooring.model.node import Node

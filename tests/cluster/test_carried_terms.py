@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from build import a_node
 from mooring.cluster.nodes.check import check_table
-from mooring.cluster.pods.carried_terms import CarriedTerms, TermsAbout
-from mooring.cluster.pods.carriers import KINDS
+from mooring.cluster.tallies.carried_terms import CarriedTerms, TermsAbout
+from mooring.cluster.tallies.carriers import KINDS
 from mooring.model.label_set import label_set_of
 from pods_with_terms import NAMESPACES, PREFERRED, REQUIRED, STEPS, VALUES, PodsWithTerms, a_term
 

@@ -10,12 +10,12 @@ from build import a_node, a_pod
 from mooring.cluster.pods.counted_pods import CountedPods
 from mooring.framework import config
 from mooring.framework.config.feature_gates import DEFAULTS
-from mooring.framework.intents import Bind
+from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.requests import held_requests
-from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
+from mooring.state.assembly import all_plugins, build_scheduler
 
 POD_LEVEL = {"requests": {"cpu": "3"}}
 NO_POD_LEVEL = {"PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": False}

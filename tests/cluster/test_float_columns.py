@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.float_columns import EXACT, FIRST_RESOURCE, MAX_LINES, PODS, FloatColumns
-from mooring.cluster.nodes.kernels import (
+from mooring.cluster.columns.kernels import (
     balance,
     balance_of_floats,
     even_mean,
@@ -17,6 +16,7 @@ from mooring.cluster.nodes.kernels import (
     least_allocated_of_floats,
     weighted_mean,
 )
+from mooring.cluster.nodes.float_columns import EXACT, FIRST_RESOURCE, MAX_LINES, PODS, FloatColumns
 
 LARGEST = EXACT - 1
 AMOUNT = st.one_of(st.integers(0, LARGEST), st.integers(0, 300), st.sampled_from((LARGEST, LARGEST - 1, EXACT // 3)))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mooring.cluster.nodes.kernels import (
+from mooring.cluster.columns.kernels import (
     along_shape,
     balance,
     least_allocated,
@@ -20,7 +20,7 @@ from mooring.cluster.nodes.kernels import (
     scale_to_max,
     weighted_mean,
 )
-from mooring.cluster.pods.tally import sum_by_code
+from mooring.cluster.tallies.tally import sum_by_code
 
 Points = list[tuple[int, int]]
 Matrix = list[list[int]]

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.nodes.labels import ABSENT, LabelColumns
+from mooring.cluster.columns.labels import ABSENT, LabelColumns
 from mooring.model.well_known_labels import HOSTNAME
 
 ROWS, KEYS, VALUES = range(4), ("a", "b", HOSTNAME), ("", "x", "y")

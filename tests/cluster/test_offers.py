@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.nodes.shelf import NONE, lowest_of_groups, lowest_untaken
+from mooring.cluster.columns.shelf import NONE, lowest_of_groups, lowest_untaken
 
 PAIRS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20)), max_size=12, unique=True)
 RANKS = st.integers(0, 4) | st.just(NONE)

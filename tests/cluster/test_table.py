@@ -14,16 +14,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from build import a_node, a_pod
 from how_many import examples
+from mooring.cluster.columns.images import Images
+from mooring.cluster.columns.labels import ABSENT
+from mooring.cluster.columns.order import NodeOrder
+from mooring.cluster.columns.ports import PortUse
+from mooring.cluster.columns.resource_amounts import NOWHERE, cells
 from mooring.cluster.nodes import table as table_module
 from mooring.cluster.nodes.check import check_table
-from mooring.cluster.nodes.images import Images
-from mooring.cluster.nodes.labels import ABSENT
-from mooring.cluster.nodes.order import NodeOrder
-from mooring.cluster.nodes.ports import PortUse
-from mooring.cluster.nodes.resource_amounts import NOWHERE, cells
 from mooring.cluster.nodes.table import ClusterError, NodeTable
-from mooring.cluster.pods.carriers import Concern
-from mooring.cluster.pods.tally import Tally
+from mooring.cluster.tallies.carriers import Concern
+from mooring.cluster.tallies.tally import Tally
 from mooring.model.affinity import PodPredicate
 from mooring.model.label_set import label_set_of
 from mooring.model.meta import LabelSelector

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from mooring.cluster.nodes.check import check_table
-from mooring.cluster.pods import tally
-from mooring.cluster.pods.tallies import PodTallies
+from mooring.cluster.tallies import tally
+from mooring.cluster.tallies.tallies import PodTallies
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector, Requirement
 from mooring.model.selectors import compile_selector

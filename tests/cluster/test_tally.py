@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.nodes.labels import LabelColumn
-from mooring.cluster.pods import tally as tally_module
-from mooring.cluster.pods.tally import Tally
+from mooring.cluster.columns.labels import LabelColumn
+from mooring.cluster.tallies import tally as tally_module
+from mooring.cluster.tallies.tally import Tally
 
 ROWS = 10
 VALUES = st.lists(st.sampled_from((None, "a", "b", "c")), min_size=ROWS, max_size=ROWS)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mooring.cluster.nodes.labels import LabelColumn
-from mooring.cluster.pods.tally import Tally
-from mooring.cluster.pods.tally_difference import TallyDifference
+from mooring.cluster.columns.labels import LabelColumn
+from mooring.cluster.tallies.tally import Tally
+from mooring.cluster.tallies.tally_difference import TallyDifference
 
 ZONES = ("east", "west", None)
 

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.nodes import value_rows
-from mooring.cluster.nodes.labels import ABSENT, LabelColumn
-from mooring.cluster.nodes.value_rows import ValueRows
+from mooring.cluster.columns import value_rows
+from mooring.cluster.columns.labels import ABSENT, LabelColumn
+from mooring.cluster.columns.value_rows import ValueRows
 
 MOST = 12
 CODES = st.one_of(

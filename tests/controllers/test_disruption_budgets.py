@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 
 SELECTOR = {"matchLabels": {"app": "web"}}
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.controllers.assembly import SimulationSettings, cluster_services
 from mooring.controllers.nodes.pod_life import backoff_s
 from mooring.controllers.nodes.pod_scripts import Script
-from mooring.model.json_objects import JsonObject
 
 
 @pytest.fixture

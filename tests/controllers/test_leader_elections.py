@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
 from mooring.kit.clock import in_micros
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
 
 PLURAL, LEASE, SPACE = "leasecandidates", "kube-scheduler", "default"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from living_cluster import LivingCluster
+from mooring.api.json_objects import JsonObject
 from mooring.controllers.cluster_kinds import NODES
-from mooring.model.json_objects import JsonObject
 
 GRACE_S = 15
 

@@ -16,9 +16,9 @@ from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import AccessSettings, request_authorizer
-from mooring.live.endpoints.pages import Health, Pages, Sources, health_pages
-from mooring.live.endpoints.server import WebLimits, WebServer
+from mooring.serve.pages.access import AccessSettings, request_authorizer
+from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
+from mooring.serve.pages.server import WebLimits, WebServer
 
 SILENT = Log(logging.Logger("silent", logging.CRITICAL + 1))
 API = "/dashboard/api/"

@@ -26,8 +26,8 @@ from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedSchedul
 from mooring.dashboard.questions.child_questions import ChildQuestions, QuestionLimits
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.framework.config import default
-from mooring.live.cache_debugger import snapshot
 from mooring.model.meta import KubeObject
+from mooring.serve.cache_debugger import snapshot
 
 HOSTILE = ["../../etc/passwd", "<script>alert(1)</script>", "-o", "a\nb", "💥", "deployment", "' OR 1=1", "x" * 5000]
 

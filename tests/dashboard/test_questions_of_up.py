@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from mooring.answers.live_kinds import EVENTS, LISTED
+from mooring.api.json_objects import JsonObject
 from mooring.cli.main import main
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Question
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
@@ -15,8 +15,8 @@ from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.questions.stored_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.framework.config import default
-from mooring.model.json_objects import JsonObject
-from mooring.sim.reading.dump_header import DumpHeader, header_object
+from mooring.inputs.dump_header import DumpHeader, header_object
+from mooring.inputs.live_kinds import EVENTS, LISTED
 from virtual_cluster import VirtualCluster
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from dashboard_stage import StagedSource
 from mooring.dashboard.views.scheduling_flow import FlowCounters, FlowSample, SelfCheckFigures
+from mooring.drivers.simulated_driver import Driver
 from mooring.framework.config import default
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.sim.driver import Driver
+from mooring.state.assembly import build_scheduler
 
 
 def sampled(source: StagedSource) -> FlowSample:

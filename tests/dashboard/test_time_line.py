@@ -17,12 +17,12 @@ from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, rea
 from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
 from mooring.dashboard.timeline.time_line import RecordedTimeLine
 from mooring.dashboard.views.pod_stories import StoryLine
+from mooring.drivers.simulated_driver import START_NS
 from mooring.kit.clock import NS_PER_S, in_millis
-from mooring.recording.reading import RecordedRun, runs_in
-from mooring.recording.segment_file import RecordingError
-from mooring.sim.driver import START_NS
-from mooring.sim.replay.differences import ReplayTally
-from mooring.sim.replay.replayer import Replayer
+from mooring.state.recording.reading import RecordedRun, runs_in
+from mooring.state.recording.segment_file import RecordingError
+from mooring.state.replay.differences import ReplayTally
+from mooring.state.replay.replayer import Replayer
 from recorded_moments import fresh_after_decision, fresh_at, knowledge, record_a_minute
 
 

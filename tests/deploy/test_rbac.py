@@ -19,8 +19,8 @@ from role_rules import Grant, Permissions, asked, permissions_of
 from asking import path_of
 from deploying import DEPLOY, Item, items_of, the
 from fault_proxy import CALM, FaultProxy
+from mooring.api.kinds import BY_KIND, WORKLOADS
 from mooring.apiclient.reflectors.watched import WATCHED, watched_with
-from mooring.model.kinds import BY_KIND, WORKLOADS
 from programs import HELM, needs
 from running_cluster import PATIENCE_S, Process, a_process, command
 
@@ -41,7 +41,7 @@ SELDOM = {
     "the API server itself asks for it before it changes an allocation": {
         ("resource.k8s.io", "resourceclaims/binding", "patch", "")
     },
-    "claims for extended resources (tests/live/test_object_writes.py)": {
+    "claims for extended resources (tests/drivers/test_object_writes.py)": {
         ("resource.k8s.io", "resourceclaims", verb, "") for verb in ("create", "delete", "patch")
     },
     "a volume that exists is bound to a claim": {("", "persistentvolumes", "patch", "")},

@@ -3,9 +3,9 @@
 from typing import Any
 
 from deploying import DEPLOY, items_of
-from mooring.answers.live_kinds import EVENTS, LISTED
 from mooring.apiclient.reflectors.watched import watched_with
 from mooring.framework.config.gate_table import GATES
+from mooring.inputs.live_kinds import EVENTS, LISTED
 
 
 def role(name: str) -> dict[str, Any]:

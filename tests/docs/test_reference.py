@@ -20,7 +20,7 @@ from reference_schemas import fields, forms
 from docs_pages import DOCS, ROOT
 from mooring.framework.config.gate_table import EFFECTIVE, GATES, OF_EMBEDDED, OF_SCHEDULERS
 from mooring.framework.config.types import Extender, KubeSchedulerConfiguration
-from mooring.sim.generated_load import GeneratedLoad
+from mooring.inputs.generated_load import GeneratedLoad
 
 
 def page(name: str) -> str:

@@ -19,11 +19,11 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import BOOKMARK_S, ReflectorOptions
 from mooring.apiclient.throttle import Timing
+from mooring.drivers.live_service import ClientLimits, LiveScheduler
 from mooring.framework import config
 from mooring.kit import process
 from mooring.kit.clock import SteadyClock
-from mooring.live.service import ClientLimits, LiveScheduler
-from mooring.scheduler.assembly import build_scheduler
+from mooring.state.assembly import build_scheduler
 from running_cluster import a_process
 
 pytestmark = pytest.mark.slow

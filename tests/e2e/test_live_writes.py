@@ -14,11 +14,11 @@ import pytest
 from fault_proxy import CALM, FaultProxy
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.drivers.live_service import LiveScheduler
 from mooring.framework import config
 from mooring.kit import process
 from mooring.kit.clock import SteadyClock
-from mooring.live.service import LiveScheduler
-from mooring.scheduler.assembly import build_scheduler
+from mooring.state.assembly import build_scheduler
 from running_cluster import PATIENCE_S, a_process
 
 pytestmark = pytest.mark.slow

@@ -21,9 +21,9 @@ import pytest
 from fault_proxy import FaultProxy, Faults
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.recording.reading import runs_in
-from mooring.recording.steps import ATTEMPT
-from mooring.sim.replay.replayer import Replayer
+from mooring.state.recording.reading import runs_in
+from mooring.state.recording.steps import ATTEMPT
+from mooring.state.replay.replayer import Replayer
 from running_cluster import a_process
 
 pytestmark = pytest.mark.slow

@@ -9,10 +9,10 @@ import pytest
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config
 from mooring.framework.config.feature_gates import parse_gates
-from mooring.recording.recorder import RecordingSettings
-from mooring.recording.run_files import RecordingLimits
-from mooring.sim.replay.differences import ReplayTally
-from mooring.sim.replay.replayer import Replayer
+from mooring.state.recording.recorder import RecordingSettings
+from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.replay.differences import ReplayTally
+from mooring.state.replay.replayer import Replayer
 from recorded_days import only_run
 from virtual_cluster import VirtualCluster
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.drivers.traced_requests import RequestTraces, SampledRequests
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 from mooring.kit.clock import NS_PER_S, Clock, VirtualClock
-from mooring.live.tracing.requests import RequestTraces, SampledRequests
-from mooring.live.tracing.tracing import Tracing
 from mooring.scheduler.observer import Observer
+from mooring.serve.tracing.tracing import Tracing
 from span_reading import RecordedSpans, about
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from mooring.api.json_objects import JsonObject
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config
-from mooring.model.json_objects import JsonObject
 from virtual_cluster import VirtualCluster
 
 SCORING = {"StorageCapacityScoring": True}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mooring.kit.clock import NS_PER_S
-from mooring.scheduler.self_check.check import SelfCheck
+from mooring.state.check.check import SelfCheck
 from virtual_cluster import VirtualCluster
 
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"

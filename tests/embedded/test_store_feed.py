@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from asking import MERGE_PATCH, NODES, PODS, a_manifest, ask
 from cluster_api import an_api
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.embedded.driver import StoreFeed
+from mooring.drivers.embedded_driver import StoreFeed
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mooring.framework.annotation_keys import AnnotationKeys, reads_annotations
-from mooring.framework.plain import NodeView, PlainPlugin
-from mooring.framework.registry import Registry
+from mooring.framework.contract.annotation_keys import AnnotationKeys, reads_annotations
+from mooring.framework.contract.plain import NodeView, PlainPlugin
+from mooring.framework.profile.registry import Registry
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.attempt import PodRejected, ScoreCard
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import (
+from mooring.framework.attempts.attempt import PodRejected, ScoreCard
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import (
     FilterPlugin,
     NodeNames,
     Plugin,
@@ -23,9 +24,8 @@ from mooring.framework.points import (
     ScorePlugin,
     reads,
 )
-from mooring.framework.profiles import Profile
-from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, SKIP_SHAPE, Code, PluginError, Rejection, curable, final
+from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Code, PluginError, Rejection, curable, final
+from mooring.framework.profile.profiles import Profile
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from mooring.framework.registry import RegistryError
-from mooring.framework.status import PluginError, describe
+from mooring.framework.contract.status import PluginError, describe
+from mooring.framework.profile.registry import RegistryError
 from mooring.model.quantity import parse
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_cluster, a_node
-from mooring.framework import feasible as feasible_module
-from mooring.framework.feasible import DEAD, PASSED, FeasibleRows, nth, with_value
+from mooring.framework.kept import feasible as feasible_module
+from mooring.framework.kept.feasible import DEAD, PASSED, FeasibleRows, nth, with_value
 from mooring.kit.choice import choose
 from mooring.scheduler.decide import by_seed, lowest_name
 

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.framework.group_asking import generate_placements, score_placements
-from mooring.framework.group_context import (
+from mooring.framework.attempts.group_asking import generate_placements, score_placements
+from mooring.framework.contract.group_context import (
     PodGroupAssignments,
     PodGroupContext,
     PodGroupPlacement,
     RowsByPlacement,
 )
-from mooring.framework.group_points import PlacementGeneratePlugin, PlacementScorePlugin
-from mooring.framework.plain import NodeView, PlacementView, PlainPlugin, lift
-from mooring.framework.points import Handle, Plugin, Scores
-from mooring.framework.status import PluginError, Rejection, curable
+from mooring.framework.contract.group_points import PlacementGeneratePlugin, PlacementScorePlugin
+from mooring.framework.contract.plain import NodeView, PlacementView, PlainPlugin, lift
+from mooring.framework.contract.points import Handle, Plugin, Scores
+from mooring.framework.contract.status import PluginError, Rejection, curable
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from racks import RackWorld

@@ -9,20 +9,21 @@ import pytest
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework import config, kept_answers
-from mooring.framework.attempt import Attempt, Narrowing
-from mooring.framework.context import SchedulingContext
-from mooring.framework.feasible import PASSED
-from mooring.framework.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
-from mooring.framework.memo import MEMO_OVERHEAD_BYTES
-from mooring.framework.part_memo import PartMemo
-from mooring.framework.runner import Runner
+from mooring.framework import config
+from mooring.framework.attempts.attempt import Attempt, Narrowing
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.kept import kept_answers
+from mooring.framework.kept.feasible import PASSED
+from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
+from mooring.framework.kept.memo import MEMO_OVERHEAD_BYTES
+from mooring.framework.kept.part_memo import PartMemo
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.workloads import Service
-from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
+from mooring.state.assembly import build_runners
 
 PROFILE = build_runners(config.default())["default-scheduler"].profile
 NODES = 20

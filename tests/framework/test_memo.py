@@ -17,15 +17,15 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes import table as table_module
 from mooring.cluster.nodes.check import check_table
 from mooring.framework import config
-from mooring.framework.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Service
-from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, by_seed, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.state.assembly import build_runners
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WHEN = "DuringSchedulingIgnoredDuringExecution"

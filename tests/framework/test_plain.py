@@ -7,11 +7,11 @@ import pytest
 
 from build import FreshValues, a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.context import SchedulingContext
-from mooring.framework.plain import NodeView, PlainPlugin, lift
-from mooring.framework.points import FilterPlugin, Handle, ScorePlugin
-from mooring.framework.registry import Registry
-from mooring.framework.status import Code, Rejection, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.plain import NodeView, PlainPlugin, lift
+from mooring.framework.contract.points import FilterPlugin, Handle, ScorePlugin
+from mooring.framework.contract.status import Code, Rejection, final
+from mooring.framework.profile.registry import Registry
 from mooring.model.pod import Pod
 
 HANDLE = Handle()

@@ -6,10 +6,10 @@ import pytest
 
 from mooring.framework.config import ConfigError, from_object
 from mooring.framework.config.types import KubeSchedulerConfiguration, PluginConfig
-from mooring.framework.group_points import GROUP_POINTS
-from mooring.framework.points import POINTS, Handle, Plugin
-from mooring.framework.profiles import Profile, build_profiles
-from mooring.framework.registry import Registry
+from mooring.framework.contract.group_points import GROUP_POINTS
+from mooring.framework.contract.points import POINTS, Handle, Plugin
+from mooring.framework.profile.profiles import Profile, build_profiles
+from mooring.framework.profile.registry import Registry
 
 V1 = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ALL = [{"name": "*"}]

@@ -8,14 +8,14 @@ import pytest
 
 from build import FreshValues, a_cluster, a_node, a_pod
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
-from mooring.framework.status import SKIP_FOR_NOW, SKIP_SHAPE
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Reads, Rows, ScorePlugin, Scores, reads
+from mooring.framework.contract.status import SKIP_FOR_NOW, SKIP_SHAPE
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
-from mooring.scheduler.assembly import all_plugins, build_runners, build_scheduler
 from mooring.scheduler.decide import DecideOptions, decide
+from mooring.state.assembly import all_plugins, build_runners, build_scheduler
 
 ZONE = "topology.kubernetes.io/zone"
 WHEN = "DuringSchedulingIgnoredDuringExecution"

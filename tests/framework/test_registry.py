@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mooring.framework import registry as registry_module
-from mooring.framework.points import Handle, Plugin, PreEnqueuePlugin
-from mooring.framework.registry import Registry, RegistryError, load_entry_points, load_file
+from mooring.framework.contract.points import Handle, Plugin, PreEnqueuePlugin
+from mooring.framework.profile import registry as registry_module
+from mooring.framework.profile.registry import Registry, RegistryError, load_entry_points, load_file
 from mooring.model.pod import Pod
 
 
@@ -134,7 +134,7 @@ BROKEN = {
     ),
     "no class": (
         "outside:number",
-        "is not a plugin class (a subclass of mooring.framework.points.Plugin or of PlainPlugin)",
+        "is not a plugin class (a subclass of mooring.framework.contract.points.Plugin or of PlainPlugin)",
     ),
     "no name": (
         "outside:Nameless",
@@ -164,7 +164,7 @@ def a_package(folder: Path, name: str, limit: int = 1) -> str:
     (folder / name).mkdir(parents=True)
     (folder / name / "limits.py").write_text(f"LIMIT = {limit}\n")
     lines = [
-        "from mooring.framework.points import Plugin",
+        "from mooring.framework.contract.points import Plugin",
         "from .limits import LIMIT",
         "class Packed(Plugin):",
         "    name = 'Packed'",
@@ -172,7 +172,7 @@ def a_package(folder: Path, name: str, limit: int = 1) -> str:
     ]
     (folder / name / "packed.py").write_text("\n".join(lines))
     (folder / name / "__init__.py").write_text(
-        "from .packed import Packed\nfrom mooring.framework.plain import PlainPlugin\n"
+        "from .packed import Packed\nfrom mooring.framework.contract.plain import PlainPlugin\n"
     )
     return str(folder / name)
 

@@ -8,14 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.nodes import value_rows
-from mooring.cluster.nodes.kernels import Integers
-from mooring.cluster.nodes.labels import LabelColumn
-from mooring.framework.context import SchedulingContext
-from mooring.framework.feasible import PASSED, FeasibleRows
-from mooring.framework.plugin_caller import unwrapped
-from mooring.framework.points import Rows, Scores
-from mooring.framework.score_by_value import ScoreByValue, ask_score_by_value
+from mooring.cluster.columns import value_rows
+from mooring.cluster.columns.kernels import Integers
+from mooring.cluster.columns.labels import LabelColumn
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.plugin_caller import unwrapped
+from mooring.framework.contract.points import Rows, Scores
+from mooring.framework.kept.feasible import PASSED, FeasibleRows
+from mooring.framework.kept.score_by_value import ScoreByValue, ask_score_by_value
 
 VALUES = (None, "a", "b", "c", "d", "e")
 

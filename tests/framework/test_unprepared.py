@@ -7,13 +7,13 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.context import SchedulingContext
-from mooring.framework.needs import Need
-from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, PreFilterPlugin, Rows
-from mooring.framework.profiles import Profile
-from mooring.framework.runner import Runner
-from mooring.framework.status import PluginError, Rejection, curable
-from mooring.framework.unprepared import Unprepared
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.needs import Need
+from mooring.framework.contract.points import Codes, FilterPlugin, Handle, Plugin, PreFilterPlugin, Rows
+from mooring.framework.contract.status import PluginError, Rejection, curable
+from mooring.framework.profile.profiles import Profile
+from mooring.framework.profile.unprepared import Unprepared
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from build import a_pod
-from mooring.framework.waiting import Release, WaitingPod, WaitingPods
+from mooring.framework.contract.waiting import Release, WaitingPod, WaitingPods
 from mooring.kit.clock import NS_PER_S
 
 START_NS = 1_000 * NS_PER_S

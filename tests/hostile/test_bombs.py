@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from mooring.kit.bounded_reading import GRACE_BYTES
-from mooring.recording.segment_file import FORMAT, MAGIC
+from mooring.state.recording.segment_file import FORMAT, MAGIC
 
 MOST_BYTES = 200 << 20
 """Python with the modules of a command takes some 80 MiB."""

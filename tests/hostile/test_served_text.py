@@ -17,13 +17,13 @@ from hostile_text import HOSTILE, MARK
 from mooring.framework.config import default
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import Log
-from mooring.live.cache_debugger import snapshot
-from mooring.live.endpoints.access import AccessSettings, request_authorizer
-from mooring.live.endpoints.answers import json_document
-from mooring.live.endpoints.pages import Health, Pages, Sources, health_pages
-from mooring.live.endpoints.server import WebServer
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
+from mooring.serve.cache_debugger import snapshot
+from mooring.serve.pages.access import AccessSettings, request_authorizer
+from mooring.serve.pages.answers import json_document
+from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
+from mooring.serve.pages.server import WebServer
+from mooring.state.assembly import build_scheduler
 
 HALF = "\ud800"
 """Half of a character, which UTF-8 cannot have."""

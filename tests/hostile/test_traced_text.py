@@ -8,16 +8,16 @@ from build import a_node, a_pod
 from hostile_text import HOSTILE, MARK
 from mooring.framework import config
 from mooring.framework.config.types import PluginEntry
-from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.framework.contract.plain import NodeView, PlainPlugin
 from mooring.kit.clock import SteadyClock
 from mooring.kit.shown_text import is_shown
-from mooring.live.tracing.settings import tracing_settings
-from mooring.live.tracing.start import start_tracing
-from mooring.live.tracing.tracing import Tracing
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import Observer
+from mooring.serve.tracing.settings import tracing_settings
+from mooring.serve.tracing.start import start_tracing
+from mooring.serve.tracing.tracing import Tracing
+from mooring.state.assembly import all_plugins, build_scheduler
 from otlp_receiver import ReceivedSpan, a_receiver
 
 TEXT = f"{HOSTILE}\ud800"

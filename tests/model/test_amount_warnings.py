@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from build import a_pod
-from mooring.model.validation.validate import amount_warnings
+from mooring.api.validate import amount_warnings
 from mooring.model.workloads import Workload
 
 REQUESTS = "spec.containers[0].resources.requests"

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from build import a_pod
+from mooring.api.kinds import BY_STRUCT
 from mooring.kit.lazy import lazy
-from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject, Wire
 from mooring.model.node import Node
 from mooring.model.pod import Pod

@@ -32,7 +32,7 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(built: dict[str
         f"{DIST_INFO}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
     }
     assert set(names) - described == {name.removeprefix("src/") for name in tracked("src/mooring")}
-    assert {"mooring/py.typed", "mooring/apiserver/schema/data/fields.txt", "mooring/answers/reader.yaml"} <= set(names)
+    assert {"mooring/py.typed", "mooring/api/schema/data/fields.txt", "mooring/inputs/reader.yaml"} <= set(names)
 
 
 def test_the_sdist_has_the_package_and_the_examples_and_nothing_else(built: dict[str, Path]) -> None:
@@ -114,7 +114,7 @@ def test_the_installed_command_tells_its_version(installed: Path) -> None:
 
 
 def test_the_installed_package_has_the_roles_that_its_errors_name(installed: Path) -> None:
-    code = "from mooring.answers.live_kinds import READER_ROLE; print(READER_ROLE); print(READER_ROLE.read_text())"
+    code = "from mooring.inputs.live_kinds import READER_ROLE; print(READER_ROLE); print(READER_ROLE.read_text())"
     told = subprocess.check_output([str(installed / "python"), "-c", code], cwd=installed, text=True)
     path, _, text = told.partition("\n")
     assert str(installed.parent) in path

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import mooring
-from mooring.apiserver.schema import discovery
+from mooring.api.schema import discovery
 from mooring.kit.clock import VirtualClock
 from mooring.kit.version import VERSION
-from mooring.live.service_metrics import ServiceMetrics
+from mooring.serve.service_metrics import ServiceMetrics
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "tools"))
 

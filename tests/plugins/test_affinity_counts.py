@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import FreshValues, a_cluster, a_node, a_pod
-from mooring.cluster.pods import tally
-from mooring.cluster.pods.tally import Tally
-from mooring.framework.context import SchedulingContext
+from mooring.cluster.tallies import tally
+from mooring.cluster.tallies.tally import Tally
+from mooring.framework.contract.context import SchedulingContext
 from mooring.plugins.affinity.affinity_counts import (
     ByKey,
     OwnTerms,

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from mooring.framework.metric_catalogue import CATALOGUE
-from mooring.framework.points import Handle
+from mooring.framework.contract.points import Handle
+from mooring.framework.profile.metric_catalogue import CATALOGUE
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.devices import AllocatedDevice
 from mooring.plugins.devices.allocation import ClaimMetrics

@@ -10,8 +10,8 @@ from build import a_cluster, a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
 from gangs import a_group, a_member
 from mooring.cluster.cluster import Cluster
-from mooring.framework.intents import WriteFault
-from mooring.framework.status import PluginError
+from mooring.framework.contract.intents import WriteFault
+from mooring.framework.contract.status import PluginError
 from mooring.model.devices import Device, DeviceAttribute, NodeAllocatableMapping
 from mooring.model.meta import KubeObject
 from mooring.model.quantity import parse

@@ -15,7 +15,7 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from how_many import examples
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.cluster import Cluster
-from mooring.framework.status import PluginError
+from mooring.framework.contract.status import PluginError
 from mooring.model.devices import Device, ResourceClaim, ResourceSlice
 from mooring.model.node import Node
 from mooring.model.pod_spec import NodeSelector

@@ -11,10 +11,10 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.config.durations import Duration
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Intent, Write
-from mooring.framework.points import Handle, SchedulerServices
-from mooring.framework.status import SKIP, PluginError, Rejection, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Intent, Write
+from mooring.framework.contract.points import Handle, SchedulerServices
+from mooring.framework.contract.status import SKIP, PluginError, Rejection, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

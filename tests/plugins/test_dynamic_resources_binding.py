@@ -7,7 +7,7 @@ import msgspec
 from build import a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, claiming, given
 from late_claims import LateClaims
-from mooring.framework.intents import Bind, Record, Write
+from mooring.framework.contract.intents import Bind, Record, Write
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod

@@ -7,7 +7,7 @@ import pytest
 from build import a_cluster, a_node, a_pod
 from device_building import a_class, a_device, a_slice
 from mooring.cluster.cluster import Cluster
-from mooring.framework.points import Handle
+from mooring.framework.contract.points import Handle
 from mooring.model.pod import Pod
 from mooring.plugins.devices.claims import Served, serve
 from mooring.plugins.devices.dynamic_resources import DynamicResources

@@ -7,10 +7,10 @@ import pytest
 from build import a_cluster, a_pod
 from device_building import a_claim, an_allocation, claiming
 from hinting import wakes
-from mooring.framework.events import POD, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.api.kinds.devices import RESOURCE_CLAIM
+from mooring.framework.contract.events import POD, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.model.devices import ResourceClaim
-from mooring.model.kinds.devices import RESOURCE_CLAIM
 from mooring.model.pod import Pod
 from mooring.plugins.devices.dynamic_resources import DynamicResources
 

@@ -4,7 +4,7 @@ from test_dynamic_resources_binding import a_late, a_pod_with, claim_in, pending
 
 from device_building import a_claim
 from late_claims import LateClaims
-from mooring.framework.intents import Bind, Write
+from mooring.framework.contract.intents import Bind, Write
 
 
 def a_failed_binding() -> LateClaims:

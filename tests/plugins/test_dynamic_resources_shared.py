@@ -6,7 +6,7 @@ from test_dynamic_resources_binding import a_late, a_pod_with, claim_in, pod_in,
 
 from device_building import a_claim, an_allocation
 from late_claims import LateClaims
-from mooring.framework.intents import Bind, Write
+from mooring.framework.contract.intents import Bind, Write
 from mooring.model.devices import ResourceClaim
 from mooring.plugins.devices.work import MAX_CONSUMERS
 

@@ -13,11 +13,11 @@ import pytest
 from build import a_cluster, a_pod
 from device_building import a_claim, an_allocation
 from gangs import a_group
-from mooring.framework.events import POD, Change, Registration
-from mooring.framework.points import Handle
-from mooring.model.kinds.devices import RESOURCE_CLAIM
-from mooring.model.kinds.scheduling import POD_GROUP
-from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
+from mooring.api.kinds.devices import RESOURCE_CLAIM
+from mooring.api.kinds.scheduling import POD_GROUP
+from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
+from mooring.framework.contract.events import POD, Change, Registration
+from mooring.framework.contract.points import Handle
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.builtin import IN_TREE

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from alone import build
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import MAX_SCORE
+from mooring.cluster.columns.kernels import MAX_SCORE
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.args import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
-from mooring.framework.profiles import Profile
-from mooring.framework.runner import Runner
+from mooring.framework.profile.profiles import Profile
 from mooring.plugins.resources.node_resources_balanced import NodeResourcesBalancedAllocation
 from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 

@@ -6,13 +6,13 @@ import pytest
 from build import FreshValues, a_cluster, a_node, a_pod
 from gangs import GangWorld, a_group, a_member
 from hinting import wakes
+from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import PodGroups
-from mooring.framework.context import GROUP_TRIAL, SchedulingContext
-from mooring.framework.events import ASSIGNED_POD_ADD, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
-from mooring.framework.points import Handle, SchedulerServices, Wait
-from mooring.framework.status import PluginError, final
-from mooring.model.kinds.scheduling import POD_GROUP
+from mooring.framework.contract.context import GROUP_TRIAL, SchedulingContext
+from mooring.framework.contract.events import ASSIGNED_POD_ADD, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
+from mooring.framework.contract.points import Handle, SchedulerServices, Wait
+from mooring.framework.contract.status import PluginError, final
 from mooring.model.pod import Pod
 from mooring.plugins.groups.gang_scheduling import GangScheduling
 

@@ -11,8 +11,8 @@ from build import a_node, a_pod
 from gangs import WITH_PREEMPTION, GangWorld, a_group, a_member
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
-from mooring.framework.group_post_filter import MovedPods
-from mooring.framework.intents import Evict, Intent
+from mooring.framework.attempts.group_post_filter import MovedPods
+from mooring.framework.contract.intents import Evict, Intent
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget, PodGroup
 from mooring.plugins.preemption import group_search

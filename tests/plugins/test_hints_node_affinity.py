@@ -8,8 +8,8 @@ import pytest
 from build import a_node, a_pod
 from hinting import action_of, wakes
 from mooring.framework.config.args import NodeAffinityArgs
-from mooring.framework.events import NODE, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import NODE, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAffinitySpec as WrittenAffinity

@@ -4,8 +4,8 @@ import pytest
 
 from build import a_node, a_pod
 from hinting import action_of, wakes
-from mooring.framework.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.plugins.nodes.node_declared_features import NodeDeclaredFeatures

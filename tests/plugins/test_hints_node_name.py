@@ -2,8 +2,8 @@
 
 from build import a_node, a_pod
 from hinting import wakes
-from mooring.framework.events import NODE, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import NODE, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.plugins.nodes.node_name import NodeName
 
 

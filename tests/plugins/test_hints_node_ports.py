@@ -6,8 +6,8 @@ import pytest
 
 from build import a_node, a_pod
 from hinting import wakes
-from mooring.framework.events import ASSIGNED_POD_DELETE, NODE, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE, NODE, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.model.pod import Pod
 from mooring.plugins.nodes.node_ports import NodePorts
 

@@ -7,12 +7,12 @@ import pytest
 
 from build import a_cluster, a_node, a_pod
 from hinting import action_of, wakes
+from mooring.api.kinds.devices import DEVICE_CLASS
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs
-from mooring.framework.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.model.devices import DeviceClass
-from mooring.model.kinds.devices import DEVICE_CLASS
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.plugins.resources.node_resources_fit import NodeResourcesFit

@@ -6,8 +6,8 @@ import pytest
 
 from build import a_node, a_pod
 from hinting import action_of, wakes
-from mooring.framework.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
 from mooring.plugins.nodes.node_unschedulable import NodeUnschedulable
 

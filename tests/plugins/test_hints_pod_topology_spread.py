@@ -9,8 +9,8 @@ from build import a_cluster, a_node, a_pod
 from hinting import action_of, wakes
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import PodTopologySpreadArgs
-from mooring.framework.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint

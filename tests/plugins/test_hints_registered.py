@@ -4,8 +4,8 @@ import pytest
 
 from build import a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.events import Action, Change
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import Action, Change
+from mooring.framework.contract.points import Handle
 from mooring.plugins.builtin import IN_TREE
 
 ALWAYS, HINTED = "always", "hinted"

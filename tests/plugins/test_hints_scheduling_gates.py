@@ -2,8 +2,8 @@
 
 from build import a_pod
 from hinting import wakes
-from mooring.framework.events import UNSCHEDULABLE_POD, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.plugins.scheduling_gates import SchedulingGates
 
 OPENED = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)

@@ -4,8 +4,8 @@ import pytest
 
 from build import a_node, a_pod
 from hinting import action_of, wakes
-from mooring.framework.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
-from mooring.framework.points import Handle
+from mooring.framework.contract.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.points import Handle
 from mooring.model.node import COMPARISON_GATE, Node
 from mooring.plugins.nodes.taint_toleration import TaintToleration
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from alone import build, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods import tallies
+from mooring.cluster.tallies import tallies
 from mooring.framework.config.args import InterPodAffinityArgs
-from mooring.framework.context import SchedulingContext
-from mooring.framework.status import SKIP, curable, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.status import SKIP, curable, final
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
 from mooring.plugins.affinity import inter_pod_affinity

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from device_building import a_claim, a_class, a_device, a_slice, an_allocation, an_ask, claiming
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
-from mooring.framework.status import OutOfEffort
+from mooring.framework.contract.status import OutOfEffort
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.devices import ResourceClaim
 from mooring.plugins.devices import namespace_shares as shares
@@ -20,8 +21,7 @@ from mooring.plugins.devices.demand import DeviceFeatures
 from mooring.plugins.devices.effort import Effort
 from mooring.plugins.devices.namespace_shares import BURST, MODERATE_STEPS, ORDINARY_STEPS, NamespaceShares
 from mooring.plugins.devices.offers import DeviceOfferCache
-from mooring.scheduler.assembly import build_scheduler
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import build_scheduler
 
 FULL = None
 

@@ -9,7 +9,7 @@ from alone import build, fault, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeAffinityArgs
-from mooring.framework.status import SKIP, final
+from mooring.framework.contract.status import SKIP, final
 from mooring.model.pod import Pod
 from mooring.plugins.nodes.node_affinity import NodeAffinity
 

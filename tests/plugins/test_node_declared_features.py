@@ -6,7 +6,7 @@ import pytest
 
 from alone import build, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
-from mooring.framework.status import final
+from mooring.framework.contract.status import final
 from mooring.model.pod import Pod
 from mooring.plugins.nodes.node_declared_features import NodeDeclaredFeatures
 

@@ -4,7 +4,7 @@ import pytest
 
 from alone import build, verdicts
 from build import a_cluster, a_node, a_pod
-from mooring.framework.status import final
+from mooring.framework.contract.status import final
 from mooring.plugins.nodes.node_name import NodeName
 
 OTHER = final("node(s) didn't match the requested node name").by("NodeName")

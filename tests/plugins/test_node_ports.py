@@ -6,7 +6,7 @@ import pytest
 
 from alone import build, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
-from mooring.framework.status import curable
+from mooring.framework.contract.status import curable
 from mooring.plugins.nodes.node_ports import NodePorts
 
 TAKEN = curable("node(s) didn't have free ports for the requested pod ports").by("NodePorts")

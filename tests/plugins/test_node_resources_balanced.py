@@ -8,7 +8,7 @@ import pytest
 from alone import build, scores
 from build import a_cluster, a_node, a_pod
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
-from mooring.framework.status import SKIP
+from mooring.framework.contract.status import SKIP
 from mooring.model.pod import Pod
 from mooring.plugins.resources.node_resources_balanced import NodeResourcesBalancedAllocation
 

@@ -13,7 +13,7 @@ from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.check import check_table
 from mooring.framework.config.args import NodeResourcesFitArgs
-from mooring.framework.status import Code, Rejection
+from mooring.framework.contract.status import Code, Rejection
 from mooring.model.pod import Pod
 from mooring.plugins.resources import node_resources_fit, shortage_book
 from mooring.plugins.resources.node_resources_fit import NodeResourcesFit

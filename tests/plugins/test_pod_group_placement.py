@@ -13,9 +13,9 @@ from gangs import a_member
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
 from mooring.framework.config.feature_gates import with_defaults
-from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.points import Handle
-from mooring.framework.status import PluginError
+from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import PluginError
 from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from alone import build, fault, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods import tallies
+from mooring.cluster.tallies import tallies
 from mooring.framework.config.args import PodTopologySpreadArgs
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Handle
-from mooring.framework.status import SKIP, curable, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import SKIP, curable, final
 from mooring.model.meta import KubeObject
 from mooring.model.node import COMPARISON_GATE, Node
 from mooring.model.pod import Pod

@@ -17,22 +17,22 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.framework.attempts.refiltering import is_batchable
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.config import default
 from mooring.framework.config.args import DefaultPreemptionArgs
-from mooring.framework.points import Handle, Nomination, NoRoom
-from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.runner import Runner
-from mooring.framework.status import Code, Rejection, curable, final
-from mooring.framework.what_if import is_batchable
+from mooring.framework.contract.points import Handle, Nomination, NoRoom
+from mooring.framework.contract.status import Code, Rejection, curable, final
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
 from mooring.plugins.preemption.search import Findings, NodeDryRun, PreemptionDryRun, budgets_of, split_by_budget
 from mooring.plugins.preemption.trial import Trial
-from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit
+from mooring.state.assembly import build_runners
 
 GPU = "example.com/gpu"
 

@@ -10,9 +10,9 @@ from build import a_cluster, a_node, a_pod
 from gangs import WITH_PREEMPTION
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
-from mooring.framework.group_post_filter import GroupVictims, MovedPods
-from mooring.framework.points import Handle
-from mooring.framework.status import curable
+from mooring.framework.attempts.group_post_filter import GroupVictims, MovedPods
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import curable
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
 from mooring.plugins.preemption.group_gains import GainsByShape

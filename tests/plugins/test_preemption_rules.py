@@ -11,8 +11,8 @@ from extending import Extended, a_pending, a_running
 from gangs import WITH_PREEMPTION, GangWorld, a_group, a_member
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, start_ns
-from mooring.framework.points import Handle, Nomination, NoRoom, ResourceDemand, SchedulerServices
-from mooring.framework.status import curable, final
+from mooring.framework.contract.points import Handle, Nomination, NoRoom, ResourceDemand, SchedulerServices
+from mooring.framework.contract.status import curable, final
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_harm import victims_on

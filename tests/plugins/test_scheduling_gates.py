@@ -4,7 +4,7 @@ import pytest
 
 from alone import build
 from build import a_pod
-from mooring.framework.status import final
+from mooring.framework.contract.status import final
 from mooring.plugins.scheduling_gates import SchedulingGates
 
 GATES: dict[str, tuple[list[str], str | None]] = {

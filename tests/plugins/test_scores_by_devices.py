@@ -11,14 +11,14 @@ from build import a_cluster, a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation
 from how_many import examples
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import balance_of_two
+from mooring.cluster.columns.kernels import balance_of_two
 from mooring.framework import config
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.runner import Runner
 from mooring.model.devices import ResourceClaim, ResourceClaimStatus, ResourceSlice
 from mooring.model.node import Node
-from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
+from mooring.state.assembly import build_runners
 
 GPU, CPU = "example.com/gpu", "cpu"
 POD = a_pod("p", cpu="1", requests={GPU: 1}, schedulerName="default-scheduler")

@@ -7,12 +7,12 @@ from unittest import mock
 import pytest
 
 from build import a_node, a_pod
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.affinity import spread_counts
-from mooring.scheduler.assembly import build_scheduler
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import build_scheduler
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -6,8 +6,8 @@ import pytest
 
 from alone import build, scores, verdicts
 from build import a_cluster, a_node, a_pod
-from mooring.framework.points import Handle
-from mooring.framework.status import final
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import final
 from mooring.model.node import COMPARISON_GATE
 from mooring.plugins.nodes.taint_toleration import TaintToleration
 

@@ -7,8 +7,8 @@ import pytest
 from build import a_cluster, a_node, a_pod
 from build_storage import HOST, ZONE, a_claim, a_class, a_csi_node, a_driver, a_report, a_volume, on, using
 from mooring.framework.config.args import UtilizationShapePoint, VolumeBindingArgs
-from mooring.framework.points import Handle
-from mooring.framework.status import SKIP, SKIPS, Code, PluginError
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import SKIP, SKIPS, Code, PluginError
 from mooring.plugins.volumes.volume_binding import VolumeBinding
 from volume_asking import a_context, reasons, verdicts
 

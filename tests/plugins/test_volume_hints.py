@@ -7,10 +7,8 @@ import pytest
 from build import a_pod
 from build_storage import DRIVER, ZONE, a_claim, a_class, a_csi_node, a_driver, a_report, a_volume, an_attachment, using
 from hinting import action_of, wakes
-from mooring.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent
-from mooring.framework.points import Handle, Plugin
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds.storage import (
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.storage import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -19,6 +17,8 @@ from mooring.model.kinds.storage import (
     STORAGE_CLASS,
     VOLUME_ATTACHMENT,
 )
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE, Action, ClusterEvent
+from mooring.framework.contract.points import Handle, Plugin
 from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from mooring.plugins.volumes.volume_binding import VolumeBinding
 from mooring.plugins.volumes.volume_restrictions import VolumeRestrictions

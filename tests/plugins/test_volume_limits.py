@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from build_storage import DRIVER, a_claim, a_class, a_csi_node, a_driver, a_volume, an_attachment, using
-from mooring.framework.points import Handle
-from mooring.framework.status import SKIPS, Code, PluginError
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import SKIPS, Code, PluginError
 from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits, exceeds
 from volume_asking import a_context, reasons, verdicts
 

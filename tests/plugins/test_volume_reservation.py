@@ -14,10 +14,10 @@ from build_storage import HOST, a_claim, a_class, a_csi_node, a_volume, on, usin
 from how_many import examples
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import VolumeBindingArgs
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Write, WriteFault
-from mooring.framework.points import Handle, Pause, PodGone, SchedulerServices
-from mooring.framework.status import PluginError
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Write, WriteFault
+from mooring.framework.contract.points import Handle, Pause, PodGone, SchedulerServices
+from mooring.framework.contract.status import PluginError
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim

@@ -6,8 +6,8 @@ import pytest
 
 from build import a_cluster, a_node, a_pod
 from build_storage import a_claim, using
-from mooring.framework.points import Handle
-from mooring.framework.status import SKIP, SKIP_SHAPE, Code
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Code
 from mooring.plugins.volumes.volume_restrictions import VolumeRestrictions
 from volume_asking import a_context, reasons, verdicts
 

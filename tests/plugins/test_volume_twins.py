@@ -26,9 +26,9 @@ from build_storage import (
 from how_many import examples
 from mooring.cluster.claims.volumes_on_nodes import volumes_of_row
 from mooring.cluster.cluster import Cluster
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Handle
-from mooring.framework.status import SKIPS, Rejection
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import SKIPS, Rejection
 from mooring.model.pod import Pod
 from mooring.plugins.volumes import choice as volume_choice
 from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits

@@ -6,8 +6,8 @@ import pytest
 
 from build import a_cluster, a_node, a_pod
 from build_storage import ZONE, a_claim, a_class, a_volume, using
-from mooring.framework.points import Handle
-from mooring.framework.status import SKIPS, Code
+from mooring.framework.contract.points import Handle
+from mooring.framework.contract.status import SKIPS, Code
 from mooring.plugins.volumes.volume_zone import VolumeZone
 from volume_asking import a_context, verdicts
 

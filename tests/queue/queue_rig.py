@@ -5,8 +5,8 @@ from typing import Any, NoReturn
 
 from build import a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
-from mooring.framework.points import (
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
+from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
@@ -17,8 +17,8 @@ from mooring.framework.points import (
     ScorePlugin,
     Scores,
 )
-from mooring.framework.profiles import Profile
-from mooring.framework.status import Rejection, final
+from mooring.framework.contract.status import Rejection, final
+from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod

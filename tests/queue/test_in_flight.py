@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from queue_rig import NODE_ADD, NODE_LABEL, a_pending
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.events import Change, ClusterEvent
+from mooring.framework.contract.events import Change, ClusterEvent
 from mooring.queue.entry import QueueCounters, QueuedPod, new_entry
 from mooring.queue.hints import ObservedEvent
 from mooring.queue.in_flight import InFlight

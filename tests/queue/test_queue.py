@@ -13,7 +13,7 @@ from queue_rig import (
     a_pending,
 )
 
-from mooring.framework.events import ASSIGNED_POD_DELETE
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE
 from mooring.queue.queue import AlreadyQueued
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "a"}]}

@@ -2,7 +2,7 @@
 
 from queue_rig import GATES_ELIMINATED, NODE_LABEL, PROFILE, FakeGate, a_gate, a_pending, a_profile
 
-from mooring.framework.status import PluginError
+from mooring.framework.contract.status import PluginError
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueueCounters, new_entry
 from mooring.queue.places import Gates

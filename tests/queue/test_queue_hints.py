@@ -18,7 +18,7 @@ from queue_rig import (
 )
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.events import (
+from mooring.framework.contract.events import (
     ANYTHING,
     ASSIGNED_POD,
     ASSIGNED_POD_DELETE,
@@ -33,8 +33,8 @@ from mooring.framework.events import (
     ClusterEvent,
     Registration,
 )
-from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.points import Plugin
+from mooring.framework.contract.plugin_caller import PluginCaller
+from mooring.framework.contract.points import Plugin
 from mooring.model.meta import KubeObject
 from mooring.queue.entry import QueueCounters, new_entry
 from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, registrations_of

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from queue_rig import GATES_ELIMINATED, NODE_ADD, NODE_CONDITION, NODE_LABEL, PROFILE, Rig, a_filter, a_pending
 
-from mooring.framework.events import ASSIGNED_POD_DELETE, UNSCHEDULABLE_TIMEOUT, ClusterEvent
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE, UNSCHEDULABLE_TIMEOUT, ClusterEvent
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod

@@ -4,7 +4,7 @@ from gangs import a_member
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.framework import config
-from mooring.framework.profiles import build_profiles
+from mooring.framework.profile.profiles import build_profiles
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree

@@ -21,7 +21,7 @@ from queue_rig import (
 )
 
 from build import a_node
-from mooring.framework.events import ASSIGNED_POD_DELETE, EVERYTHING, UNSCHEDULABLE_TIMEOUT
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE, EVERYTHING, UNSCHEDULABLE_TIMEOUT
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "a"}]}
 

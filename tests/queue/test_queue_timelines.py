@@ -6,7 +6,7 @@ Unless a test pops, the scheduler is busy with other pods all the time.
 import pytest
 from queue_rig import GATES_ELIMINATED, NODE_ADD, POD_DELETE, Rig, a_filter, a_gate, a_pending
 
-from mooring.framework.events import ASSIGNED_POD_DELETE
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE
 from mooring.kit.clock import NS_PER_S
 
 

@@ -6,8 +6,8 @@ import pytest
 from queue_rig import NODE_ADD, NODE_LABEL, POD_LABEL, PROFILE, FakeFilter, a_filter, a_pending, a_profile
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.events import Change, ClusterEvent, EventKeys
-from mooring.framework.plugin_caller import PluginCaller
+from mooring.framework.contract.events import Change, ClusterEvent, EventKeys
+from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueueCounters, QueuedPod, new_entry
 from mooring.queue.hints import HintMap, Hints, ObservedEvent

@@ -5,7 +5,7 @@ import copy
 import msgspec
 import pytest
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.model.meta import Condition
 from mooring.rules.conditions import (
     condition_of,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.rules.persistent_volumes import (
     best_volume,
     binding_marks,

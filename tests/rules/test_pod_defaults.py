@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.rules.pod_defaults import complete_pod, complete_pod_spec
 
 ROWS: dict[str, tuple[JsonObject, tuple[Any, ...], Any]] = {

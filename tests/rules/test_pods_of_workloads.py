@@ -1,7 +1,7 @@
 """What controllers make of a pod template, as those of v1.36 do."""
 
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.rules.workload_pods import (
     claims_of,
     identified,

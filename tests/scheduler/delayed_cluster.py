@@ -13,12 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.feasible import PASSED
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
-from mooring.framework.points import PermitPlugin, Wait
-from mooring.framework.registry import Registry
-from mooring.framework.status import Rejection, curable
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Bind, Evict, Intent, PatchStatus, Record
+from mooring.framework.contract.points import PermitPlugin, Wait
+from mooring.framework.contract.status import Rejection, curable
+from mooring.framework.kept.feasible import PASSED
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
@@ -28,7 +28,6 @@ from mooring.plugins.builtin import in_tree
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
 from mooring.rules.conditions import with_typed_condition
-from mooring.scheduler.assembly import build_runners, build_scheduler
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, NoFit, Placement
 from mooring.scheduler.inputs import (
@@ -40,8 +39,9 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
-from mooring.scheduler.recorded_scheduler import Recorder
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_runners, build_scheduler
+from mooring.state.recorded_scheduler import Recorder
 
 DEFAULT, CAREFUL = "default-scheduler", "careful-scheduler"
 CALL_NS = 1_000_000

@@ -8,15 +8,23 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, PermitPlugin, PreBindPlugin, ReservePlugin, Rows, Wait
-from mooring.framework.status import Code, Rejection, curable, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.points import (
+    Codes,
+    FilterPlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    ReservePlugin,
+    Rows,
+    Wait,
+)
+from mooring.framework.contract.status import Code, Rejection, curable, final
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.state.assembly import build_scheduler
 
 LATER = Rejection(("not yet",), Code.Pending)
 

@@ -12,17 +12,17 @@ from build import a_node, a_pod
 from mooring.cluster.nodes.table import ClusterError
 from mooring.cluster.pods.cache import Cache
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Bind, Intent
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Bind, Intent
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.volumes.volume_binding import VolumeBinding
 from mooring.scheduler import bind
-from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, TimePassed
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.observer import Observer
+from mooring.state.assembly import all_plugins, build_scheduler
 
 FAULT = "the API server is away"
 

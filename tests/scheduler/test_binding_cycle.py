@@ -7,9 +7,9 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
-from mooring.framework.points import (
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Bind, Evict, Intent, PatchStatus, Record
+from mooring.framework.contract.points import (
     BindPlugin,
     Handle,
     PermitPlugin,
@@ -19,13 +19,13 @@ from mooring.framework.points import (
     ReservePlugin,
     Wait,
 )
-from mooring.framework.status import SKIP, PluginError, curable, final
-from mooring.framework.waiting import WaitingPod
+from mooring.framework.contract.status import SKIP, PluginError, curable, final
+from mooring.framework.contract.waiting import WaitingPod
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated, TimePassed
+from mooring.state.assembly import build_scheduler
 
 PATH = ("reserve", "permit", "preBind", "postBind")
 BOTH = {"enabled": [{"name": "P"}, {"name": "Q"}]}

@@ -8,10 +8,10 @@ from test_binding_cycle import ALL_BACK, BACKS_OFF, World, a_big_pod
 from build import a_node
 from extending import Extended
 from extending import a_pending as an_extended
-from mooring.framework.intents import Call, Record
-from mooring.framework.points import Wait
-from mooring.framework.status import SKIP, Code, curable
-from mooring.framework.waiting import Release
+from mooring.framework.contract.intents import Call, Record
+from mooring.framework.contract.points import Wait
+from mooring.framework.contract.status import SKIP, Code, curable
+from mooring.framework.contract.waiting import Release
 from mooring.queue.entry import new_entry
 from mooring.scheduler import bind
 from mooring.scheduler.failure import AttemptFailure

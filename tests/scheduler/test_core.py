@@ -8,11 +8,11 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.intents import Bind
+from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import VirtualClock
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.observer import ForwardingObserver, Observer
+from mooring.state.assembly import build_scheduler
 
 _OF_A_BOUND_POD = ("change_arrived", "change_handled", "attempt_began", "decided", "pod_bound")
 

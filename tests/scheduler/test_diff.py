@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from build import a_node, a_pod
-from mooring.framework.events import ClusterEvent
+from mooring.framework.contract.events import ClusterEvent
 from mooring.model.meta import Condition
 from mooring.model.node import Node
 from mooring.model.pod import Pod

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from device_building import a_claim, a_class, a_device, a_slice, an_allocation
 from gangs import BOTH_GATES, a_group
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
-from mooring.framework.events import Change, Registration
-from mooring.framework.points import Plugin
+from mooring.framework.contract.events import Change, Registration
+from mooring.framework.contract.points import Plugin
 from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.plugins.devices.claims import DEVICE_EVENTS, claim_matters
 from mooring.queue import hints
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import build_scheduler
 
 NAMES = [f"p{i}" for i in range(6)]
 CLAIMS = ["c0", "c1", "p0-gpu", "p1-gpu"]

@@ -4,15 +4,15 @@ from typing import Any
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.intents import Evict, PatchStatus, Record
-from mooring.framework.points import FitError, Handle, Nomination, NoRoom, PostFilterPlugin
-from mooring.framework.status import curable
+from mooring.framework.contract.intents import Evict, PatchStatus, Record
+from mooring.framework.contract.points import FitError, Handle, Nomination, NoRoom, PostFilterPlugin
+from mooring.framework.contract.status import curable
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.evict import evict
 from mooring.scheduler.inputs import EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
 
 CONFIG = config.from_object(
     {

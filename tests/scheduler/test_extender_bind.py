@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extending import URL, Extended, a_pending
-from mooring.framework.intents import Call, CallFault
+from mooring.framework.contract.intents import Call, CallFault
 from mooring.scheduler.inputs import CallAnswered, ObjectAdded, ObjectRemoved
 
 BINDER = {"bindVerb": "bind"}

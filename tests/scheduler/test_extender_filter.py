@@ -6,7 +6,7 @@ import pytest
 
 from build import a_node
 from extending import URL, Extended, a_pending, a_running, as_json, keep
-from mooring.framework.intents import Call, CallFault
+from mooring.framework.contract.intents import Call, CallFault
 
 NAMES = {"filterVerb": "filter", "nodeCacheCapable": True}
 NODES = {"filterVerb": "filter"}

@@ -8,10 +8,9 @@ import pytest
 
 from build import a_node
 from extending import a_config, a_pending
-from mooring.framework.intents import Bind, Call, CallFault, Evict, PatchStatus
+from mooring.framework.contract.intents import Bind, Call, CallFault, Evict, PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,
@@ -23,6 +22,7 @@ from mooring.scheduler.inputs import (
     TimePassed,
 )
 from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.state.assembly import build_scheduler
 
 GPU = "example.com/gpu"
 STEPS = 150

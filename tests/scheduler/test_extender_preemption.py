@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extending import URL, Extended, a_pending, a_running, as_json
-from mooring.framework.intents import CallFault
+from mooring.framework.contract.intents import CallFault
 
 ONE = {"preemptVerb": "preempt", "nodeCacheCapable": True}
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mooring.framework.intents import CallFault
+from mooring.framework.contract.intents import CallFault
 from mooring.scheduler.extenders.replies import (
     MAX_TEXT,
     FilterReply,

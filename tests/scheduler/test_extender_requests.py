@@ -7,7 +7,7 @@ import pytest
 from build import a_node
 from extending import URL, Extended, a_config, a_pending, a_running, as_json, keep
 from mooring.framework.config.types import Extender
-from mooring.framework.intents import Call
+from mooring.framework.contract.intents import Call
 from mooring.model.pod import Pod
 from mooring.scheduler.extenders.interest import in_asking_order, is_interested
 

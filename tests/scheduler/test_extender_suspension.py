@@ -7,7 +7,7 @@ import pytest
 
 from build import a_node
 from extending import Extended, a_pending, a_running, as_json
-from mooring.framework.intents import Bind, Call, CallFault, Intent
+from mooring.framework.contract.intents import Bind, Call, CallFault, Intent
 from mooring.model.pod import Pod
 from mooring.scheduler import scheduler as scheduler_module
 from mooring.scheduler.inputs import (

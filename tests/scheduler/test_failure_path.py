@@ -6,15 +6,15 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.intents import PatchStatus, Record
-from mooring.framework.status import Rejection
+from mooring.framework.contract.intents import PatchStatus, Record
+from mooring.framework.contract.status import Rejection
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.failure import AttemptFailure, cut, error, fail, refused
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
 
 CONFIG = config.from_object(
     {

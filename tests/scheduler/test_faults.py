@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from build import a_node, a_pod
-from mooring.cluster.pods.tallies import PodTallies
+from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, Action, ClusterEvent, Registration
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus
-from mooring.framework.points import (
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, Action, ClusterEvent, Registration
+from mooring.framework.contract.intents import Bind, Evict, Intent, PatchStatus
+from mooring.framework.contract.points import (
     BindPlugin,
     Codes,
     FilterPlugin,
@@ -33,12 +33,11 @@ from mooring.framework.points import (
     ScorePlugin,
     Wait,
 )
-from mooring.framework.status import SKIP, Code, PluginError, Rejection, curable, final
+from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection, curable, final
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import (
     BindAnswered,
     EvictionAnswered,
@@ -47,6 +46,7 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
+from mooring.state.assembly import build_scheduler
 
 BOOM = PluginError("boom")
 POINTS = (

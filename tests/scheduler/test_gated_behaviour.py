@@ -4,13 +4,13 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Bind, PatchStatus
-from mooring.framework.points import PermitPlugin, Wait
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Bind, PatchStatus
+from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.inputs import ObjectAdded, ObjectUpdated, TimePassed
+from mooring.state.assembly import all_plugins, build_scheduler
 
 
 @pytest.mark.parametrize("is_on", [True, False])

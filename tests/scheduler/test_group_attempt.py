@@ -8,10 +8,10 @@ import pytest
 
 from build import a_pod
 from gangs import BOTH_GATES, GangWorld, a_member
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import PatchStatus
-from mooring.framework.points import PermitPlugin, ReservePlugin
-from mooring.framework.status import PluginError, Rejection, curable
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import PatchStatus
+from mooring.framework.contract.points import PermitPlugin, ReservePlugin
+from mooring.framework.contract.status import PluginError, Rejection, curable
 from mooring.kit.clock import NS_PER_S
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import TimePassed

@@ -7,7 +7,7 @@ from claim_world import ClaimWorld
 from device_building import a_claim, a_class, a_device, a_slice, an_ask, claiming, given
 from gangs import a_group, a_member
 from late_claims import LateClaims
-from mooring.framework.intents import Write
+from mooring.framework.contract.intents import Write
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup

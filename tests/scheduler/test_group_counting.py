@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from gangs import GangWorld, a_member
 from how_many import examples
-from mooring.framework.points import ResourceDemand
-from mooring.framework.slots import slots_by_demand
+from mooring.framework.attempts.slots import slots_by_demand
+from mooring.framework.contract.points import ResourceDemand
 from mooring.scheduler.decide import by_seed, lowest_name
 from mooring.scheduler.groups import placements as placements_module
 from racks import RACK_GATES, a_rack_group

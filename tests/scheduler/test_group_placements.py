@@ -3,11 +3,11 @@
 import pytest
 
 from gangs import BOTH_GATES, a_member
-from mooring.framework.context import SchedulingContext
-from mooring.framework.group_context import PodGroupContext, PodGroupPlacement
-from mooring.framework.group_points import PlacementGeneratePlugin
-from mooring.framework.points import Handle, ReservePlugin
-from mooring.framework.status import Rejection
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.group_context import PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.group_points import PlacementGeneratePlugin
+from mooring.framework.contract.points import Handle, ReservePlugin
+from mooring.framework.contract.status import Rejection
 from racks import RACK_GATES, RackWorld
 
 WAITS = 'pod group is unschedulable, one or more plugins asked to wait and no plugin rejected pod "{}"'

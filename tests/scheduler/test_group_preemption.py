@@ -11,8 +11,8 @@ import pytest
 
 from build import a_pod
 from gangs import BOTH_GATES, WITH_PREEMPTION, GangWorld, a_member
-from mooring.framework.group_post_filter import GroupFitError, GroupSearch, MovedPods
-from mooring.framework.intents import Call, Evict, Intent, PatchStatus, Write
+from mooring.framework.attempts.group_post_filter import GroupFitError, GroupSearch, MovedPods
+from mooring.framework.contract.intents import Call, Evict, Intent, PatchStatus, Write
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.scheduler.inputs import EvictionAnswered

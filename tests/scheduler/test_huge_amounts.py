@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.explain.obstacles import missing_amounts
-from mooring.answers.explain.reasons import Reason
+from mooring.answers.trial.obstacles import missing_amounts
+from mooring.answers.trial.reasons import Reason
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.check import check_table
-from mooring.framework.events import Change
+from mooring.framework.contract.events import Change
 from mooring.model.quantity import MAX_AMOUNT
 from mooring.plugins.resources.node_resources_fit import fit_events
 from small_scenarios import Json, requesting, step

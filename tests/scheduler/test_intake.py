@@ -7,15 +7,15 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.intents import Bind, Evict, PatchStatus
+from mooring.framework.contract.intents import Bind, Evict, PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model import devices, storage
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import Service
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
 
 
 def a_scheduler(*items: KubeObject) -> Scheduler:

@@ -7,13 +7,13 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.intents import Bind
+from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
 
 CONFIG = config.from_object(
     {

@@ -4,12 +4,12 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
+from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.state.assembly import build_scheduler
 
 
 class World:

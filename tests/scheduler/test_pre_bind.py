@@ -8,16 +8,16 @@ import pytest
 from build import a_node, a_pod
 from build_storage import a_claim
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Bind, Intent, PatchStatus, Record, Write, WriteFault
-from mooring.framework.points import Pause, PodGone, PreBindPlugin, ReservePlugin, Work
-from mooring.framework.status import PluginError, Rejection, curable
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Bind, Intent, PatchStatus, Record, Write, WriteFault
+from mooring.framework.contract.points import Pause, PodGone, PreBindPlugin, ReservePlugin, Work
+from mooring.framework.contract.status import PluginError, Rejection, curable
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated, TimePassed, WriteAnswered
+from mooring.state.assembly import build_scheduler
 
 CLAIM = "default/claim"
 PATCH = Write("PATCH", PersistentVolumeClaim, "claim", "default", {"metadata": {"annotations": {"a": "b"}}})

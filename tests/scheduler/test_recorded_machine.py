@@ -16,16 +16,16 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Handle, Wait
-from mooring.framework.registry import Registry
-from mooring.framework.status import Rejection
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Handle, Wait
+from mooring.framework.contract.status import Rejection
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S
 from mooring.plugins.builtin import in_tree
-from mooring.recording.reading import runs_in
-from mooring.recording.recorder import RunRecorder, record_run, scheduler_header
-from mooring.recording.run_files import RecordingLimits
-from mooring.sim.replay.replayer import Replayer
+from mooring.state.recording.reading import runs_in
+from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
+from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.replay.replayer import Replayer
 
 EXAMPLES = int(os.environ.get("MOORING_STEPS", "1000")) // 50
 

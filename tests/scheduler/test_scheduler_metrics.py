@@ -7,20 +7,20 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Bind, Evict
-from mooring.framework.metered_caller import is_sampled
-from mooring.framework.points import PermitPlugin, PreBindPlugin, ReservePlugin, Wait
-from mooring.framework.registry import Registry
-from mooring.framework.status import Rejection, curable
+from mooring.framework.attempts.metered_caller import is_sampled
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Bind, Evict
+from mooring.framework.contract.points import PermitPlugin, PreBindPlugin, ReservePlugin, Wait
+from mooring.framework.contract.status import Rejection, curable
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.metrics import Histogram
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
 
 PROFILE = "default-scheduler"
 MS = NS_PER_S // 1000

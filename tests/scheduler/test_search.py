@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from build import a_node
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.feasible import DEAD, NARROWED_OUT, PASSED
-from mooring.framework.prepared import SearchCursor
+from mooring.framework.kept.feasible import DEAD, NARROWED_OUT, PASSED
+from mooring.framework.kept.prepared import SearchCursor
 from mooring.scheduler.decide import cut_short, nodes_to_find
 
 REJECTED = 3

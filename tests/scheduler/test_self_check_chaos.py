@@ -13,12 +13,12 @@ import pytest
 from delayed_cluster import CAREFUL, CONFIG, DEFAULT, DelayedCluster, registry
 from test_state_machine import LATE, NODE_NAMES, NODE_PARTS, POD_CHANGES, TRAITS, SchedulerMachine, excuse
 
-from mooring.cluster.comparison.difference import StateDifference
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import Input
-from mooring.scheduler.self_check.check import SelfCheck
+from mooring.state.assembly import build_scheduler
+from mooring.state.check.check import SelfCheck
+from mooring.state.check.difference import StateDifference
 
 HOUR_S = 3600
 PLUGINS = registry()

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.pods import tally
+from mooring.cluster.tallies import tally
 from mooring.scheduler.scheduler import Scheduler
-from mooring.scheduler.self_check.compare import compare
+from mooring.state.check.compare import compare
 from self_checking import CheckedCluster, a_busy_cluster
 
 Column = Callable[[CheckedCluster], Any]

@@ -9,10 +9,10 @@ from how_many import examples
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed, decide, lowest_name
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.ties import KeptTies, is_tied, tied_with
+from mooring.state.assembly import build_scheduler
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(0, 99), st.booleans())

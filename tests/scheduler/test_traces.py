@@ -12,19 +12,28 @@ from build import a_node, a_pod
 from gangs import BOTH_GATES, a_group, a_member
 from how_many import examples
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Bind, Evict, Write
-from mooring.framework.points import FilterPlugin, PermitPlugin, PreBindPlugin, Reads, ReservePlugin, Rows, Wait, reads
-from mooring.framework.status import Rejection, curable
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Bind, Evict, Write
+from mooring.framework.contract.points import (
+    FilterPlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    Reads,
+    ReservePlugin,
+    Rows,
+    Wait,
+    reads,
+)
+from mooring.framework.contract.status import Rejection, curable
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler import traces
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, TimePassed, WriteAnswered
 from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.state.assembly import build_scheduler
 from span_reading import MS, RecordedSpans, about, took_s
 
 PROFILE = "default-scheduler"

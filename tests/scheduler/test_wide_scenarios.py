@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 
 from how_many import examples
-from mooring.framework.runner import Runner
-from mooring.scheduler.assembly import all_plugins
+from mooring.framework.attempts.runner import Runner
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.sim.scenario import Outcome, Placer, Step, load, parse
+from mooring.state.assembly import all_plugins
 from plain_filters import FILTERS, World, rejecting
 from wide_scenarios import SCENARIOS
 

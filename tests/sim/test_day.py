@@ -7,18 +7,18 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config as configuration
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
-from mooring.framework.points import Codes, FilterPlugin, Plugin, PreBindPlugin, Rows
-from mooring.framework.status import Rejection, curable
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import Registration
+from mooring.framework.contract.points import Codes, FilterPlugin, Plugin, PreBindPlugin, Rows
+from mooring.framework.contract.status import Rejection, curable
+from mooring.inputs.arrivals import arrivals_of
+from mooring.inputs.input_errors import NoSuchPod
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
-from mooring.scheduler.assembly import all_plugins
 from mooring.sim import day as day_module
 from mooring.sim import gauge as gauge_module
 from mooring.sim.day import Day, DayReport
-from mooring.sim.input_errors import NoSuchPod
-from mooring.sim.reading.arrivals import arrivals_of
+from mooring.state.assembly import all_plugins
 
 
 def a_day(*entries: dict[str, Any], objects: list[KubeObject] | None = None) -> Day:

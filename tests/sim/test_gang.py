@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from build import a_node, a_pod
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
-from mooring.framework.registry import load_file
+from mooring.framework.profile.registry import load_file
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins, build_scheduler
-from mooring.sim.driver import START_NS, Driver
+from mooring.state.assembly import all_plugins, build_scheduler
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "gang.py"
 CONFIG = config.from_object(

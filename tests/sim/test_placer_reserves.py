@@ -7,8 +7,8 @@ import msgspec
 
 from build import a_node, a_pod
 from build_storage import HOST, a_claim, a_class, a_volume, on, using
-from mooring.framework.registry import Registry
-from mooring.framework.status import curable
+from mooring.framework.contract.status import curable
+from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
 from mooring.plugins.builtin import in_tree
 from mooring.plugins.volumes.volume_binding import VolumeBinding

@@ -7,16 +7,16 @@ import pytest
 from build import a_node, a_pod
 from build_storage import a_claim, a_class
 from mooring.answers.compare.comparing import compare
-from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.framework import config as configuration
+from mooring.inputs.arrivals import Arrival
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.scheduler.assembly import all_plugins
 from mooring.sim.day import Day
-from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import PodCounts, Report
 from mooring.sim.simulation import Simulation
+from mooring.state.assembly import all_plugins
 
 NS_PER_S = 10**9
 

@@ -2,9 +2,9 @@
 
 from build import a_node, a_pod
 from mooring.framework import config as configuration
+from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
 from mooring.sim.day import Day
-from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.simulation import Simulation
 
 NODES = [a_node(f"n-{i}") for i in range(8)]

@@ -7,12 +7,12 @@ import pytest
 
 from build import a_node, a_pod
 from build_storage import DRIVER, HOST, ZONE, a_claim, a_class, a_volume, on, using
+from mooring.drivers.simulated_driver import Driver, WriteRefused, after
 from mooring.framework import config
-from mooring.framework.intents import Write
+from mooring.framework.contract.intents import Write
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.sim.driver import Driver, WriteRefused, after
 from mooring.sim.simulated_cluster import SimulatedCluster
 
 NODES = [a_node(name, labels={HOST: name, ZONE: zone}) for name, zone in (("n1", "a"), ("n2", "b"))]

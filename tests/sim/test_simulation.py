@@ -6,10 +6,10 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config as configuration
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
-from mooring.framework.plain import PlainPlugin
-from mooring.framework.points import (
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import Registration
+from mooring.framework.contract.plain import PlainPlugin
+from mooring.framework.contract.points import (
     BindPlugin,
     PermitPlugin,
     Plugin,
@@ -18,16 +18,16 @@ from mooring.framework.points import (
     ReservePlugin,
     Wait,
 )
-from mooring.framework.status import PluginError, Rejection, curable
+from mooring.framework.contract.status import PluginError, Rejection, curable
+from mooring.inputs.input_errors import InputError, NoSuchPod
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim import simulation as simulation_module
-from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.results import Fate, NodeUse, Report, SimulatedEviction
 from mooring.sim.simulation import Simulation
+from mooring.state.assembly import all_plugins
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 DEFAULT = "default-scheduler"

@@ -8,12 +8,12 @@ from click.testing import CliRunner
 from build import a_node, a_pod
 from mooring.cli.commands.simulate import simulate
 from mooring.framework import config
-from mooring.recording.reading import runs_in
-from mooring.recording.recorder import RecordingSettings
-from mooring.recording.run_files import RecordingLimits
-from mooring.sim.replay.replayer import Replayer
 from mooring.sim.simulation import Simulation
 from mooring.sim.simulation_recording import SimulationRecording
+from mooring.state.recording.reading import runs_in
+from mooring.state.recording.recorder import RecordingSettings
+from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.replay.replayer import Replayer
 
 CROWDED = Path(__file__).parents[2] / "examples" / "crowded.yaml"
 

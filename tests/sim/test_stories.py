@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
-from mooring.framework.points import PermitPlugin, Wait
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import Registration
+from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.sim import results
-from mooring.sim.driver import START_NS, Driver
 from mooring.sim.results import Stories, show_time
+from mooring.state.assembly import all_plugins, build_scheduler
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ENABLED = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Patience"}]}}}]}

@@ -10,28 +10,29 @@ from typing import Any, overload
 from mooring.answers.capacity.capacity import Capacity, PodFile, capacity
 from mooring.answers.compare.comparing import Configs, compare
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.cures.search import DECISIONS
+from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
 from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
-from mooring.answers.given_loads import arrivals_from, plan_from
-from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.loaded_cluster import Config, Gates, LoadedCluster, Objects, Plugins, Source, Written
-from mooring.answers.loaded_cluster import load as load_cluster
+from mooring.answers.explain.group_explanation import GroupExplanation
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.question_errors import asks, at_least_one
-from mooring.answers.settled import settled
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.trial.settled import settled
 from mooring.answers.what_if.applied_files import with_files
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
+from mooring.framework.config.durations import parse_duration
+from mooring.inputs.arrivals import ArrivalsError
+from mooring.inputs.generated_load import GeneratedLoad
+from mooring.inputs.given_loads import arrivals_from, plan_from
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import Config, Gates, LoadedCluster, Objects, Plugins, Source, Written
+from mooring.inputs.loaded_cluster import load as load_cluster
+from mooring.kit.words import count
 from mooring.model.node import Node
-from mooring.sim.generated_load import GeneratedLoad
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.arrivals import ArrivalsError, parse_duration
-from mooring.sim.simulated_cluster import count
 
 FILE = "the name of a file"
 CONFIG = "the name of a file, or a KubeSchedulerConfiguration as a dictionary"
@@ -219,7 +220,7 @@ def load(
     """
     if objects is not None:
         return QuestionedCluster(load_cluster(objects, config, plugins, feature_gates, with_files))
-    from mooring.answers.live_source import load_live  # Hot: the client of the API takes 0.1 s to import
+    from mooring.inputs.live_source import load_live  # Hot: the client of the API takes 0.1 s to import
 
     return QuestionedCluster(load_live(kubeconfig, context, config, plugins, feature_gates))
 

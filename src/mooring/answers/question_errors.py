@@ -7,11 +7,11 @@ from functools import cache, wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from mooring.api.validation.problem import Problem, show
 from mooring.framework.config import ConfigError
 from mooring.framework.config.feature_gates import GateError
-from mooring.framework.registry import RegistryError
-from mooring.model.validation.problem import Problem, show
-from mooring.sim.input_errors import InputError
+from mooring.framework.profile.registry import RegistryError
+from mooring.inputs.input_errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

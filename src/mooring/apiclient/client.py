@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
@@ -18,8 +20,6 @@ from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from mooring.api.api_errors import ApiError, Cause, StatusDetails
 from mooring.kit.shown_text import quoted
-from mooring.model.api_errors import ApiError, Cause, StatusDetails
 
 
 class Unanswered(Exception):

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+from mooring.api.api_errors import internal_error
 from mooring.apiserver.journal_reading import (
     DATABASE,
     FORMAT,
@@ -26,7 +27,6 @@ from mooring.apiserver.journal_reading import (
     read_contents,
 )
 from mooring.apiserver.store import Store, StoreWrite
-from mooring.model.api_errors import internal_error
 
 __all__ = ["Journal", "JournalError", "LossError"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import key_of, version_of
-from mooring.model.json_objects import JsonObject
 
 FORMAT = 2
 """The present format of the database."""

@@ -8,6 +8,14 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from mooring.api.api_errors import already_exists, bad_request, conflict, not_found
+from mooring.api.event_forms import shown_form, stored_form
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.nodes import NODE
+from mooring.api.limits import MAX_OBJECT_BYTES, check_size, size_of
+from mooring.api.patches.apply_patch import FieldWriter, apply_configuration, record_update
+from mooring.api.patches.managed_fields import bare
 from mooring.apiserver.admission import admit
 from mooring.apiserver.admission.faults import check_form, check_valid
 from mooring.apiserver.admission.gated_fields import CLEARING_GATE
@@ -24,17 +32,9 @@ from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, t
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
 from mooring.apiserver.admission.template_pods import TemplatePods
-from mooring.apiserver.event_forms import shown_form, stored_form
-from mooring.apiserver.limits import MAX_OBJECT_BYTES, check_size, size_of
-from mooring.apiserver.patches.apply_patch import FieldWriter, apply_configuration, record_update
-from mooring.apiserver.patches.managed_fields import bare
 from mooring.apiserver.store import Exists, Key, Store
 from mooring.apiserver.watch import Backlog
 from mooring.kit.clock import Clock, in_seconds
-from mooring.model.api_errors import already_exists, bad_request, conflict, not_found
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds.nodes import NODE
 from mooring.model.names import SAFE_LETTERS
 from mooring.rules.pod_defaults import complete_pod
 

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from mooring.apiserver.limits import MAX_OBJECT_BYTES, size_of
-from mooring.model.api_errors import object_too_large
-from mooring.model.json_objects import JsonObject
+from mooring.api.api_errors import object_too_large
+from mooring.api.json_objects import JsonObject
+from mooring.api.limits import MAX_OBJECT_BYTES, size_of
 
 Key = tuple[str, str]
 """Namespace (empty for kinds without one) and name."""

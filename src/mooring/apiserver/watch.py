@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, Protocol, TypedDict
 
+from mooring.api.api_errors import ApiError, version_too_old
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.store import EventType, Store, StoreWrite, TooOld
-from mooring.model.api_errors import ApiError, version_too_old
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
 
 INITIAL_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends the initial events; clients wait for it."""

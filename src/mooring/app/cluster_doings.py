@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from mooring.answers.what_if.targets import is_selector, kind_of, reject, split_number, whole
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import MERGE_PATCH, JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.object_names import node_name
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app import node_actions
 from mooring.app.node_actions import NODES
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, DoneChanges, Refused
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import MERGE_PATCH, JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.object_names import node_name
-from mooring.sim.input_errors import InputError
+from mooring.inputs.input_errors import InputError
 
 MAX_CHANGES = 50
 MAX_NODES = 10_000

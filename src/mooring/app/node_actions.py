@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import MERGE_PATCH, JsonObject
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unreadable
 from mooring.apiserver.identity import ROOT, id_in, prefix_of
 from mooring.controllers.nodes.simulated_nodes import FAILED, more_nodes
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import MERGE_PATCH, JsonObject
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0

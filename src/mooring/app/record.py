@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.answers.live_kinds import READER_ROLE
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.known import ChangeListener
@@ -14,13 +13,14 @@ from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors
 from mooring.apiclient.reflectors.watched import watched_with
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.inputs.live_kinds import READER_ROLE
 from mooring.kit.clock import SteadyClock
 from mooring.kit.process import on_stop_signals
 from mooring.kit.tasks import settle
 from mooring.model.meta import KubeObject
-from mooring.recording.observer import ObserverRecorder, observe_run
-from mooring.recording.recorder import scheduler_header
-from mooring.recording.run_files import RecordingLimits
+from mooring.state.recording.observer import ObserverRecorder, observe_run
+from mooring.state.recording.recorder import scheduler_header
+from mooring.state.recording.run_files import RecordingLimits
 
 USER_AGENT = "mooring-record"
 TURN_S = 0.5

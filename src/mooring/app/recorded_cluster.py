@@ -7,19 +7,19 @@ from itertools import count
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import BY_STRUCT
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings, Report
 from mooring.embedded.seeding import seed
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import BY_STRUCT
+from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulSet
-from mooring.recording.reading import RecordedRun
-from mooring.recording.segment_file import SegmentHeader
-from mooring.scheduler.saved_state import SavedState
-from mooring.sim.replay.run_reader import RunReader
+from mooring.state.recording.reading import RecordedRun
+from mooring.state.recording.segment_file import SegmentHeader
+from mooring.state.replay.run_reader import RunReader
+from mooring.state.saved_state import SavedState
 
 OWNERS = (ReplicaSet, ReplicationController, StatefulSet)
 """A recording has their selectors only: without templates their controllers would make pods of nothing."""

@@ -9,11 +9,11 @@ from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decisions
 from mooring.dashboard.timeline.recording_source import RecordingSource
 from mooring.dashboard.timeline.time_line import RecordedTimeLine
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
 from mooring.kit.process import run_event_loop
-from mooring.recording.reading import RecordedRun
 from mooring.scheduler.core import Report
-from mooring.sim.replay.recorded_settings import settings_of
+from mooring.state.recording.reading import RecordedRun
+from mooring.state.replay.recorded_settings import settings_of
 
 
 def plan_of_recording(

@@ -17,37 +17,37 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveScheduler, SelfCheckPlan
+from mooring.drivers.self_check_metrics import SelfCheckMetrics
+from mooring.drivers.self_checks import SelfCheckSettings
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_shown_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.kept_answers import KeptAnswers
-from mooring.framework.registry import Registry
+from mooring.framework.kept.kept_answers import KeptAnswers
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
 from mooring.kit.process import expect_lists, on_stop_signals, raise_descriptor_limit, relax_collector
 from mooring.kit.tasks import first_of
-from mooring.live.cache_debugger import compare, dump, snapshot
-from mooring.live.endpoints.access import AccessSettings, request_authorizer, review_client
-from mooring.live.endpoints.answers import json_document
-from mooring.live.endpoints.pages import Health, Pages, Sources, health_pages
-from mooring.live.endpoints.server import WebLimits, WebServer
-from mooring.live.endpoints.server_tls import ClientAuthorities, ServerTls, serving_pair
-from mooring.live.leader_elector import Callbacks, elector_settings, new_identity
-from mooring.live.lease_thread import LeaseThread
-from mooring.live.self_check_metrics import SelfCheckMetrics
-from mooring.live.self_checks import SelfCheckSettings
-from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler, SelfCheckPlan
-from mooring.live.service_metrics import ServiceMetrics, read_recording, read_watches
-from mooring.live.tracing.tracing import Tracing
 from mooring.model.pod import Pod
 from mooring.model.release import GIT_VERSION
-from mooring.recording.recorder import RecordingSettings, record_live
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.core import Tell
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
+from mooring.serve.cache_debugger import compare, dump, snapshot
+from mooring.serve.lease.leader_elector import Callbacks, elector_settings, new_identity
+from mooring.serve.lease.lease_thread import LeaseThread
+from mooring.serve.pages.access import AccessSettings, request_authorizer, review_client
+from mooring.serve.pages.answers import json_document
+from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
+from mooring.serve.pages.server import WebLimits, WebServer
+from mooring.serve.pages.server_tls import ClientAuthorities, ServerTls, serving_pair
+from mooring.serve.service_metrics import ServiceMetrics, read_recording, read_watches
+from mooring.serve.tracing.tracing import Tracing
+from mooring.state.assembly import build_scheduler
+from mooring.state.recording.recorder import RecordingSettings, record_live
 
 if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
     from mooring.dashboard.questions.child_questions import ChildQuestions

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
-from mooring.answers.loaded_cluster import LoadedCluster, from_manifests
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.cli.options import (
     chosen_gates,
     config_file,
@@ -28,10 +27,11 @@ from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import cut_table, with_known_bars
 from mooring.cli.terminal import Block, spaced, tell, tell_json, tell_yaml
-from mooring.sim.input_errors import LiveSourceError, NoKubeconfig
-from mooring.sim.reading.custom_workloads import TemplatePaths, template_paths
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.manifests import Manifests, read
+from mooring.inputs.custom_workloads import TemplatePaths, template_paths
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
+from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
+from mooring.inputs.manifests import Manifests, read
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -143,7 +143,7 @@ class ClusterSource:
 
     def _read_live(self) -> Manifests:
         # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
-        from mooring.answers.live_source import read_live
+        from mooring.inputs.live_source import read_live
 
         try:
             with LateBar("listing") as bar:

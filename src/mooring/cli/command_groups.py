@@ -2,7 +2,7 @@
 
 import click
 
-from mooring.kit.similar_names import similar
+from mooring.kit.words import similar
 
 
 class SuggestingGroup(click.Group):

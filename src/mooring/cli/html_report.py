@@ -14,10 +14,10 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from mooring.answers.answer import ClusterAnswer
+from mooring.answers.form.answer import ClusterAnswer
+from mooring.api.validation.problem import Problem
 from mooring.cli.refusal import refuse
 from mooring.kit.private_files import write_private
-from mooring.model.validation.problem import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,23 +11,23 @@ from urllib.parse import urlsplit
 
 import click
 
+from mooring.api.validation.problem import Problem, show
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
 from mooring.framework import config as configuration
-from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
 from mooring.framework.config.settings import SchedulerSettings
 from mooring.framework.config.types import PluginEntry, Plugins
-from mooring.framework.points import QueueSortPlugin
-from mooring.framework.registry import Registry, load_file
+from mooring.framework.contract.annotation_keys import AnnotationKeys
+from mooring.framework.contract.points import QueueSortPlugin
+from mooring.framework.profile.registry import Registry, load_file
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.quantity import QuantityError, to_int
 from mooring.model.quantity import parse as parse_quantity
-from mooring.model.validation.problem import Problem, show
-from mooring.scheduler.assembly import all_plugins
+from mooring.state.assembly import all_plugins
 
 T = TypeVar("T")
 
@@ -190,8 +190,8 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
     if path is None:
         return None
     # Hot: the check of fields takes 0.1 s to import, and `mooring run` shares this module.
-    from mooring.sim.reading.documents import ManifestFile
-    from mooring.sim.reading.served_objects import template_problems
+    from mooring.inputs.documents import ManifestFile
+    from mooring.inputs.served_objects import template_problems
 
     try:
         text = read_file(path)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mooring.answers.replay.open_loop import recorded_settings
+from mooring.answers.recorded.open_loop import recorded_settings
 from mooring.app.dashboards import DashboardPlan
 from mooring.app.recorded_cluster import RecordedClusterSettings, moment_in, open_recorded
 from mooring.app.recording_dashboard import plan_of_recording
@@ -15,12 +15,12 @@ from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
 from mooring.dashboard.interfaces import Program
 from mooring.embedded.cluster import EmbeddedCluster
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
 from mooring.kit import process
 from mooring.kit.clock import in_seconds
 from mooring.kit.log_formats import one_line
-from mooring.recording.reading import RecordedRun
-from mooring.recording.segment_file import RecordingError
+from mooring.state.recording.reading import RecordedRun
+from mooring.state.recording.segment_file import RecordingError
 
 LEFT_OUT = 10
 """How many objects that could not be opened are named."""

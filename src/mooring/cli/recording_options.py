@@ -8,13 +8,13 @@ import click
 
 from mooring.cli.options import ByteQuantity, GoDuration, keep_annotations
 from mooring.cli.refusal import refuse
-from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config.durations import Duration
-from mooring.framework.registry import Registry
+from mooring.framework.contract.annotation_keys import AnnotationKeys
+from mooring.framework.profile.registry import Registry
 from mooring.kit.private_files import make_private_folders
 from mooring.kit.version import VERSION
-from mooring.recording.recorder import RecordingSettings
-from mooring.recording.run_files import RecordingLimits
+from mooring.state.recording.recorder import RecordingSettings
+from mooring.state.recording.run_files import RecordingLimits
 
 _OPTIONS = (
     click.option(

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from mooring.cli.terminal import BAD_INPUT, tell, traceback_lines
-from mooring.framework import status
-from mooring.framework.status import describe
-from mooring.sim.input_errors import problem_line, problems_of
+from mooring.framework.contract import status
+from mooring.framework.contract.status import describe
+from mooring.inputs.input_errors import problem_line, problems_of
 
 
 def refuse(*problems: object) -> NoReturn:

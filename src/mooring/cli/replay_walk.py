@@ -4,23 +4,22 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from mooring.answers.explain.explain import explain_pod
-from mooring.answers.replay.moment_view import view_between_steps
+from mooring.answers.recorded.moment_view import view_between_steps
+from mooring.api.object_names import node_name, pod_name
 from mooring.cli.answering import answer_blocks
 from mooring.cli.report import cut_table
 from mooring.cli.terminal import Block, spaced, tell
 from mooring.cluster.nodes.amounts import amounts_on
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_micros, in_seconds
-from mooring.kit.similar_names import did_you_mean, similar
-from mooring.model.object_names import node_name, pod_name
+from mooring.kit.words import alike, count, did_you_mean, similar
 from mooring.model.quantity import show_amount
-from mooring.recording.reading import RecordedRun
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.replay.differences import is_decision
-from mooring.sim.replay.recorded_span import RecordedSpan, UnusableSpan, began_ns, moment_of
-from mooring.sim.replay.replayer import ReplayedStep, Replayer
-from mooring.sim.replay.step_words import outcomes_in_words, step_in_words
-from mooring.sim.simulated_cluster import alike, count
+from mooring.state.recording.reading import RecordedRun
+from mooring.state.replay.differences import is_decision
+from mooring.state.replay.recorded_span import RecordedSpan, UnusableSpan, began_ns, moment_of
+from mooring.state.replay.replayer import ReplayedStep, Replayer
+from mooring.state.replay.step_words import outcomes_in_words, step_in_words
 
 PROMPT = "(replay) "
 HELP = """\

@@ -6,8 +6,8 @@ import click
 
 from mooring.cli.options import GoDuration
 from mooring.cli.refusal import refuse
+from mooring.drivers.self_checks import SelfCheckSettings
 from mooring.framework.config.durations import Duration
-from mooring.live.self_checks import SelfCheckSettings
 
 SHORTEST_S = 1.0
 """A check of a small cluster takes some milliseconds of processor time; more often than each second nothing new is found."""

@@ -9,9 +9,9 @@ from mooring.cli.options import GoDuration
 from mooring.cli.refusal import refuse
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
-from mooring.live.tracing.settings import TracingError, tracing_settings
-from mooring.live.tracing.start import start_tracing
-from mooring.live.tracing.tracing import PLUGIN_THRESHOLD, Tracing
+from mooring.serve.tracing.settings import TracingError, tracing_settings
+from mooring.serve.tracing.start import start_tracing
+from mooring.serve.tracing.tracing import PLUGIN_THRESHOLD, Tracing
 
 trace_plugins_over = click.option(
     "--trace-plugins-over",

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from mooring.api.kinds import WATCHED
 from mooring.cluster.change_log import ChangeLog
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.claims.serving_classes import ServingClasses
@@ -15,7 +16,6 @@ from mooring.cluster.pods.counted_pods import CountedPods
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model import devices
-from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod

@@ -1,6 +1,6 @@
 """The kinds that controllers read and write, by short names."""
 
-from mooring.model.kinds import RESOURCES
+from mooring.api.kinds import RESOURCES
 
 PODS = RESOURCES["", "v1", "pods"]
 NODES = RESOURCES["", "v1", "nodes"]

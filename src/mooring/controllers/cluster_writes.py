@@ -2,11 +2,11 @@
 
 from hashlib import blake2b
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import EVENTS
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
 
 WARNING, NORMAL = "Warning", "Normal"
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
+from mooring.api.api_errors import ApiError
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.kit.clock import NS_PER_S
-from mooring.model.api_errors import ApiError
 
 # Retries after a failure double from a tenth of a second to a minute, per object: conflicts are gone at once, and a
 # persistent fault must not keep the loop busy.

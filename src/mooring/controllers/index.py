@@ -3,8 +3,8 @@ decide which workload may adopt an object."""
 
 from collections.abc import Callable, Collection, Iterator
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Key, Store, StoreWrite
-from mooring.model.json_objects import JsonObject
 
 Marks = Callable[[JsonObject], Collection[str]]
 """What an object is filed under; it must depend on the object only, so that the marks of an old version find its

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from mooring.dashboard.interfaces import Program, SourceFacts
 from mooring.dashboard.views.pod_stories import PodStories
 from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
+from mooring.drivers.self_checks import SelfChecks
 from mooring.kit.clock import Clock, in_millis
-from mooring.live.self_checks import SelfChecks
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Tell
 from mooring.scheduler.observer import Observer

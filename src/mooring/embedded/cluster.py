@@ -12,34 +12,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mooring.api.api_errors import ApiError
 from mooring.apiserver.journal import Journal, JournalError
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.documents import STORAGE
 from mooring.apiserver.store import Store, StoreWrite
 from mooring.controllers.assembly import all_controllers
 from mooring.controllers.control_loop import ControlLoop
-from mooring.embedded.driver import EmbeddedDriver, StoreFeed
+from mooring.drivers.embedded_driver import EmbeddedDriver, StoreFeed
+from mooring.drivers.extender_calls import ExtenderCaller
+from mooring.drivers.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
+from mooring.drivers.stored_objects import whole_in_store
 from mooring.embedded.seeding import create_initial_objects
-from mooring.embedded.stored_objects import whole_in_store
 from mooring.framework.config import default as default_configuration
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, SteadyClock, elapsed_ns
 from mooring.kit.logs import Log
 from mooring.kit.tasks import settle
-from mooring.live.extenders.calls import ExtenderCaller
-from mooring.live.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
-from mooring.live.tracing.tracing import Tracing
-from mooring.model.api_errors import ApiError
-from mooring.recording.recorder import RecordingSettings, record_live
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.core import Tell
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.recorded_scheduler import Recorder
 from mooring.scheduler.scheduler import Scheduler
+from mooring.serve.tracing.tracing import Tracing
+from mooring.state.assembly import build_scheduler
+from mooring.state.recorded_scheduler import Recorder
+from mooring.state.recording.recorder import RecordingSettings, record_live
 
 log = logging.getLogger(__name__)
 

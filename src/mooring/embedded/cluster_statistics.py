@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import StoreWrite
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.kit.clock import NS_PER_S
-from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import condition_of
 
 WINDOW_NS = 3 * NS_PER_S

@@ -3,11 +3,11 @@ cluster."""
 
 from collections.abc import Iterable
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import BY_KIND, RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import BY_KIND, RESOURCES
 from mooring.model.pod_spec import FINISHED_PHASES
 
 _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields")

@@ -1,7 +1,7 @@
 """The parts that all kinds share: object metadata, owner references, conditions, and label selectors as written.
 
 Structs of the model hold only the fields that a scheduler reads. msgspec skips all others when it decodes, which makes
-decoding fast and objects small. What has to keep unknown fields works on plain JSON (`model/json_objects.py`).
+decoding fast and objects small. What has to keep unknown fields works on plain JSON (`api/json_objects.py`).
 """
 
 import msgspec

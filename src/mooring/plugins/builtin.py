@@ -5,9 +5,9 @@ from functools import cache
 from importlib import import_module
 
 from mooring import plugins
-from mooring.framework.plain import PlainPlugin
-from mooring.framework.points import Plugin
-from mooring.framework.registry import Registry
+from mooring.framework.contract.plain import PlainPlugin
+from mooring.framework.contract.points import Plugin
+from mooring.framework.profile.registry import Registry
 from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 from mooring.plugins.default_binder import DefaultBinder

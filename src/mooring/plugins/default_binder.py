@@ -1,8 +1,8 @@
 """DefaultBinder: binds the pod to its node through the API server."""
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Bind
-from mooring.framework.points import BindPlugin
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Bind
+from mooring.framework.contract.points import BindPlugin
 
 
 class DefaultBinder(BindPlugin):

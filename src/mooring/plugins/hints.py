@@ -6,7 +6,7 @@ plugin that rejected it. A wrong no leaves the pod unschedulable for up to five 
 
 from typing import cast
 
-from mooring.framework.events import Change, EventKeys
+from mooring.framework.contract.events import Change, EventKeys
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 

@@ -1,6 +1,6 @@
 """PrioritySort: the queue is ordered by priority, then by time."""
 
-from mooring.framework.points import QueueSortPlugin
+from mooring.framework.contract.points import QueueSortPlugin
 from mooring.model.pod import Pod
 
 

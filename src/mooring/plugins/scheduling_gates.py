@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from mooring.framework.events import POD, Action, ClusterEvent, Registration
-from mooring.framework.points import PreEnqueuePlugin
-from mooring.framework.status import Rejection, final
+from mooring.framework.contract.events import POD, Action, ClusterEvent, Registration
+from mooring.framework.contract.points import PreEnqueuePlugin
+from mooring.framework.contract.status import Rejection, final
 from mooring.model.pod import Pod
 from mooring.plugins.hints import ITSELF, is_itself
 

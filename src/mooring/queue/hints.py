@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.framework.events import (
+from mooring.framework.contract.events import (
     ASSIGNED_POD,
     EVERYTHING,
     NODE,
@@ -20,8 +20,8 @@ from mooring.framework.events import (
     Hint,
     Registration,
 )
-from mooring.framework.plugin_caller import ERROR, QUEUE, QUEUE_SKIP, PluginCaller
-from mooring.framework.points import (
+from mooring.framework.contract.plugin_caller import ERROR, QUEUE, QUEUE_SKIP, PluginCaller
+from mooring.framework.contract.points import (
     FilterPlugin,
     PermitPlugin,
     Plugin,
@@ -35,7 +35,7 @@ from mooring.model.requests import held_requests
 from mooring.queue.entry import QueueCounters, QueuedPod
 
 if TYPE_CHECKING:
-    from mooring.framework.profiles import Profile
+    from mooring.framework.profile.profiles import Profile
 
 Report = Callable[[str, Exception | None], None]
 """Takes what should not have happened: a text, and the exception behind it if there is one."""

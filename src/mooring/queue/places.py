@@ -5,14 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.framework.events import (
-    FORCE_ACTIVATE,
-    UNSCHEDULABLE_POD_ADD,
-    UNSCHEDULABLE_POD_UPDATE,
-)
-from mooring.framework.plugin_caller import SUCCESS, PluginCaller, unwrapped
-from mooring.framework.profiles import Profile
-from mooring.framework.status import Rejection, describe
+from mooring.framework.contract.events import FORCE_ACTIVATE, UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
+from mooring.framework.contract.plugin_caller import SUCCESS, PluginCaller, unwrapped
+from mooring.framework.contract.status import Rejection, describe
+from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.framework.events import (
+from mooring.framework.contract.events import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
@@ -24,8 +24,8 @@ from mooring.framework.events import (
     ClusterEvent,
     Registration,
 )
-from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.profiles import Profile
+from mooring.framework.contract.plugin_caller import PluginCaller
+from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.meta import KubeObject

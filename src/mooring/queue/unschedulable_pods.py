@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from mooring.framework.events import ClusterEvent, EventKeys
+from mooring.framework.contract.events import ClusterEvent, EventKeys
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.queue.hints import AskedHints, Hints, ObservedEvent, RejectionKind

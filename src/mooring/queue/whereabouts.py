@@ -1,6 +1,6 @@
 """Where a pod is in the queue, also if it is where it should not be; what it waits for; and how it is put right."""
 
-from mooring.framework.events import FORCE_ACTIVATE
+from mooring.framework.contract.events import FORCE_ACTIVATE
 from mooring.model.pod import Pod
 from mooring.queue.entry import Place, QueuedPod, new_entry
 from mooring.queue.queue import SchedulingQueue

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.model.meta import Condition
 
 Conditions = Iterable[JsonObject]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.model.node import COMPARISON_GATE, COMPARISON_OPERATORS
 
 LABEL_KEYS_GATE = "MatchLabelKeysInPodTopologySpread"

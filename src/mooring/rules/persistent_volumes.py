@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.model.meta import LabelSelector
 from mooring.model.quantity import parse
 from mooring.model.selectors import compile_selector

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE
 from mooring.model.workloads import PREEMPT_LOWER_PRIORITY, SYSTEM_PRIORITIES
 

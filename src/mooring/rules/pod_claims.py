@@ -7,10 +7,10 @@ controllers and the simulation. The functions return new objects and change none
 
 from collections.abc import Sequence
 
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds.pods import POD
-from mooring.model.kinds.scheduling import POD_GROUP
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.pods import POD
+from mooring.api.kinds.scheduling import POD_GROUP
 
 GROUP_CLAIMS_GATE = "DRAWorkloadResourceClaims"
 """The gate with which pod groups have claims of their own."""

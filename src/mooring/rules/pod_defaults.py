@@ -6,8 +6,8 @@ many fields that no scheduler reads are kept.
 
 from collections.abc import Iterator, Mapping
 
-from mooring.model.decode import decode_as
-from mooring.model.json_objects import JsonObject, fill
+from mooring.api.decode import decode_as
+from mooring.api.json_objects import JsonObject, fill
 from mooring.model.pod import Pod
 from mooring.model.quantity import NANO, round_up, to_milli
 from mooring.model.requests import Accounting, Amounts, are_readable, effective_requests

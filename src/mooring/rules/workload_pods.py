@@ -8,8 +8,8 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
 from mooring.model.names import safe_encode
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
 

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mooring.cluster.nodes.table import ClusterError
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import ASSIGNED_POD_DELETE
-from mooring.framework.intents import Bind, CallReply, Record
-from mooring.framework.plugin_caller import ERROR, SUCCESS, unwrapped
-from mooring.framework.points import Plugin, Wait
-from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, Code, PluginError, Rejection, describe
-from mooring.framework.waiting import MAX_WAIT_S, Release
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE
+from mooring.framework.contract.intents import Bind, CallReply, Record
+from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, unwrapped
+from mooring.framework.contract.points import Plugin, Wait
+from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection, describe
+from mooring.framework.contract.waiting import MAX_WAIT_S, Release
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.binding import Binding

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.context import SchedulingContext
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 

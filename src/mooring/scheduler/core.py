@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
-from mooring.framework.points import SchedulerServices
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.points import SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.queue.queue import SchedulingQueue

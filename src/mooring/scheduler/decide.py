@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import Integers, Mask
+from mooring.cluster.columns.kernels import Integers, Mask
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.asking import AttemptError, count_rows
-from mooring.framework.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
+from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
+from mooring.framework.attempts.leave_room import leave_room
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
-from mooring.framework.feasible import NARROWED_OUT, PASSED, MaskedTotals, nth
-from mooring.framework.leave_room import leave_room
-from mooring.framework.points import Rows
-from mooring.framework.prepared import SearchCursor
-from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.runner import Runner
+from mooring.framework.contract.points import Rows
+from mooring.framework.kept.asking import AttemptError, count_rows
+from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, MaskedTotals, nth
+from mooring.framework.kept.prepared import SearchCursor
 from mooring.kit.choice import choose, mix
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import (

@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 from msgspec.structs import astuple
 
-from mooring.cluster.nodes.kernels import Mask
-from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
-from mooring.framework.context import SchedulingContext
-from mooring.framework.rejected_attempt import RejectedAttempt, found_rejections
-from mooring.framework.status import Code, Rejection
+from mooring.cluster.columns.kernels import Mask
+from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt, found_rejections
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.status import Code, Rejection
 
 NO_NODES = "no nodes available to schedule pods"
 """Upstream's ErrNoNodesAvailable, word for word."""

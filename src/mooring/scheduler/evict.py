@@ -3,8 +3,8 @@ the node."""
 
 from collections.abc import Callable
 
-from mooring.framework.intents import Evict, PatchStatus, Record
-from mooring.framework.points import Nomination, PostFilterPlugin
+from mooring.framework.contract.intents import Evict, PatchStatus, Record
+from mooring.framework.contract.points import Nomination, PostFilterPlugin
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup

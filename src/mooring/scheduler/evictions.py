@@ -2,7 +2,7 @@
 
 import msgspec
 
-from mooring.framework.points import PostFilterPlugin
+from mooring.framework.contract.points import PostFilterPlugin
 from mooring.model.pod import Pod
 
 

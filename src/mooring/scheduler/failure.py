@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from mooring.framework.intents import PatchStatus, Record
-from mooring.framework.status import Code, Rejection
+from mooring.framework.contract.intents import PatchStatus, Record
+from mooring.framework.contract.status import Code, Rejection
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod

@@ -5,7 +5,7 @@ A run is determined by its inputs, their order and the clock, so that it can be 
 
 import msgspec
 
-from mooring.framework.intents import CallReply, WriteFault
+from mooring.framework.contract.intents import CallReply, WriteFault
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

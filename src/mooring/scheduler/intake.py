@@ -9,9 +9,11 @@ from functools import partial
 
 import msgspec
 
+from mooring.api.kinds import WATCHED
+from mooring.api.kinds.devices import RESOURCE_SLICE
 from mooring.cluster.claims.tainted_slices import taints_of
 from mooring.cluster.nodes.table import ClusterError
-from mooring.framework.events import (
+from mooring.framework.contract.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE,
@@ -22,8 +24,6 @@ from mooring.framework.events import (
     ClusterEvent,
 )
 from mooring.model.devices import DeviceTaintRule
-from mooring.model.kinds import WATCHED
-from mooring.model.kinds.devices import RESOURCE_SLICE
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod

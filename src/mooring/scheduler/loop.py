@@ -1,6 +1,6 @@
 """One scheduling attempt: pop a pod, decide, then bind it or requeue it."""
 
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.runner import Runner
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import begin_binding

@@ -3,13 +3,13 @@ and cache."""
 
 from collections.abc import Iterable, Mapping
 
-from mooring.framework.events import ClusterEvent
-from mooring.framework.kept_answers import KeptAnswers
-from mooring.framework.metered_caller import MeteredCaller
-from mooring.framework.metric_catalogue import CATALOGUE, POD_GROUPS
-from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.points import Nomination
-from mooring.framework.profiles import Profile
+from mooring.framework.attempts.metered_caller import MeteredCaller
+from mooring.framework.contract.events import ClusterEvent
+from mooring.framework.contract.plugin_caller import PluginCaller
+from mooring.framework.contract.points import Nomination
+from mooring.framework.kept.kept_answers import KeptAnswers
+from mooring.framework.profile.metric_catalogue import CATALOGUE, POD_GROUPS
+from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.metrics import Counter, Histogram, Labels, MetricRegistry
 from mooring.model.pod import Pod

@@ -10,11 +10,11 @@ from typing import Literal, Protocol
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
-from mooring.framework.events import ClusterEvent
-from mooring.framework.kept_answers import KeptAnswers
-from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.points import Nomination
-from mooring.framework.profiles import Profile
+from mooring.framework.contract.events import ClusterEvent
+from mooring.framework.contract.plugin_caller import PluginCaller
+from mooring.framework.contract.points import Nomination
+from mooring.framework.kept.kept_answers import KeptAnswers
+from mooring.framework.profile.profiles import Profile
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mooring.framework.intents import Intent, Write, WriteFault
+from mooring.framework.contract.intents import Intent, Write, WriteFault
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

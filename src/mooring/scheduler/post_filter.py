@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from mooring.framework.asking import AttemptError
-from mooring.framework.intents import CallFault
-from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
-from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.runner import Runner
-from mooring.framework.status import Code, PluginError, describe
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.intents import CallFault
+from mooring.framework.contract.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
+from mooring.framework.contract.status import Code, PluginError, describe
+from mooring.framework.kept.asking import AttemptError
 from mooring.scheduler.extenders.steps import Steps
 
 Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]

@@ -7,10 +7,10 @@ changes, when its time is over, and once a second. So no thread waits, and a sim
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
-from mooring.framework.intents import PatchStatus, Write, WriteFault
-from mooring.framework.plugin_caller import unwrapped
-from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin
-from mooring.framework.status import Rejection, describe
+from mooring.framework.contract.intents import PatchStatus, Write, WriteFault
+from mooring.framework.contract.plugin_caller import unwrapped
+from mooring.framework.contract.points import Pause, Plugin, PodGone, PreBindPlugin
+from mooring.framework.contract.status import Rejection, describe
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.binding import Binding

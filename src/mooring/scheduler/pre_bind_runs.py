@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.framework.points import Pause, PreBindPlugin, Work
+from mooring.framework.contract.points import Pause, PreBindPlugin, Work
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.scheduler.binding import Binding

@@ -6,12 +6,12 @@ from typing import Any
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
-from mooring.framework.events import ANYTHING, Action, ClusterEvent, Registration
-from mooring.framework.intents import Intent
-from mooring.framework.points import SchedulerServices
-from mooring.framework.runner import Runner
-from mooring.framework.waiting import WaitingPods
+from mooring.framework.contract.events import ANYTHING, Action, ClusterEvent, Registration
+from mooring.framework.contract.intents import Intent
+from mooring.framework.contract.points import SchedulerServices
+from mooring.framework.contract.waiting import WaitingPods
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.queue.entry import Place, QueuedPod

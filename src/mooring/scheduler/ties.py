@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Integers
+from mooring.cluster.columns.kernels import Integers
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.points import Rows
+from mooring.framework.contract.points import Rows
 from mooring.scheduler.decide import TieBreak
 
 _NONE = np.zeros(0, np.intp)

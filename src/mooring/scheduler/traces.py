@@ -1,14 +1,14 @@
 """The observer that traces: it decides which attempts are, begins their traces, and adds what came of them.
 
 It stands around another observer, such as metrics. Spans of extension points come from the plugin caller of the attempt
-(framework/traced_caller.py), spans of requests from the driver, which finds the trace of a pod here.
+(framework/attempts/traced_caller.py), spans of requests from the driver, which finds the trace of a pod here.
 """
 
-from mooring.framework.attempt_trace import ROOT, WAIT_ON_PERMIT, AttemptTrace
-from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.points import Nomination
-from mooring.framework.profiles import Profile
-from mooring.framework.traced_caller import TracingCaller
+from mooring.framework.attempts.attempt_trace import ROOT, WAIT_ON_PERMIT, AttemptTrace
+from mooring.framework.attempts.traced_caller import TracingCaller
+from mooring.framework.contract.plugin_caller import PluginCaller
+from mooring.framework.contract.points import Nomination
+from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.spans import Attributes, Tracer, TraceSpan
 from mooring.model.pod import Pod

@@ -1,8 +1,8 @@
 """Between a decision and its consequences: whether an attempt is worthwhile, whether room can be made, and why a pod
 fails."""
 
-from mooring.framework.intents import Record
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.intents import Record
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core

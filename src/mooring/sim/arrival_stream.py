@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from mooring.inputs.arrivals import Arrival
 from mooring.model.pod import Pod
-from mooring.sim.reading.arrivals import Arrival
 
 
 class ArrivalStream(Protocol):

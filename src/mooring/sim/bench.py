@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.framework.intents import Bind
+from mooring.drivers.simulated_driver import START_NS, Driver
+from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import VirtualClock
 from mooring.kit.process import relax_collector
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import BindAnswered
 from mooring.sim.controllers import VolumeController
-from mooring.sim.driver import START_NS, Driver
 from mooring.sim.scenario import Outcome, configuration, gates_of, load, parse, put_objects
+from mooring.state.assembly import all_plugins, build_scheduler
 
 
 @dataclass(frozen=True, slots=True)

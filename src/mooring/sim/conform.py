@@ -9,23 +9,23 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.decode import decode_json
+from mooring.api.kinds import KINDS
+from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.framework.config import ConfigError, default, from_object
-from mooring.framework.profiles import build_profiles
-from mooring.framework.registry import Registry
-from mooring.framework.status import Rejection
+from mooring.framework.contract.status import Rejection
+from mooring.framework.profile.profiles import build_profiles
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.input_errors import ScenarioError
 from mooring.kit.clock import VirtualClock
-from mooring.model.decode import decode_json
-from mooring.model.kinds import KINDS
 from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
-from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
-from mooring.sim.driver import START_NS, Driver
-from mooring.sim.input_errors import ScenarioError
 from mooring.sim.scenario import UNUSABLE, Step, load, parse
+from mooring.state.assembly import all_plugins, build_scheduler
 
 Answer = dict[str, Any]
 

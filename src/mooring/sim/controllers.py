@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from mooring.cluster.claims.storage_view import StorageView
-from mooring.cluster.nodes.shelf import AVAILABLE
+from mooring.cluster.columns.shelf import AVAILABLE
 from mooring.model.devices import ResourceClaim, ResourceClaimStatus
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

@@ -14,8 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.admission import missing_namespaces
+from mooring.inputs.arrivals import Arrival
+from mooring.inputs.planned_change import PlannedChange
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.words import count
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.arrival_stream import ArrivalStream, ListedArrivals
@@ -23,12 +27,9 @@ from mooring.sim.day_record import PartTimes, Stay, StayFile, peak_memory_bytes
 from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.gauge import NodeMeans, Span, UtilisationGauge
 from mooring.sim.group_waits import GroupWait, GroupWaits
-from mooring.sim.planned_change import PlannedChange
-from mooring.sim.reading.admission import missing_namespaces
-from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.replacements import PreemptedPods
 from mooring.sim.results import PodCounts, SimulatedEviction, Story
-from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster, count
+from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
 
 SPANS = 60
 """How many spans of equal length the report of utilisation has."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TextIO
 
+from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.csv_text import csv_line
-from mooring.sim.reading.arrivals import Arrival
 
 # ---- stays
 

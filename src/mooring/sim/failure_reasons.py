@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mooring.framework.status import Rejection
+from mooring.framework.contract.status import Rejection
 from mooring.scheduler.decision import Diagnosis
 
 REASONS = 1000

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
+from mooring.drivers.simulated_driver import Driver
 from mooring.kit.clock import NS_PER_S
-from mooring.sim.driver import Driver
 
 SHOWN = 64
 """How many extended resources are shown though no pod requests them."""

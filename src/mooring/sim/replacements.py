@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mooring.drivers.simulated_driver import START_NS, Driver
+from mooring.inputs.admission import Admission
+from mooring.inputs.created_claims import ClaimSources, claims_for
 from mooring.kit.clock import in_seconds
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
 from mooring.model.well_known_labels import TOPOLOGY
-from mooring.sim.driver import START_NS, Driver
-from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.created_claims import ClaimSources, claims_for
 
 _GENERATION = "~"
 """Stands between the uid of the first pod of a name and the number of its replacement. No uid of a server has it."""

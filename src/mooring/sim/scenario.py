@@ -12,29 +12,29 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.decode import decode_json
+from mooring.api.kinds import KINDS
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework import config
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.points import Nomination, Plugin, SchedulerServices
-from mooring.framework.registry import Registry
-from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.runner import Runner
-from mooring.framework.status import Rejection
-from mooring.model.decode import decode_json
-from mooring.model.kinds import KINDS
+from mooring.framework.contract.points import Nomination, Plugin, SchedulerServices
+from mooring.framework.contract.status import Rejection
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.input_errors import ScenarioError
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.search import Findings
-from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit
 from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.post_filter import PostFilterResult, ask_in_order, run_post_filter_plugins
-from mooring.sim.input_errors import ScenarioError
 from mooring.sim.single_attempts import gate_of, reserve, write_through
+from mooring.state.assembly import build_runners
 
 # ---- the placer
 

@@ -10,35 +10,31 @@ from typing import TypeGuard
 
 import msgspec
 
+from mooring.api.object_names import other_kind, pod_name
+from mooring.api.validation.problem import Problem, Problems, show
 from mooring.cluster.cluster import Cluster
+from mooring.drivers.simulated_driver import START_NS, Driver
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
-from mooring.framework.runner import Runner
-from mooring.framework.status import describe
+from mooring.framework.contract.status import describe
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.input_errors import InputError, NoSuchPod
 from mooring.kit.choice import mix
 from mooring.kit.clock import VirtualClock
-from mooring.kit.similar_names import COMPARED, did_you_mean, similar
+from mooring.kit.words import LISTED_FAULTS, alike, count, some
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
-from mooring.model.object_names import other_kind, pod_name
 from mooring.model.pod import Pod
-from mooring.model.validation.problem import Problem, Problems, show
-from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed, deciding, lowest_name
 from mooring.scheduler.decision import Decision, Diagnosis, NoFit, Placement
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
-from mooring.scheduler.recorded_scheduler import Recorder
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.controllers import ClaimController, VolumeController
-from mooring.sim.driver import START_NS, Driver
 from mooring.sim.failure_reasons import FailureCounter
-from mooring.sim.input_errors import InputError, NoSuchPod
 from mooring.sim.results import SimulatedEviction, Stories
-
-NOTES = 5
-"""How many faults a report lists one by one."""
-
+from mooring.state.assembly import build_scheduler
+from mooring.state.recorded_scheduler import Recorder
 
 RecordTo = Callable[[KubeSchedulerConfiguration, int, int | None], Recorder]
 """(configuration, time of the beginning, what is added to the seeds of attempts or None) -> a recorder."""
@@ -152,8 +148,8 @@ class SimulatedCluster:
     def notes(self) -> list[str]:
         """The faults that the scheduler reported, for the notes of a report."""
         notes = [f"{text}: {what}" if what else text for text, what in self.faults.items()]
-        if len(notes) > NOTES:
-            notes[NOTES:] = [f"... and {count(len(notes) - NOTES, 'more fault')} of this kind"]
+        if len(notes) > LISTED_FAULTS:
+            notes[LISTED_FAULTS:] = [f"... and {count(len(notes) - LISTED_FAULTS, 'more fault')} of this kind"]
         return notes
 
     def _set_up(self, objects: Sequence[KubeObject]) -> None:
@@ -228,24 +224,3 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
         if isinstance(item, Pod) and other is not item:
             found = f"{show(item.id)}, which Pod {other.key} has"
             yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
-
-
-def alike(name: str, items: Sequence[KubeObject]) -> str:
-    """Similar names among the objects, for the end of a message."""
-    return alike_names(name, [item.key for item in items[:COMPARED]])
-
-
-def alike_names(name: str, keys: Sequence[str]) -> str:
-    """The same for keys of objects: `namespace/name`, or a name alone."""
-    by_name = {spelt: key for key in keys[:COMPARED] for spelt in (key.rpartition("/")[2], key)}
-    found = dict.fromkeys(by_name[spelt] for spelt in similar(name, by_name, 5))
-    return did_you_mean([*found][:3])
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def some(names: Sequence[str], limit: int = 3) -> str:
-    shown = ", ".join(names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -11,11 +11,13 @@ import msgspec
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.amounts import amounts_on
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
-from mooring.framework.runner import Runner
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.input_errors import InputError, NoSuchPod
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.words import count, some
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
@@ -25,13 +27,11 @@ from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
 from mooring.sim.failure_reasons import FailureCounter, FailureReason
 from mooring.sim.group_retries import GroupRetries
 from mooring.sim.group_states import GroupState, group_reason, group_states, note_waits
-from mooring.sim.input_errors import InputError, NoSuchPod
-from mooring.sim.reading.manifests import Manifests
 from mooring.sim.replacements import PreemptedPods
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report
-from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster, count, some
+from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
 
-__all__ = ["InputError", "NoSuchPod", "Report", "Simulation", "note_ignored"]
+__all__ = ["InputError", "NoSuchPod", "Report", "Simulation"]
 
 Progress = Callable[[int, int], None]
 """Called with the number of pods that were attempted, and of all pending pods."""
@@ -330,14 +330,6 @@ class Simulation:
                 f"these pods would be attempted again: {some(restless)}"
             )
         return notes
-
-
-def note_ignored(manifests: Manifests) -> list[str]:
-    """A note about objects that cannot change a decision."""
-    if not manifests.ignored:
-        return []
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(manifests.ignored.items()))
-    return [f"ignored, because decisions do not read these kinds: {kinds}"]
 
 
 def _weights(runner: Runner) -> dict[str, int]:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
-from mooring.scheduler.recorded_scheduler import Recorder
+from mooring.state.recorded_scheduler import Recorder
+from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
 
 
 class SimulationRecording:

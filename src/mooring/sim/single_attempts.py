@@ -4,12 +4,12 @@
 """
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.intents import Intent, Write
-from mooring.framework.runner import Runner
-from mooring.framework.status import Rejection, describe
+from mooring.drivers.simulated_driver import after
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.intents import Intent, Write
+from mooring.framework.contract.status import Rejection, describe
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, Placement
-from mooring.sim.driver import after
 
 
 def write_through(cluster: Cluster, intent: Intent) -> None:

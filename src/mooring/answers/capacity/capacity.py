@@ -5,22 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
 from mooring.answers.capacity.closed_form import fill_at_once
 from mooring.answers.capacity.gangs import MOST_SIZE, Gang, GangCount, fill_with_gangs, gang_of
 from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, NodeBudget, budgets_after
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
 from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
-from mooring.answers.data_table import Columns, DataTable, amount_column, data_table
-from mooring.answers.explain.reasons import Amount
-from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
-from mooring.answers.pools import zone_of
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer
+from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table
+from mooring.answers.form.pools import zone_of
+from mooring.answers.trial.reasons import Amount
+from mooring.api.validation.problem import Problem, show
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, Source, Written
+from mooring.kit.words import count
 from mooring.model.node import Node
 from mooring.model.quantity import show_amount
-from mooring.model.validation.problem import Problem, show
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.simulated_cluster import count
 
 MOST_ONE_BY_ONE = 100_000
 """How many copies are placed one by one if nobody says how many: at 0.1 ms each, that takes ten seconds."""

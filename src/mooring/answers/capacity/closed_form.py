@@ -12,11 +12,11 @@ import numpy as np
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling
 from mooring.answers.capacity.pod_copies import PodCopies
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import Ints
-from mooring.framework.asking import AttemptError
-from mooring.framework.points import ResourceDemand
-from mooring.framework.runner import Runner
-from mooring.framework.slots import count_slots
+from mooring.cluster.columns.kernels import Ints
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.attempts.slots import count_slots
+from mooring.framework.contract.points import ResourceDemand
+from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import IN_TREE
 from mooring.scheduler.decision import NoFit

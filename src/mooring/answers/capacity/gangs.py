@@ -14,18 +14,18 @@ from mooring.answers.capacity.closed_form import fill_at_once
 from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitReason, NodeBudget, budgets_after
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling
 from mooring.answers.capacity.pod_copies import PodCopies
-from mooring.answers.edits import Edit, PutObject
-from mooring.answers.explain.reasons import Reason
-from mooring.answers.groups.asked_group import AskedGroup, has_groups
-from mooring.answers.groups.group_trials import GroupOutcome, GroupTrials
-from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.trial.asked_group import AskedGroup, has_groups
+from mooring.answers.trial.edits import Edit, PutObject
+from mooring.answers.trial.group_trials import GroupOutcome, GroupTrials
+from mooring.answers.trial.reasons import Reason
+from mooring.api.validation.problem import Problem
 from mooring.framework.config.feature_gates import with_defaults
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import SchedulingGroup
-from mooring.model.validation.problem import Problem
 from mooring.model.workloads import GangPolicy, GroupPolicy, PodGroup, PodGroupSpec
-from mooring.sim.input_errors import InputError
 
 MOST_SIZE = 10_000
 """The largest gang that can be asked for."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, Refusal
-from mooring.answers.explain.obstacles import largest_free
-from mooring.answers.explain.reasons import Amount
+from mooring.answers.trial.obstacles import largest_free
+from mooring.answers.trial.reasons import Amount
 from mooring.cluster.cluster import Cluster
-from mooring.framework.status import Rejection
+from mooring.framework.contract.status import Rejection
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, Diagnosis, NoFit, Placement
 

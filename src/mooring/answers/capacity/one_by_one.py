@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from itertools import count, cycle
 
 from mooring.answers.capacity.pod_copies import PodCopies
-from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.scheduler_view import SchedulerView
+from mooring.answers.trial.scheduler_view import SchedulerView
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import Mask
-from mooring.framework.status import Rejection
+from mooring.cluster.columns.kernels import Mask
+from mooring.framework.contract.status import Rejection
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, NoFit, Placement

@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mooring.answers.loaded_cluster import LoadedCluster, Source, Written, read_objects
+from mooring.api.validate import validate
+from mooring.api.validation.problem import Problem
+from mooring.inputs.admission import Admission
+from mooring.inputs.created_claims import ClaimSources, claims_for
+from mooring.inputs.created_objects import Manifest
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, Source, Written, read_objects
+from mooring.inputs.manifests import Manifests
+from mooring.inputs.workload_pods import expand
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
-from mooring.model.validation.problem import Problem
-from mooring.model.validation.validate import validate
 from mooring.model.workloads import Ordinals, Workload
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.created_claims import ClaimSources, claims_for
-from mooring.sim.reading.created_objects import Manifest
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.manifests import Manifests
-from mooring.sim.reading.workload_pods import expand
 
 Warn = Callable[[Problem], None]
 

@@ -15,16 +15,17 @@ from mooring.answers.compare.run import RunInputs, RunResult
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
 from mooring.answers.compare.run_tables import NODES, PRICE_AN_HOUR
 from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes
-from mooring.answers.given_loads import arrivals_from, plan_from
-from mooring.answers.loaded_cluster import Config, LoadedCluster, Source, Written, configuration_of
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
+from mooring.framework.config.durations import parse_duration
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.arrivals import Arrival
+from mooring.inputs.given_loads import arrivals_from, plan_from
+from mooring.inputs.load_plan import LoadPlan
+from mooring.inputs.loaded_cluster import Config, LoadedCluster, Source, Written, configuration_of
 from mooring.kit.version import VERSION
+from mooring.kit.words import count
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins, build_runners
-from mooring.sim.reading.arrivals import Arrival, parse_duration
-from mooring.sim.reading.load_plan import LoadPlan
-from mooring.sim.simulated_cluster import count
+from mooring.state.assembly import all_plugins, build_runners
 
 DEFAULT, CLUSTER = "default", "cluster"
 """Names of configurations that are no files: the built-in one, and the one that the cluster was loaded with."""

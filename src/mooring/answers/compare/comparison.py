@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.compare.curves import course_plots
 from mooring.answers.compare.figures import ALL_COMPARED, COMPARED, RunFigures, best_runs, flat_figures
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.compare.run_tables import NODES, run_table, use_table, wait_table
-from mooring.answers.data_table import DataTable, data_table
-from mooring.answers.report.parts import BarPlot, Unit
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.form.data_table import DataTable, data_table
+from mooring.answers.form.report_parts import BarPlot, Unit
+from mooring.kit.words import count, some
 from mooring.model.quantity import show_percent
 from mooring.sim.results import show_seconds
-from mooring.sim.simulated_cluster import count, some
 
 RUNS_SHOWN = 6
 """With more runs than this the nodes of pods are shown only on request: each run is a column."""

@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from mooring.framework.config.args import args_kind
 from mooring.framework.config.types import KubeSchedulerConfiguration, PluginConfig
-from mooring.sim.reading.field_checks import nearest
+from mooring.inputs.field_checks import nearest
 
 _INDEX = re.compile(r"\[([^\]]*)\]")
 _UNTYPED = inspect.AnyType()

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from mooring.answers.compare.figures import RunCurves, RunFigures
-from mooring.answers.report.parts import AnswerPlot, BarPlot, CurvePlot, Unit, wait_labels
-from mooring.answers.report.plots import COLOURS
+from mooring.answers.form.plots import COLOURS
+from mooring.answers.form.report_parts import AnswerPlot, BarPlot, CurvePlot, Unit, wait_labels
 from mooring.sim.day import DayReport
 from mooring.sim.gauge import MAIN
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Mask
+from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import PodRejected
-from mooring.framework.feasible import PASSED
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.attempt import PodRejected
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.kept.asking import AttemptError
+from mooring.framework.kept.feasible import PASSED
 from mooring.model.pod import Pod
 from mooring.model.shape import has_storage
 from mooring.sim.simulated_cluster import SimulatedCluster

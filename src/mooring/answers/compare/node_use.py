@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mooring.answers.compare.fragmentation import is_for_one_node
+from mooring.api.validation.problem import Problem, show
 from mooring.cluster.nodes.table import NodeTable
+from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import read_file
+from mooring.kit.words import count, some
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.node import Node
-from mooring.model.validation.problem import Problem, show
-from mooring.sim.input_errors import InputError
-from mooring.sim.simulated_cluster import count, some
 
 PRICE = "mooring.dev/price"
 """A label or an annotation of a node: what it costs an hour, as a number."""

@@ -21,21 +21,21 @@ from mooring.answers.compare.node_use import NodesInUse, node_prices
 from mooring.answers.compare.placements import PLACEMENTS, pack, placements_digest
 from mooring.answers.compare.run_plan import RunPlan, digest_of
 from mooring.answers.compare.scaled_load import scaled_arrivals, scaled_plan
-from mooring.answers.report.parts import wait_counts
-from mooring.framework.registry import Registry, load_file
+from mooring.answers.form.report_parts import wait_counts
+from mooring.framework.profile.registry import Registry, load_file
+from mooring.inputs.arrivals import Arrival
+from mooring.inputs.generated_load import GeneratedLoad
+from mooring.inputs.load_plan import LoadPlan
+from mooring.inputs.planned_change import PlannedChange
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.scheduler.assembly import all_plugins
 from mooring.sim.day import Day, DayReport, Waits
-from mooring.sim.generated_load import GeneratedLoad
-from mooring.sim.planned_change import PlannedChange
-from mooring.sim.reading.arrivals import Arrival
-from mooring.sim.reading.load_plan import LoadPlan
 from mooring.sim.results import Fate, NodeUse, PodCounts, Report, SimulatedEviction
 from mooring.sim.simulation import UNTIL_NS, Simulation
+from mooring.state.assembly import all_plugins
 
 HOUR_NS = 3600 * NS_PER_S
 Progress = Callable[[int, int], None]

@@ -12,7 +12,7 @@ from mooring.answers.compare.config_paths import LOAD, SEED, UnknownPath, with_v
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.settings import as_object
-from mooring.sim.input_errors import InputError
+from mooring.inputs.input_errors import InputError
 
 MAX_RUNS = 100_000
 """A product grows fast; more runs than this are a slip."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mooring.answers.compare.figures import ALL_COMPARED, RunFigures, flat_figures
 from mooring.answers.compare.run_plan import RunPlan
-from mooring.answers.data_table import Columns, DataTable, Row, data_table, in_snake_case, percent_of
+from mooring.answers.form.data_table import Columns, DataTable, Row, data_table, in_snake_case, percent_of
 
 NODES, PRICE_AN_HOUR = "nodes", "price an hour"
 """The unit of costs without prices, and that of the costs of an hour."""

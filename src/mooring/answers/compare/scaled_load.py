@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mooring.api.validation.problem import Problem
+from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError
+from mooring.inputs.load_plan import MAX_PODS, LoadPlan, LoadPlanError
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.validation.problem import Problem
-from mooring.sim.reading.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError
-from mooring.sim.reading.load_plan import MAX_PODS, LoadPlan, LoadPlanError
 
 
 def scaled_arrivals(arrivals: Sequence[Arrival], load: float, objects: Sequence[KubeObject] = ()) -> list[Arrival]:

@@ -19,7 +19,7 @@ from types import ModuleType
 from mooring.answers.compare.run import RunInputs, RunResult, run_once
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.framework.config import ConfigError
-from mooring.sim.input_errors import InputError
+from mooring.inputs.input_errors import InputError
 
 Progress = Callable[[float, int], None]
 """Called with how many runs are done, in parts of runs too, and of how many."""

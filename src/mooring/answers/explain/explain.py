@@ -5,29 +5,29 @@ from dataclasses import replace
 
 import msgspec
 
-from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures.search import DECISIONS, find_cures
+from mooring.answers.explain.cure_search import DECISIONS, find_cures
+from mooring.answers.explain.explain_group import explain_group
 from mooring.answers.explain.explanation import PastEvent, PodExplanation, WorkloadExplanation
 from mooring.answers.explain.explanation_tables import ScoredNode
-from mooring.answers.explain.obstacles import with_obstacles
+from mooring.answers.explain.group_explanation import GroupExplanation
 from mooring.answers.explain.queue_waits import queue_waits
-from mooring.answers.explain.reasons import Reason, reasons_of
-from mooring.answers.groups.asked_group import group_named, group_of
-from mooring.answers.groups.explain_group import explain_group
-from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.owners import pods_of_workload
-from mooring.framework.runner import Runner
-from mooring.model.kinds import WORKLOADS
-from mooring.model.kinds.scheduling import POD_GROUP
-from mooring.model.object_names import split_kind
+from mooring.answers.trial.asked_group import group_named, group_of
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.obstacles import with_obstacles
+from mooring.answers.trial.owners import pods_of_workload
+from mooring.answers.trial.reasons import Reason, reasons_of
+from mooring.api.kinds import WORKLOADS
+from mooring.api.kinds.scheduling import POD_GROUP
+from mooring.api.object_names import split_kind
+from mooring.framework.attempts.runner import Runner
+from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.pod_events import PodEvent
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import ON_PERMIT
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.ties import is_tied, tied_with
-from mooring.sim.reading.pod_events import PodEvent
 
 RUNNERS_UP = 4
 """How many other nodes are shown beside the chosen one."""

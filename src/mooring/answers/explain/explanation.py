@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerTable, ClusterAnswer
-from mooring.answers.cures.cure import Cure
-from mooring.answers.data_table import DataTable, data_table
+from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.explanation_tables import ScoredNode, cure_table, reason_table, score_table
-from mooring.answers.explain.reasons import Reason
-from mooring.sim.simulated_cluster import count, some
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer
+from mooring.answers.form.data_table import DataTable, data_table
+from mooring.answers.trial.reasons import Reason
+from mooring.kit.words import count, some
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mooring.answers.cures.cure import Cure
-from mooring.answers.data_table import Columns, DataTable, Row, data_table
-from mooring.answers.explain.reasons import Reason
+from mooring.answers.explain.cure import Cure
+from mooring.answers.form.data_table import Columns, DataTable, Row, data_table
+from mooring.answers.trial.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

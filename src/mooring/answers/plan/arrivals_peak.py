@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from mooring.inputs.arrivals import Arrival
 from mooring.model.pod import Pod
-from mooring.sim.reading.arrivals import Arrival
 
 
 def pods_at_peak(arrivals: Sequence[Arrival]) -> list[Pod]:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from mooring.answers.plan.spreading import NO_DOMAIN, SpreadLimit, most_on_a_node, spread_limit
 from mooring.answers.plan.trials import TrialCluster
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
-from mooring.framework.feasible import NARROWED_OUT, PASSED
-from mooring.framework.points import Reads, ResourceDemand
-from mooring.framework.status import Rejection
+from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, Verdicts
+from mooring.framework.contract.points import Reads, ResourceDemand
+from mooring.framework.contract.status import Rejection
+from mooring.framework.kept.asking import AttemptError
+from mooring.framework.kept.feasible import NARROWED_OUT, PASSED
 from mooring.model.pod import Pod
 from mooring.model.well_known_labels import HOSTNAME
 

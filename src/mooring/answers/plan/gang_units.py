@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
-from mooring.framework.asking import AttemptError
-from mooring.framework.group_asking import generate_placements
-from mooring.framework.group_context import PodGroupContext, PodGroupPlacement
-from mooring.framework.runner import Runner
-from mooring.framework.status import Rejection
+from mooring.framework.attempts.group_asking import generate_placements
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.group_context import PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.status import Rejection
+from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
 
 

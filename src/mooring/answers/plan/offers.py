@@ -22,20 +22,20 @@ from typing import Any
 
 import msgspec
 
-from mooring.answers.loaded_cluster import LoadedCluster, Source, Written
-from mooring.answers.new_nodes import equipment_of, equipped, node_like
+from mooring.answers.trial.new_nodes import equipment_of, equipped, node_like
+from mooring.api.decode import decode_as
+from mooring.api.validate import validate
+from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
 from mooring.controllers.nodes.devices import DEVICES, slices_of
-from mooring.model.decode import decode_as
+from mooring.inputs.admission import Admission
+from mooring.inputs.field_checks import Validation, check_core_fields, nearest
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, Source, Written
+from mooring.inputs.own_files import on_lines, read_own_file
+from mooring.kit.words import alike
 from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject, Wire
 from mooring.model.node import Node
-from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
-from mooring.model.validation.validate import validate
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.field_checks import Validation, check_core_fields, nearest
-from mooring.sim.reading.own_files import on_lines, read_own_file
-from mooring.sim.simulated_cluster import alike
 
 MAX_BYTES = 4 << 20
 MAX_OFFERS = 500

@@ -5,22 +5,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.data_table import Columns, DataTable, data_table
-from mooring.answers.given_loads import arrivals_from
-from mooring.answers.loaded_cluster import LoadedCluster, Objects, Source, Written
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.form.data_table import Columns, DataTable, data_table
+from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.arrivals_peak import pods_at_peak
 from mooring.answers.plan.judge import objects_of, patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
 from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
-from mooring.answers.report.parts import BarPlot
-from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.what_if.object_changes import apply as apply_objects
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.simulated_cluster import count
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.given_loads import arrivals_from
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Written
+from mooring.kit.words import count
 
 POD_ROWS = 5
 """How many pods of a drain the summary of a row names."""

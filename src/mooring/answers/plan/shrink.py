@@ -8,22 +8,22 @@ cluster before it.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.owners import is_daemon
 from mooring.answers.plan.gang_units import broken_gang
 from mooring.answers.plan.judge import objects_of, patient, pending_in
-from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.draining import cordon, drain, remove_nodes
-from mooring.answers.what_if.moments import why_pending
-from mooring.answers.what_if.workload_book import is_static
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.draining import cordon, drain, remove_nodes
+from mooring.answers.trial.moments import why_pending
+from mooring.answers.trial.owners import is_daemon
+from mooring.answers.trial.workload_book import is_static
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
+from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.kit.words import some
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim.replacements import replacement
-from mooring.sim.simulated_cluster import some
 
 MAX_TAKEN_BACK = 20
 """After so many drains that had to be taken back, the search ends: each starts a simulation again."""

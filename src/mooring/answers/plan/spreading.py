@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mooring.framework.attempt import Attempt
+from mooring.framework.attempts.attempt import Attempt
 from mooring.model.pod import Pod
 from mooring.model.well_known_labels import HOSTNAME
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread

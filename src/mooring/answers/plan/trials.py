@@ -12,9 +12,9 @@ from mooring.answers.capacity.one_by_one import CopyPlacer
 from mooring.answers.plan.gang_units import GangUnits, PlacedTogether, placements_of
 from mooring.answers.plan.offers import NodeOffer
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import Mask
-from mooring.framework.group_context import PodGroupPlacement
-from mooring.framework.runner import Runner
+from mooring.cluster.columns.kernels import Mask
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.group_context import PodGroupPlacement
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod

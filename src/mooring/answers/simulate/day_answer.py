@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.data_table import DataTable, data_table
-from mooring.answers.report.parts import BarPlot, CurvePlot, Unit, waits_plot
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.form.data_table import DataTable, data_table
+from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit, waits_plot
+from mooring.answers.form.utilisation import MAIN
 from mooring.answers.simulate.group_results import group_wait_table, group_waits_as_data, told_group_waits
 from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
@@ -28,11 +29,10 @@ from mooring.answers.simulate.simulation_tables import (
 from mooring.answers.simulate.simulation_tables import (
     group_wait_table as group_wait_data_table,
 )
-from mooring.answers.utilisation import MAIN
+from mooring.kit.words import count
 from mooring.model.quantity import show_bytes, show_percent
 from mooring.sim.day import DayReport, Waits
 from mooring.sim.results import show_seconds, show_time
-from mooring.sim.simulated_cluster import count
 
 WAITS = "Time from arrival to binding"
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}

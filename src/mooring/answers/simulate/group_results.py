@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mooring.answers.answer import AnswerTable
+from mooring.answers.form.answer import AnswerTable
+from mooring.kit.words import count
 from mooring.sim.group_states import GroupState
 from mooring.sim.group_waits import GroupWait
 from mooring.sim.results import PodResult, show_seconds
-from mooring.sim.simulated_cluster import count
 
 
 def told_groups(groups: Sequence[GroupState]) -> list[str]:

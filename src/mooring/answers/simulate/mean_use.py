@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mooring.answers.pools import pool_of, zone_of
-from mooring.answers.utilisation import FULLEST
+from mooring.answers.form.pools import pool_of, zone_of
+from mooring.answers.form.utilisation import FULLEST
 from mooring.model.node import Node
 from mooring.model.quantity import show_percent
 from mooring.sim.gauge import MAIN, NodeMeans

@@ -5,25 +5,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures.search import DECISIONS
+from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_pod
+from mooring.answers.explain.explain_group import explain_group
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.groups.asked_group import group_of
-from mooring.answers.groups.explain_group import explain_group
-from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.pools import zone_of
+from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.form.pools import zone_of
+from mooring.answers.form.utilisation import utilisation_of
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.mean_use import mean_uses
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
-from mooring.answers.utilisation import utilisation_of
+from mooring.answers.trial.asked_group import group_of
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.inputs.arrivals import Arrival
+from mooring.inputs.generated_load import GeneratedLoad
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.node import Node
 from mooring.scheduler.decision import Placement
 from mooring.sim.day import Day, DayReport
 from mooring.sim.day_record import StayFile
-from mooring.sim.generated_load import GeneratedLoad
-from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import Report
 from mooring.sim.simulated_cluster import RecordTo
 from mooring.sim.simulation import UNTIL_NS, Simulation

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.data_table import DataTable
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.report.parts import BarPlot, waits_plot
-from mooring.answers.report.use_plots import use_plots
+from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.form.data_table import DataTable
+from mooring.answers.form.report_parts import BarPlot, waits_plot
+from mooring.answers.form.use_plots import use_plots
+from mooring.answers.form.utilisation import FULLEST, MAIN, GroupUse, Utilisation
 from mooring.answers.simulate.group_results import (
     group_counts,
     group_table,
@@ -28,12 +29,11 @@ from mooring.answers.simulate.results_as_data import (
 )
 from mooring.answers.simulate.simulation_tables import eviction_table, limit_table, node_table, pod_table, use_table
 from mooring.answers.simulate.simulation_tables import group_table as group_data_table
-from mooring.answers.utilisation import FULLEST, MAIN, GroupUse, Utilisation
+from mooring.kit.words import count, some
 from mooring.model.quantity import show_amount, show_percent
 from mooring.scheduler.ties import is_tied
 from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction, Story, show_time
-from mooring.sim.simulated_cluster import count, some
 
 POD_NAMES = 5
 """How many pods with the same reason are named."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mooring.answers.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
+from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
+from mooring.answers.form.utilisation import MAIN, GroupUse
 from mooring.answers.simulate.mean_use import MeanUse
-from mooring.answers.utilisation import MAIN, GroupUse
 from mooring.sim.day import Waits
 from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.gauge import Span

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mooring.answers.loaded_cluster import LoadedCluster, Objects, read_objects
-from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.object_changes import apply_manifests
-from mooring.answers.what_if.workload_book import WorkloadName
-from mooring.model.kinds import KINDS
+from mooring.api.kinds import KINDS
+from mooring.inputs.documents import ManifestFile
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.loaded_cluster import LoadedCluster, Objects, read_objects
+from mooring.inputs.manifests import Manifests, read_files
+from mooring.kit.words import some
 from mooring.model.meta import KubeObject
-from mooring.sim.reading.documents import ManifestFile
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.manifests import Manifests, read_files
-from mooring.sim.simulated_cluster import some
 
 NAMED = 5
 """How many objects that were there a note names."""

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from mooring.answers.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
-from mooring.answers.utilisation import GroupUse
-from mooring.answers.what_if.workload_book import WorkloadName
+from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
+from mooring.answers.form.utilisation import GroupUse
+from mooring.answers.trial.workload_book import WorkloadName
 
 Moments = tuple[GroupUse, GroupUse]
 """Before and after the changes."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mooring.answers.groups.group_trials import spread_of
+from mooring.answers.trial.group_trials import spread_of
+from mooring.kit.words import some
 from mooring.sim.group_states import GroupState
-from mooring.sim.simulated_cluster import some
 
 GroupChange = Literal["pending", "still pending", "placed", "new"]
 _TOLD: Mapping[GroupChange, str] = {

@@ -5,19 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mooring.answers.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.data_table import DataTable
-from mooring.answers.report.parts import BarPlot, Unit
-from mooring.answers.report.use_plots import use_plots
-from mooring.answers.utilisation import MAIN, GroupUse, Utilisation
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.form.data_table import DataTable
+from mooring.answers.form.report_parts import BarPlot, Unit
+from mooring.answers.form.use_plots import use_plots
+from mooring.answers.form.utilisation import MAIN, GroupUse, Utilisation
+from mooring.answers.trial.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
+from mooring.answers.trial.moments import ClusterMoment, why_pending
+from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.change_tables import change_table, paired, use_change_table, workload_table
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
-from mooring.answers.what_if.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
-from mooring.answers.what_if.moments import ClusterMoment, why_pending
-from mooring.answers.what_if.workload_book import WorkloadName
+from mooring.kit.words import count, some
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_percent
-from mooring.sim.simulated_cluster import count, some
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,19 @@ from typing import Any
 
 import msgspec
 
-from mooring.answers.loaded_cluster import read_objects
-from mooring.answers.new_nodes import equipment_of, equipped, node_like
-from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.daemons import copy_daemons, sync_daemons
-from mooring.answers.what_if.draining import evict_intolerant
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.daemons import copy_daemons, sync_daemons
+from mooring.answers.trial.draining import evict_intolerant
+from mooring.answers.trial.new_nodes import equipment_of, equipped, node_like
 from mooring.answers.what_if.targets import is_selector, nodes_of, reject, whole
+from mooring.api.object_names import node_name
+from mooring.api.validation.field_rules import label_key, label_value
+from mooring.api.validation.problem import show
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import read_objects
+from mooring.kit.words import alike
 from mooring.model.meta import KubeObject
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Node, Taint
-from mooring.model.object_names import node_name
-from mooring.model.validation.field_rules import label_key, label_value
-from mooring.model.validation.problem import show
-from mooring.sim.input_errors import InputError
-from mooring.sim.simulated_cluster import alike
 
 _EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 _TAINT_FORM = "NODE|SELECTOR=key[=value]:Effect, with a - at the end to remove it"

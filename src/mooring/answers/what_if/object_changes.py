@@ -4,22 +4,21 @@ from collections.abc import Iterable
 
 import msgspec
 
-from mooring.answers.loaded_cluster import Objects, read_objects
-from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.daemons import sync_daemons
-from mooring.answers.what_if.draining import remove_nodes
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.daemons import sync_daemons
+from mooring.answers.trial.draining import remove_nodes
+from mooring.answers.trial.workload_book import DAEMON_SET, WorkloadName
 from mooring.answers.what_if.scaling import create_from_template, resize, with_scale
 from mooring.answers.what_if.targets import object_name, reject
-from mooring.answers.what_if.workload_book import DAEMON_SET, WorkloadName
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import Objects, read_objects
+from mooring.inputs.manifests import Manifests, note_ignored
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Workload
 from mooring.rules.pod_defaults import complete_pod
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.manifests import Manifests
-from mooring.sim.simulation import note_ignored
 
 _DELETED = "a change deletes it"
 _NEW_TEMPLATE = "its workload has a new pod template"

@@ -4,22 +4,21 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mooring.answers.loaded_cluster import Config, LoadedCluster, configuration_of
-from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.draining import cordon, drain, remove_nodes
+from mooring.answers.trial.moments import moment_of
 from mooring.answers.what_if.difference import WhatIf, difference
-from mooring.answers.what_if.draining import cordon, drain, remove_nodes
-from mooring.answers.what_if.moments import moment_of
 from mooring.answers.what_if.node_changes import add_nodes, label, taint
 from mooring.answers.what_if.object_changes import apply, delete
 from mooring.answers.what_if.scaling import scale
 from mooring.answers.what_if.targets import nodes_of, reject
+from mooring.api.validation.problem import Problem, show
 from mooring.framework.config import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.kit.similar_names import did_you_mean, similar
-from mooring.model.validation.problem import Problem, show
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.simulated_cluster import count
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import Config, LoadedCluster, configuration_of
+from mooring.kit.words import count, did_you_mean, similar
 
 Change = tuple[str, Any]
 """What to do, and to what: the text that the option of that name takes on the command line, or a dictionary

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from mooring.answers.what_if.changing_cluster import ChangingCluster
-from mooring.answers.what_if.workload_book import WorkloadName
-from mooring.apiserver.selector_text import parse_label_selector
-from mooring.model.api_errors import ApiError
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import KINDS, WORKLOADS
+from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.workload_book import WorkloadName
+from mooring.api.api_errors import ApiError
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import KINDS, WORKLOADS
+from mooring.api.object_names import node_name
+from mooring.api.selector_text import parse_label_selector
+from mooring.api.validation.problem import Problem, show
+from mooring.inputs.input_errors import InputError
+from mooring.kit.words import alike, some
 from mooring.model.meta import KubeObject
-from mooring.model.object_names import node_name
-from mooring.model.validation.problem import Problem, show
-from mooring.sim.input_errors import InputError
-from mooring.sim.simulated_cluster import alike, some
 
 _OPERATORS = frozenset("=!,()<> ")
 """A node name has none of these characters, and a selector has at least one."""

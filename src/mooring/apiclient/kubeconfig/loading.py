@@ -27,7 +27,7 @@ from mooring.apiclient.kubeconfig.files import (
 )
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock, SteadyClock, WallClock
-from mooring.kit.similar_names import did_you_mean, similar
+from mooring.kit.words import did_you_mean, similar
 
 T = TypeVar("T")
 

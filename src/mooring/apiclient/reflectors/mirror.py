@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.api_errors import bad_request, expired
 from mooring.apiclient.reflectors.known import ChangeListener, Known, ObjectChange, is_later, tell
 from mooring.apiclient.reflectors.watch_lines import BOOKMARK, LineDecoder, MalformedObject
 from mooring.apiclient.reflectors.watched import Watched
-from mooring.model.api_errors import bad_request, expired
 from mooring.model.pod import Pod
 
 Report = Callable[[str, Exception | None], None]

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mooring.api.api_errors import ApiError
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.reflectors.mirror import Mirror, Report, Statistics
@@ -30,7 +31,6 @@ from mooring.apiclient.reflectors.watch_ends import (
 from mooring.apiclient.reflectors.watched import WATCHED, Watched, advice, is_definite
 from mooring.apiclient.request_errors import ConnectionLost, TimedOut, Unanswered
 from mooring.apiclient.throttle import Random, RetryBackoff, Timing
-from mooring.model.api_errors import ApiError
 from mooring.model.meta import KubeObject
 
 log = logging.getLogger(__name__)

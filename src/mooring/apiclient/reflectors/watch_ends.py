@@ -8,9 +8,9 @@ from enum import Enum, StrEnum, auto
 from types import TracebackType
 from typing import Self
 
+from mooring.api.api_errors import ApiError
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, TooLarge
 from mooring.apiclient.throttle import Timing
-from mooring.model.api_errors import ApiError
 
 # ---- what to do after a failure
 

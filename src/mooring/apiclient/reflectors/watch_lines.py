@@ -7,9 +7,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from mooring.api.api_errors import ApiError, internal_error
+from mooring.api.decode import decode_as
 from mooring.apiclient.request_errors import Unreadable, failed_status
-from mooring.model.api_errors import ApiError, internal_error
-from mooring.model.decode import decode_as
 from mooring.model.meta import KubeObject, ObjectMeta
 
 T = TypeVar("T", bound=KubeObject)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mooring.model import kinds
-from mooring.model.api_errors import ApiError
-from mooring.model.kind_spec import KindSpec, Watch
+from mooring.api import kinds
+from mooring.api.api_errors import ApiError
+from mooring.api.kind_spec import KindSpec, Watch
 from mooring.model.meta import KubeObject
 
 

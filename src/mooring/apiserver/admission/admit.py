@@ -7,15 +7,15 @@ copy goes on. Each function returns the object as it is to be stored, or raises 
 from collections.abc import Callable
 from typing import Any
 
+from mooring.api.api_errors import Cause, field_invalid
+from mooring.api.json_objects import JsonObject, fill
+from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.admission import object_meta
 from mooring.apiserver.admission.faults import check_form, check_valid, unreadable_field
 from mooring.apiserver.admission.gated_fields import changed_gated_faults, new_gated_faults, status_gated_faults
 from mooring.apiserver.admission.lookups import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.admission.tidy import tidy
-from mooring.model.api_errors import Cause, field_invalid
-from mooring.model.json_objects import JsonObject, fill
-from mooring.model.kind_spec import KindSpec
 from mooring.rules.pod_defaults import complete_pod_spec
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")

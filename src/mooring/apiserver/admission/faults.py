@@ -8,11 +8,7 @@ import json
 import re
 from typing import Any
 
-from mooring.apiserver.admission.lookups import name_of
-from mooring.apiserver.event_forms import is_event
-from mooring.apiserver.schema.fields import type_of
-from mooring.apiserver.schema.typed_values import check_typed
-from mooring.model.api_errors import (
+from mooring.api.api_errors import (
     ApiError,
     Cause,
     bad_request,
@@ -21,13 +17,17 @@ from mooring.model.api_errors import (
     field_required,
     invalid,
 )
-from mooring.model.decode import decode_as
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY
-from mooring.model.validation.field_rules import QUANTITY_FORM, amount
-from mooring.model.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
-from mooring.model.validation.validate import validate
+from mooring.api.decode import decode_as
+from mooring.api.event_forms import is_event
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.scheduling import HIGHEST_USER_PRIORITY
+from mooring.api.schema.fields import type_of
+from mooring.api.schema.typed_values import check_typed
+from mooring.api.validate import validate
+from mooring.api.validation.field_rules import QUANTITY_FORM, amount
+from mooring.api.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
+from mooring.apiserver.admission.lookups import name_of
 from mooring.model.workloads import SYSTEM_PRIORITIES
 
 _REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])")

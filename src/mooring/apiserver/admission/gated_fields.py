@@ -6,14 +6,14 @@ Parity: what an object has already stays, whatever the gate: a gate may be switc
 import json
 from collections.abc import Iterator, Mapping
 
+from mooring.api.api_errors import Cause, field_forbidden, field_unsupported
+from mooring.api.json_objects import JsonObject, at
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.pods import POD
+from mooring.api.kinds.scheduling import POD_GROUP
+from mooring.api.kinds.storage import PERSISTENT_VOLUME
 from mooring.apiserver.admission.group_priority import priority_faults
 from mooring.apiserver.admission.lookups import Lookups
-from mooring.model.api_errors import Cause, field_forbidden, field_unsupported
-from mooring.model.json_objects import JsonObject, at
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds.pods import POD
-from mooring.model.kinds.scheduling import POD_GROUP
-from mooring.model.kinds.storage import PERSISTENT_VOLUME
 from mooring.rules.gated_fields import TOLERATION_OPERATORS, gated_operators
 
 CLEARING_GATE = "ClearingNominatedNodeNameAfterBinding"

@@ -1,8 +1,8 @@
 """Claims of pod groups (gate DRAWorkloadResourceClaims), and the protection of groups that have pods."""
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.scheduling import GROUP_PROTECTION
 from mooring.apiserver.admission.lookups import Lookups
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds.scheduling import GROUP_PROTECTION
 from mooring.rules.pod_claims import GROUP_CLAIMS_GATE
 
 

@@ -3,10 +3,10 @@
 Without the gate the server drops these fields, but for groups that have them already.
 """
 
+from mooring.api.api_errors import ApiError, Cause, field_invalid, field_unsupported, forbidden
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.scheduling import HIGHEST_USER_PRIORITY, POD_GROUP
 from mooring.apiserver.admission.lookups import Lookups, name_of
-from mooring.model.api_errors import ApiError, Cause, field_invalid, field_unsupported, forbidden
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY, POD_GROUP
 from mooring.model.workloads import DISRUPTED_ALONE, DISRUPTED_TOGETHER
 from mooring.rules.pod_admission import global_default, priority_of
 

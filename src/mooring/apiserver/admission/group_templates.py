@@ -1,9 +1,9 @@
 """Admission of a PodGroup that names the template it was made from: the template must be there (PodGroupWorkloadExists)."""
 
+from mooring.api.api_errors import ApiError, forbidden
+from mooring.api.json_objects import JsonObject, at
+from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.apiserver.admission.lookups import Lookups, name_of
-from mooring.model.api_errors import ApiError, forbidden
-from mooring.model.json_objects import JsonObject, at
-from mooring.model.kinds.scheduling import POD_GROUP
 
 
 def check_template(group: JsonObject, cluster: Lookups) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Store
-from mooring.model.json_objects import JsonObject
 
 
 class Lookups(Protocol):

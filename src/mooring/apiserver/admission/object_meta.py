@@ -9,10 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from mooring.apiserver.admission.lookups import Lookups, name_of
-from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
-from mooring.kit.shown_text import quoted
-from mooring.model.api_errors import (
+from mooring.api.api_errors import (
     ApiError,
     Cause,
     StatusDetails,
@@ -25,8 +22,11 @@ from mooring.model.api_errors import (
     not_found,
     unexplained,
 )
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
+from mooring.kit.shown_text import quoted
 from mooring.model.pod_spec import FINISHED_PHASES
 
 _LONGEST_STEM = 58

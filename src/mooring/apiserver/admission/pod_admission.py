@@ -8,13 +8,13 @@ them too; here is what needs other objects of the cluster, and what the server s
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from mooring.api.api_errors import ApiError, forbidden
+from mooring.api.json_objects import JsonObject
+from mooring.api.validation.field_rules import amount
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.tidy import show_amount
 from mooring.kit.shown_text import quoted
-from mooring.model.api_errors import ApiError, forbidden
-from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import NANO, parse
-from mooring.model.validation.field_rules import amount
 from mooring.model.well_known_labels import TOPOLOGY
 from mooring.rules.gated_fields import drop_disabled_fields, merges_spread_keys
 from mooring.rules.pod_admission import (

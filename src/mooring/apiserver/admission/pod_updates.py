@@ -8,10 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mooring.apiserver.admission.lookups import name_of
-from mooring.apiserver.admission.object_meta import check_uid, precondition_failed
-from mooring.apiserver.admission.pod_admission import add_topology
-from mooring.model.api_errors import (
+from mooring.api.api_errors import (
     Cause,
     bad_request,
     conflict,
@@ -21,8 +18,11 @@ from mooring.model.api_errors import (
     field_unsupported,
     unexplained,
 )
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
+from mooring.apiserver.admission.lookups import name_of
+from mooring.apiserver.admission.object_meta import check_uid, precondition_failed
+from mooring.apiserver.admission.pod_admission import add_topology
 from mooring.model.node import NO_EXECUTE
 from mooring.rules.conditions import with_condition
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import LONGEST_GRACE_S
 from mooring.apiserver.admission.pod_admission import qos_class
 from mooring.kit.clock import NS_PER_S, moment_ns
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus

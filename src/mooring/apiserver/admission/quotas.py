@@ -6,6 +6,10 @@ Counting is part of the write, and there is one thread, so two requests cannot b
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from mooring.api.api_errors import forbidden
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.lookups import name_of
 from mooring.apiserver.admission.quota_usage import CLAIMS as CLAIM_KIND
 from mooring.apiserver.admission.quota_usage import (
@@ -19,10 +23,6 @@ from mooring.apiserver.admission.quota_usage import (
 )
 from mooring.apiserver.admission.tidy import scaled_decimal, show_amount
 from mooring.apiserver.store import Key, Store, StoreWrite
-from mooring.model.api_errors import forbidden
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 from mooring.model.quantity import QuantityError, parse
 
 QUOTA_STORE = RESOURCES["", "v1", "resourcequotas"].storage

@@ -1,7 +1,7 @@
 """Kinds whose admission needs more than their KindSpec can hold: the admission of pods, or other objects of the
 cluster.
 
-All else about a kind is in its spec (`model/kinds`). A kind that is not listed here is ordinary.
+All else about a kind is in its spec (`api/kinds`). A kind that is not listed here is ordinary.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
+from mooring.api.api_errors import Cause, internal_error
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.pods import POD
+from mooring.api.kinds.scheduling import POD_GROUP, PRIORITY_CLASS
+from mooring.api.kinds.services import SERVICE
+from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
+from mooring.api.kinds.workloads import JOB
 from mooring.apiserver.admission.group_claims import admit_group_claims, protect
 from mooring.apiserver.admission.group_priority import admit_changed_priority, admit_priority
 from mooring.apiserver.admission.group_templates import check_template
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
 from mooring.apiserver.admission.pod_updates import update_faults
-from mooring.model.api_errors import Cause, internal_error
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds.pods import POD
-from mooring.model.kinds.scheduling import POD_GROUP, PRIORITY_CLASS
-from mooring.model.kinds.services import SERVICE
-from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
-from mooring.model.kinds.workloads import JOB
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.rules.persistent_volumes import default_storage_class
 from mooring.rules.pod_admission import add_tolerations

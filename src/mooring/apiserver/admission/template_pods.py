@@ -7,9 +7,9 @@ labels and on a few objects of the cluster; of what is left, each pod gets its o
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.store import Store
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
 from mooring.model.names import subdomain_faults
 
 _RULES = tuple(

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.model.quantity import NANO, QuantityText, parse
 
 _SHOWN_NULLS = frozenset(

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.limits import MAX_DEPTH, check_body_depth
-from mooring.apiserver.schema.protobuf import MalformedError, UnknownKindError, decode
+from mooring.api.api_errors import ApiError, bad_request, request_entity_too_large, unsupported_media_type
+from mooring.api.json_objects import APPLY_PATCH, JsonObject, media_type
+from mooring.api.limits import MAX_DEPTH, check_body_depth
+from mooring.api.schema.protobuf import MalformedError, UnknownKindError, decode
 from mooring.apiserver.server.forms import JSON, OFFERED, PROTOBUF, YAML
 from mooring.apiserver.server.request import Request
 from mooring.kit.yaml_reader import TooDeep, TooManyAliases, YamlFault, YamlLimits, keep_last, read_document
-from mooring.model.api_errors import ApiError, bad_request, request_entity_too_large, unsupported_media_type
-from mooring.model.json_objects import APPLY_PATCH, JsonObject, media_type
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """As kube-apiserver."""

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from mooring.api.api_errors import ApiError, method_not_supported
+from mooring.api.kinds import REQUESTS
+from mooring.api.kinds.pods import BINDING
 from mooring.apiserver.identity import prefix_of
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import reading, subresources, writing
@@ -11,9 +14,6 @@ from mooring.apiserver.server.documents import document, review
 from mooring.apiserver.server.forms import check_form_asked
 from mooring.apiserver.server.request import Answer, Request, Target, refusal, target_of
 from mooring.apiserver.server.watching import WatchResponse, begin_watch
-from mooring.model.api_errors import ApiError, method_not_supported
-from mooring.model.kinds import REQUESTS
-from mooring.model.kinds.pods import BINDING
 
 Handler = Callable[[ResourceApi, Target, Request], Answer]
 

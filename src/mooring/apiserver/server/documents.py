@@ -5,17 +5,17 @@ has the token may do everything, so reviews always allow."""
 
 from collections.abc import Set
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.schema import discovery, openapi, openapi_v2
+from mooring.api.schema.fields import type_of
+from mooring.api.schema.typed_values import check_typed
 from mooring.apiserver.identity import ROOT as IDENTITY
 from mooring.apiserver.identity import identity
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.schema import discovery, openapi, openapi_v2
-from mooring.apiserver.schema.fields import type_of
-from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.bodies import read_object
 from mooring.apiserver.server.forms import wanted
 from mooring.apiserver.server.request import Answer, Request, Target
 from mooring.kit.shown_text import quoted
-from mooring.model.json_objects import JsonObject
 
 _ALIVE = ("ping", "log", "etcd")
 CHECKS = {

@@ -2,9 +2,13 @@
 
 import re
 
-from mooring.apiserver.patches.merge_keys import compact
-from mooring.apiserver.schema.fields import ANYTHING, pruned, type_of
-from mooring.apiserver.schema.strict import (
+from mooring.api.api_errors import bad_request
+from mooring.api.decode import decode
+from mooring.api.json_objects import JSON_PATCH, STRATEGIC_MERGE_PATCH, JsonObject, media_type
+from mooring.api.kind_spec import KindSpec
+from mooring.api.patches.merge_keys import compact
+from mooring.api.schema.fields import ANYTHING, pruned, type_of
+from mooring.api.schema.strict import (
     apply_error,
     duplicates,
     faults_in_body,
@@ -18,14 +22,10 @@ from mooring.apiserver.schema.strict import (
     warning_headers,
     yaml_duplicates,
 )
-from mooring.apiserver.schema.typed_values import check_typed, conforms
+from mooring.api.schema.typed_values import check_typed, conforms
+from mooring.api.validate import amount_warnings
 from mooring.apiserver.server.forms import PROTOBUF, YAML
 from mooring.apiserver.server.request import Request
-from mooring.model.api_errors import bad_request
-from mooring.model.decode import decode
-from mooring.model.json_objects import JSON_PATCH, STRATEGIC_MERGE_PATCH, JsonObject, media_type
-from mooring.model.kind_spec import KindSpec
-from mooring.model.validation.validate import amount_warnings
 
 _CHOICES = ("Strict", "Warn", "Ignore")
 """What a client may ask for: an error, warnings (the default), or neither."""

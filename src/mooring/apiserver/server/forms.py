@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from mooring.api.api_errors import bad_request, not_acceptable
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.server.request import Request
 from mooring.apiserver.watch import stamped
-from mooring.model.api_errors import bad_request, not_acceptable
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
 
 Form = Literal["object", "table", "metadata"]
 

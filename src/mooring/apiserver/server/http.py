@@ -14,6 +14,15 @@ import msgspec
 import yaml
 from aiohttp import web
 
+from mooring.api.api_errors import (
+    ApiError,
+    bad_request,
+    forbidden,
+    internal_error,
+    request_entity_too_large,
+    too_many_requests,
+    unauthorized,
+)
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.bodies import MAX_BODY_BYTES
 from mooring.apiserver.server.dispatch import answer
@@ -24,15 +33,6 @@ from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
 from mooring.kit.json_text import whole_characters
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.kit.same_origin import is_own_host, is_own_origin
-from mooring.model.api_errors import (
-    ApiError,
-    bad_request,
-    forbidden,
-    internal_error,
-    request_entity_too_large,
-    too_many_requests,
-    unauthorized,
-)
 
 ALWAYS_SENT = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
 """Objects have text of tenants: no browser may guess that it is HTML."""

@@ -2,13 +2,13 @@
 
 import msgspec
 
+from mooring.api.api_errors import ApiError, field_forbidden, field_invalid, field_unsupported, invalid
+from mooring.api.json_objects import JsonObject
+from mooring.api.schema.typed_values import check_typed
 from mooring.apiserver.admission.object_meta import Deletion, Propagation
 from mooring.apiserver.resource_api import Requester
-from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.bodies import read_object
 from mooring.apiserver.server.request import Request
-from mooring.model.api_errors import ApiError, field_forbidden, field_invalid, field_unsupported, invalid
-from mooring.model.json_objects import JsonObject
 
 _MANAGER_CHARS = 128
 """As kube-apiserver."""

@@ -5,14 +5,7 @@ import binascii
 
 import msgspec
 
-from mooring.apiserver.event_forms import is_event, shown_form
-from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.selector_text import ObjectSelector, parse_selectors
-from mooring.apiserver.server import forms
-from mooring.apiserver.server.forms import wanted
-from mooring.apiserver.server.request import Answer, Request, Target
-from mooring.apiserver.store import Key, Page, TooNew, TooOld
-from mooring.model.api_errors import (
+from mooring.api.api_errors import (
     CONTINUE_EXPIRED,
     ApiError,
     bad_request,
@@ -24,7 +17,14 @@ from mooring.model.api_errors import (
     version_too_large,
     version_too_old,
 )
-from mooring.model.json_objects import JsonObject
+from mooring.api.event_forms import is_event, shown_form
+from mooring.api.json_objects import JsonObject
+from mooring.api.selector_text import ObjectSelector, parse_selectors
+from mooring.apiserver.resource_api import ResourceApi
+from mooring.apiserver.server import forms
+from mooring.apiserver.server.forms import wanted
+from mooring.apiserver.server.request import Answer, Request, Target
+from mooring.apiserver.store import Key, Page, TooNew, TooOld
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
 """Parity: tokens have upstream's form, though clients must not look into them."""

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.model.api_errors import ApiError, bad_request
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import REQUESTS, RESOURCES
+from mooring.api.api_errors import ApiError, bad_request
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import REQUESTS, RESOURCES
 
 _TRUE = {"true", "1", "True", "TRUE", "t", "T", ""}
 """What Go reads as true; an empty value is one that was named without `=`."""

@@ -5,16 +5,7 @@
 
 import re
 
-from mooring.apiserver.admission.object_meta import Deletion, check_preconditions
-from mooring.apiserver.admission.pod_updates import PODS
-from mooring.apiserver.resource_api import CONTROL_PLANE, Change, Requester, ResourceApi
-from mooring.apiserver.schema.typed_values import check_typed
-from mooring.apiserver.selector_text import selector_from, selector_text
-from mooring.apiserver.server.bodies import read_object
-from mooring.apiserver.server.options import by_whom, delete_options, how_to_delete
-from mooring.apiserver.server.request import Answer, Request, Target
-from mooring.apiserver.server.writing import patcher, success
-from mooring.model.api_errors import (
+from mooring.api.api_errors import (
     bad_request,
     budget_exhausted,
     field_invalid,
@@ -23,9 +14,18 @@ from mooring.model.api_errors import (
     undecodable,
     unexplained,
 )
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
+from mooring.api.schema.typed_values import check_typed
+from mooring.api.selector_text import selector_from, selector_text
+from mooring.apiserver.admission.object_meta import Deletion, check_preconditions
+from mooring.apiserver.admission.pod_updates import PODS
+from mooring.apiserver.resource_api import CONTROL_PLANE, Change, Requester, ResourceApi
+from mooring.apiserver.server.bodies import read_object
+from mooring.apiserver.server.options import by_whom, delete_options, how_to_delete
+from mooring.apiserver.server.request import Answer, Request, Target
+from mooring.apiserver.server.writing import patcher, success
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, holds, with_condition
 

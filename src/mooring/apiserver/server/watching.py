@@ -13,17 +13,17 @@ from itertools import chain
 
 import msgspec
 
-from mooring.apiserver.event_forms import is_event, shown_form, stored_form
+from mooring.api.api_errors import field_forbidden, invalid, version_too_large
+from mooring.api.event_forms import is_event, shown_form, stored_form
+from mooring.api.json_objects import JsonObject
+from mooring.api.selector_text import ObjectSelector
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.selector_text import ObjectSelector
 from mooring.apiserver.server import forms
 from mooring.apiserver.server.forms import Include, WantedMedia, table_of_one, wanted
 from mooring.apiserver.server.reading import selector_of, version_asked
 from mooring.apiserver.server.request import Request, Target
 from mooring.apiserver.store import EventType, StoreWrite, TooNew
 from mooring.apiserver.watch import Event, Watcher, opening
-from mooring.model.api_errors import field_forbidden, invalid, version_too_large
-from mooring.model.json_objects import JsonObject
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1800, 3600
 """Parity: a watch without a timeout ends after a random time between these, so that not all clients come back at once.

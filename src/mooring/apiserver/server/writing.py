@@ -2,10 +2,21 @@
 
 from typing import Any
 
-from mooring.apiserver.event_forms import shown_form
-from mooring.apiserver.limits import check_size
-from mooring.apiserver.patches.json_patch import apply_json_patch, apply_merge_patch
-from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
+from mooring.api.api_errors import ApiError, unsupported_media_type
+from mooring.api.event_forms import shown_form
+from mooring.api.json_objects import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    PATCHES,
+    STRATEGIC_MERGE_PATCH,
+    JsonObject,
+    media_type,
+)
+from mooring.api.kind_spec import KindSpec
+from mooring.api.limits import check_size
+from mooring.api.patches.json_patch import apply_json_patch, apply_merge_patch
+from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.server import forms
 from mooring.apiserver.server.bodies import read_json, read_object, read_yaml
@@ -21,17 +32,6 @@ from mooring.apiserver.server.forms import wanted
 from mooring.apiserver.server.options import by_whom, check_not_forced, deletion
 from mooring.apiserver.server.reading import selector_of
 from mooring.apiserver.server.request import Answer, Request, Target
-from mooring.model.api_errors import ApiError, unsupported_media_type
-from mooring.model.json_objects import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    PATCHES,
-    STRATEGIC_MERGE_PATCH,
-    JsonObject,
-    media_type,
-)
-from mooring.model.kind_spec import KindSpec
 
 _PATCHERS = {
     JSON_PATCH: apply_json_patch,

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from mooring.answers.agree.agree import agree as find_agreement
+from mooring.answers.recorded.agree import agree as find_agreement
 from mooring.cli.answering import output_form, own_output, print_answer
 from mooring.cli.options import configured, plugin_files, registry_with
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import tell
-from mooring.recording.segment_file import RecordingError
+from mooring.state.recording.segment_file import RecordingError
 
 EPILOG = """
 \b

@@ -24,8 +24,8 @@ Exit status: 0 when all pods were attempted, 2 for an invalid scenario.
 @click.option("--queue", is_flag=True, help="Measure with queue, cache and events; attempt preemptors again.")
 def bench(scenario: BinaryIO, queue: bool) -> None:
     """Attempt every pod of SCENARIO once and print the throughput as one line of JSON."""
+    from mooring.inputs.input_errors import ScenarioError
     from mooring.sim.bench import measure, measure_with_queue
-    from mooring.sim.input_errors import ScenarioError
 
     with refusals():
         try:

@@ -7,10 +7,10 @@ import click
 from mooring.answers.capacity.capacity import MOST, Capacity
 from mooring.answers.capacity.capacity import capacity as ask_capacity
 from mooring.answers.capacity.gangs import MOST_SIZE
+from mooring.api.validation.problem import Problem
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 from mooring.cli.terminal import tell
-from mooring.model.validation.problem import Problem
-from mooring.sim.reading.field_checks import Validation
+from mooring.inputs.field_checks import Validation
 
 NOTHING_FITS = 1
 """The exit status if not one pod fits."""

@@ -11,7 +11,6 @@ import yaml
 from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
 from mooring.answers.compare.comparing import compare as compare_runs
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.loaded_cluster import LoadedCluster, from_manifests
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import chosen_gates, configured, enable_loaded, registry_with
@@ -19,10 +18,11 @@ from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import tell
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
-from mooring.sim.input_errors import InputError
-from mooring.sim.reading.arrivals import Arrival, read_arrivals
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.manifests import Manifests
+from mooring.inputs.arrivals import Arrival, read_arrivals
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
+from mooring.inputs.manifests import Manifests
 
 PLACEMENTS_DIFFER = 1
 """The exit status with --exit-code."""

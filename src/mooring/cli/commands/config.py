@@ -10,7 +10,7 @@ from mooring.cli.terminal import tell, tell_blocks, tell_yaml
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_object
-from mooring.framework.profiles import Profile, build_profiles
+from mooring.framework.profile.profiles import Profile, build_profiles
 
 EPILOG = """
 \b

@@ -6,21 +6,21 @@ from pathlib import Path
 import click
 import msgspec
 
-from mooring.answers.dumps.anonymize import Anonymizer
-from mooring.answers.dumps.anonymous_settings import unknown_plugins
-from mooring.answers.dumps.contents import EVERY_KEY, counts, dumped_objects, header_in
-from mooring.answers.dumps.device_groups import TooManySelectors
-from mooring.answers.dumps.dump_file import dump_text, write_dump
+from mooring.api.json_objects import JsonObject
 from mooring.cli.answering import ClusterSource, asks_cluster, tell_notes
 from mooring.cli.options import chosen_gates, configured, keep_annotations, registry_with
 from mooring.cli.refusal import refuse, writing
 from mooring.cli.terminal import tell, tell_json_text
-from mooring.framework.annotation_keys import AnnotationKeys
 from mooring.framework.config.settings import settings_object
-from mooring.model.json_objects import JsonObject
+from mooring.framework.contract.annotation_keys import AnnotationKeys
+from mooring.inputs.dumps.anonymize import Anonymizer
+from mooring.inputs.dumps.anonymous_settings import unknown_plugins
+from mooring.inputs.dumps.contents import EVERY_KEY, counts, dumped_objects, header_in
+from mooring.inputs.dumps.device_groups import TooManySelectors
+from mooring.inputs.dumps.dump_file import dump_text, write_dump
+from mooring.inputs.manifests import Manifests
+from mooring.kit.words import count
 from mooring.model.pod_spec import FINISHED_PHASES
-from mooring.sim.reading.manifests import Manifests
-from mooring.sim.simulated_cluster import count
 
 STDOUT = "-"
 
@@ -50,7 +50,7 @@ keys and values; those of --keep-annotations stay as they are. --names writes a 
 talk about the dump; keep it to yourself.
 
 \b
-Permissions: `list` for these kinds; mooring/answers/reader.yaml in the package has a ClusterRole. Nothing is written
+Permissions: `list` for these kinds; mooring/inputs/reader.yaml in the package has a ClusterRole. Nothing is written
 to the cluster.
 
 \b

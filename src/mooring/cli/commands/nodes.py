@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from mooring.api.api_errors import ApiError
+from mooring.api.object_names import node_name
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
@@ -21,8 +23,6 @@ from mooring.cli.options import node_template as template_option
 from mooring.cli.options import read_node_template
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
-from mooring.model.api_errors import ApiError
-from mooring.model.object_names import node_name
 
 EPILOG = """
 \b

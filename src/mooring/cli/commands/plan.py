@@ -11,8 +11,8 @@ from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
-from mooring.sim.reading.arrivals import ArrivalsError
-from mooring.sim.reading.field_checks import Validation
+from mooring.inputs.arrivals import ArrivalsError
+from mooring.inputs.field_checks import Validation
 
 NOT_ALL_FIT = 1
 """The exit status if pods stay pending."""

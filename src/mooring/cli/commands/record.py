@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from mooring.answers.live_source import connection_to
 from mooring.app.record import ObserverError, ObserverSettings, Observing
 from mooring.cli.options import (
     ByteQuantity,
@@ -21,13 +20,14 @@ from mooring.cli.recording_options import recording_limits
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import tell
 from mooring.framework.config.durations import Duration
+from mooring.inputs.input_errors import LiveSourceError
+from mooring.inputs.live_source import connection_to
 from mooring.kit.process import raise_descriptor_limit, run_event_loop
 from mooring.kit.version import VERSION
+from mooring.kit.words import count
 from mooring.model.quantity import show_bytes
-from mooring.recording.observer import ObserverRecorder
-from mooring.recording.run_files import RecordingLimits
-from mooring.sim.input_errors import LiveSourceError
-from mooring.sim.simulated_cluster import count
+from mooring.state.recording.observer import ObserverRecorder
+from mooring.state.recording.run_files import RecordingLimits
 
 TOLD_S = 10.0
 """How often a terminal shows what was recorded."""
@@ -48,7 +48,7 @@ arguments. Digests replace annotations, except for those that Mooring reads and 
 annotations that plugins of the scheduler read.
 
 \b
-Permissions: `list` and `watch`; mooring/answers/reader.yaml in the package has the ClusterRole
+Permissions: `list` and `watch`; mooring/inputs/reader.yaml in the package has the ClusterRole
 mooring-observer. Nothing is written to the cluster.
 
 \b

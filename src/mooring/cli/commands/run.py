@@ -37,6 +37,7 @@ from mooring.cli.refusal import refusals, refuse, writing
 from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.terminal import BAD_INPUT, tell
 from mooring.cli.tracing_options import trace_plugins_over, tracing_of
+from mooring.drivers.live_service import ClientLimits
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.settings import as_object
@@ -46,11 +47,10 @@ from mooring.kit.bounded_reading import read_file
 from mooring.kit.logs import LogFormat, check_format, start_logs
 from mooring.kit.private_files import write_private
 from mooring.kit.process import raise_descriptor_limit
-from mooring.live.endpoints.access import ALWAYS_ALLOWED, AccessSettings
-from mooring.live.endpoints.server import ListenError
-from mooring.live.endpoints.server_tls import AuthorityError, CertificateError
-from mooring.live.leader_election import ElectionError
-from mooring.live.service import ClientLimits
+from mooring.serve.lease.leader_election import ElectionError
+from mooring.serve.pages.access import ALWAYS_ALLOWED, AccessSettings
+from mooring.serve.pages.server import ListenError
+from mooring.serve.pages.server_tls import AuthorityError, CertificateError
 
 EPILOG = """
 \b

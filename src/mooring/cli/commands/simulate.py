@@ -16,12 +16,13 @@ from typing import Any
 
 import click
 
-from mooring.answers.groups.group_explanation import GroupExplanation
-from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.answers.explain.group_explanation import GroupExplanation
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer, explanation_tables
 from mooring.answers.what_if.applied_files import with_applied
+from mooring.api.kinds import KINDS
+from mooring.api.validation.problem import Problem, show
 from mooring.cli.answering import (
     ClusterSource,
     asks_cluster,
@@ -38,20 +39,20 @@ from mooring.cli.recording_options import recording_options, recording_settings,
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
 from mooring.cli.terminal import Block, tell, tell_blocks
+from mooring.framework.config.durations import parse_duration
+from mooring.inputs.arrivals import Arrival, ArrivalsError, read_arrivals
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.generated_load import GeneratedLoad
+from mooring.inputs.load_plan import LoadPlanError, read_load_plan
+from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.manifests import Manifests
 from mooring.kit.private_files import open_private
 from mooring.kit.process import relax_collector
-from mooring.model.kinds import KINDS
-from mooring.model.validation.problem import Problem, show
-from mooring.recording.reading import runs_in
 from mooring.sim.day_record import StayFile
-from mooring.sim.generated_load import GeneratedLoad
-from mooring.sim.reading.arrivals import Arrival, ArrivalsError, parse_duration, read_arrivals
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.load_plan import LoadPlanError, read_load_plan
-from mooring.sim.reading.manifests import Manifests
 from mooring.sim.results import Explanation
 from mooring.sim.simulated_cluster import RecordTo
 from mooring.sim.simulation_recording import SimulationRecording
+from mooring.state.recording.reading import runs_in
 
 NOT_ALL_PLACED = 1
 """The exit status with --exit-code."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from mooring.api.api_errors import ApiError
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError, Identity
@@ -18,7 +19,6 @@ from mooring.cli.terminal import tell_json_text
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.private_files import write_private
 from mooring.kit.shown_urls import shown_url
-from mooring.model.api_errors import ApiError
 
 EPILOG = """
 \b

@@ -51,16 +51,16 @@ from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
+from mooring.inputs.dump_header import is_header
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.served_objects import read_served
 from mooring.kit import process
 from mooring.kit.clock import Clock
 from mooring.kit.log_formats import one_line
 from mooring.kit.logs import start_logs
 from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of, settle
-from mooring.live.tracing.tracing import Tracing
-from mooring.sim.reading.dump_header import is_header
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.served_objects import read_served
+from mooring.serve.tracing.tracing import Tracing
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.answers.what_if.question import Change
 from mooring.answers.what_if.question import what_if as ask
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
@@ -15,8 +14,9 @@ from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import configured, enable_loaded
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.process import relax_collector
-from mooring.sim.reading.field_checks import Validation
 
 NOT_ALL_FIT = 1
 

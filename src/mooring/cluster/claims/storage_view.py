@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from mooring.cluster.change_log import ChangeLog
-from mooring.cluster.nodes.shelf import Shelf
+from mooring.cluster.columns.shelf import Shelf
 from mooring.cluster.pods.assumed import Assumed
 from mooring.model.meta import KubeObject
 from mooring.model.storage import (

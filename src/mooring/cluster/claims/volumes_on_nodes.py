@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.claims.storage_view import StorageView
-from mooring.cluster.nodes.labels import grown
+from mooring.cluster.columns.labels import grown
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.csi_migration import driver_of_provisioner, handle_of, in_tree_of, zones_of
 from mooring.model.pod import Pod

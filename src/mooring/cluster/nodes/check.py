@@ -7,8 +7,8 @@ from collections import Counter
 
 import numpy as np
 
-from mooring.cluster.nodes.facts import NO_FACTS, facts_of
-from mooring.cluster.nodes.resource_amounts import MAX_SUM
+from mooring.cluster.columns.facts import NO_FACTS, facts_of
+from mooring.cluster.columns.resource_amounts import MAX_SUM
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.quantity import MAX_AMOUNT
 

@@ -14,8 +14,8 @@ from operator import le
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Floats, Mask, SmallInts, balance_of_floats, balance_of_two
-from mooring.cluster.nodes.resource_amounts import FEW_LINES
+from mooring.cluster.columns.kernels import Floats, Mask, SmallInts, balance_of_floats, balance_of_two
+from mooring.cluster.columns.resource_amounts import FEW_LINES
 from mooring.cluster.nodes.table import NodeTable
 
 PODS, FIRST_RESOURCE = 0, 1

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.labels import ABSENT, LabelColumn
+from mooring.cluster.columns.labels import ABSENT, LabelColumn
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.selectors import FieldRule, LabelRule, NodeMatcher, NodeTerm
 

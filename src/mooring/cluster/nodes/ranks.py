@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import Follower
-from mooring.cluster.nodes.resource_amounts import MAX_SUM
+from mooring.cluster.columns.resource_amounts import MAX_SUM
 from mooring.cluster.nodes.table import NodeTable
 from mooring.kit.clock import moment_ns
 from mooring.model.pod import Pod

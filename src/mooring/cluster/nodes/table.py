@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import Follower, RowLog
-from mooring.cluster.nodes.facts import NO_FACTS, NodeFacts, facts_of, have_same_facts
-from mooring.cluster.nodes.images import Images
-from mooring.cluster.nodes.labels import LabelColumns, ValueColumn, grown
-from mooring.cluster.nodes.order import NodeOrder
-from mooring.cluster.nodes.ports import PortUse
-from mooring.cluster.nodes.resource_amounts import Column, ResourceAmounts, Rows
-from mooring.cluster.pods.tallies import PodTallies
+from mooring.cluster.columns.facts import NO_FACTS, NodeFacts, facts_of, have_same_facts
+from mooring.cluster.columns.images import Images
+from mooring.cluster.columns.labels import LabelColumns, ValueColumn, grown
+from mooring.cluster.columns.order import NodeOrder
+from mooring.cluster.columns.ports import PortUse
+from mooring.cluster.columns.resource_amounts import Column, ResourceAmounts, Rows
+from mooring.cluster.tallies.tallies import PodTallies
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.tallies import PodTallies
+from mooring.cluster.tallies.tallies import PodTallies
 from mooring.model.pod import Pod
 
 Layout = tuple[int, int, int]

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.resource_amounts import MAX_SUM, Beyond, add_exactly
+from mooring.cluster.columns.resource_amounts import MAX_SUM, Beyond, add_exactly
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.crowd import Crowd, Layout, NominatedColumns, NominatedTallies
-from mooring.cluster.pods.tallies import PodTallies
+from mooring.cluster.tallies.tallies import PodTallies
 from mooring.model.pod import Pod
 
 _MAX_LOADS = 8

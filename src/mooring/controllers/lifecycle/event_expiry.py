@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.api_errors import ApiError
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import EVENT_STORE, EVENTS
 from mooring.kit.clock import NS_PER_S
-from mooring.model.api_errors import ApiError
 
 KEPT_S = 3600
 """Upstream's --event-ttl."""

@@ -6,15 +6,15 @@ the reference, then the owner goes. Upstream builds the same graph from watches 
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
+from mooring.api.kinds.events import EVENT
 from mooring.apiserver.admission.object_meta import FOREGROUND, ORPHAN, Deletion, Propagation
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_writes import lift
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
-from mooring.model.kinds.events import EVENT
 
 _COLLECTED: dict[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.storage != EVENT.storage}
 """By storage: everything but events, which have no owners and are many."""

@@ -7,13 +7,13 @@ one counts from when it saw a write, so that an instance whose clock is wrong do
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mooring.api.json_objects import JsonObject, at
+from mooring.api.kinds.lease_candidates import LEASE_CANDIDATE as CANDIDATES
+from mooring.api.kinds.lease_candidates import NO_VERSION, OLDEST_EMULATION, Version, version_of
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES
 from mooring.kit.clock import NS_PER_S, in_micros, moment_ns
-from mooring.model.json_objects import JsonObject, at
-from mooring.model.kinds.lease_candidates import LEASE_CANDIDATE as CANDIDATES
-from mooring.model.kinds.lease_candidates import NO_VERSION, OLDEST_EMULATION, Version, version_of
 
 GATE = "CoordinatedLeaderElection"
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from mooring.kit.clock import NS_PER_S
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 
 ROOT_CERTIFICATE = "kube-root-ca.crt"
 """The name of the ConfigMap, upstream's root-ca-cert-publisher."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, with_condition
 

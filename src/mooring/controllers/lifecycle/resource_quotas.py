@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.kit.clock import NS_PER_S
-from mooring.model.kinds import RESOURCES
 
 _QUOTAS = RESOURCES["", "v1", "resourcequotas"]
 

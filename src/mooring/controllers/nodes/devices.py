@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import NODE_STORE, NODES
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
 
 SLICES = RESOURCES["resource.k8s.io", "v1", "resourceslices"]
 DEVICES = "mooring.dev/devices"

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.nodes.simulated_nodes import OS
-from mooring.model.json_objects import JsonObject
 from mooring.model.names import is_extended_resource
 from mooring.model.node import NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod import Pod

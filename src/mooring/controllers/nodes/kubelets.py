@@ -3,6 +3,7 @@ stops."""
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
@@ -15,7 +16,6 @@ from mooring.controllers.nodes.pod_scripts import Script, script_of
 from mooring.controllers.nodes.pod_statuses import PodMoment
 from mooring.controllers.nodes.simulated_nodes import Addresses, Host
 from mooring.kit.clock import NS_PER_S
-from mooring.model.json_objects import JsonObject
 from mooring.model.node import COMPARISON_GATE
 from mooring.rules.conditions import holds
 

@@ -4,12 +4,12 @@ and what is allocatable when its capacity changes."""
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
 from mooring.controllers.nodes.simulated_nodes import Addresses, address_of, alive_status, lives, missing_labels
 from mooring.kit.clock import NS_PER_S, in_micros
-from mooring.model.json_objects import JsonObject
 
 # Upstream's namespace and lease duration of kubelets.
 LEASE_NAMESPACE = "kube-node-lease"

@@ -3,14 +3,14 @@ conditions."""
 
 from collections.abc import Callable, Iterable, Sequence
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PODS
 from mooring.controllers.cluster_writes import record_event
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
 from mooring.rules.conditions import condition_of, holds, with_condition
 

@@ -4,7 +4,7 @@ A kubelet knows its reservations from its configuration. A simulated one has non
 allocatable, as the manifest of the node has them, stands for them.
 """
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.model.quantity import NANO, QuantityError, parse
 
 _MILLI = NANO // 1000

@@ -7,6 +7,7 @@ deletion. All containers of a pod behave alike: its script (pod_scripts.py) is f
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import deleted_ns
 from mooring.controllers.nodes import pod_statuses
 from mooring.controllers.nodes.pod_scripts import Script, stop_time_s
@@ -22,7 +23,6 @@ from mooring.controllers.nodes.pod_statuses import (
 )
 from mooring.controllers.nodes.simulated_nodes import Host
 from mooring.kit.clock import NS_PER_S, moment_ns
-from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import condition_of, holds, with_condition
 

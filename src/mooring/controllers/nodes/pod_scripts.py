@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from mooring.model.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from mooring.api.json_objects import JsonObject
 from mooring.kit.clock import NS_PER_S, moment_ns
-from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 
 State = Literal["ready", "unready", "terminating", "Succeeded", "Failed"]

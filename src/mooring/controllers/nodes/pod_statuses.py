@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 
+from mooring.api.json_objects import JsonObject
 from mooring.kit.clock import in_seconds
-from mooring.model.json_objects import JsonObject
 
 NOT_YET: JsonObject = {}
 """The last state of a container that has not ended before."""

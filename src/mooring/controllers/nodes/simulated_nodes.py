@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 
+from mooring.api.json_objects import JsonObject
 from mooring.controllers.nodes.node_resources import with_allocatable
-from mooring.model.json_objects import JsonObject
 from mooring.model.release import KUBERNETES_VERSION
 from mooring.model.well_known_labels import HOSTNAME, ZONE
 from mooring.rules.conditions import condition_of, with_condition

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
@@ -13,7 +14,6 @@ from mooring.controllers.cluster_writes import record_event
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_lifecycle import taints_of
 from mooring.kit.clock import NS_PER_S
-from mooring.model.json_objects import JsonObject
 from mooring.model.node import COMPARISON_GATE, NO_EXECUTE, Taint, covers
 from mooring.model.pod_spec import Toleration
 from mooring.rules.conditions import disruption_target, with_condition

@@ -3,6 +3,8 @@ whose pods have not ended, which may use them (gate GenericWorkload)."""
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.scheduling import GROUP_PROTECTION, POD_GROUP
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import POD_STORE
@@ -10,8 +12,6 @@ from mooring.controllers.cluster_writes import lift
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.pod_states import is_finished
 from mooring.controllers.storage.pod_claims import DEVICE_CLAIMS, TEMPLATES, by_owner, claim_made_for, keys_of_templates
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds.scheduling import GROUP_PROTECTION, POD_GROUP
 from mooring.rules.pod_claims import GROUP_CLAIMS_GATE, device_claim_for, group_name, templates_waited_for
 
 

@@ -6,6 +6,7 @@ rules/volume_matching.py and rules/volume_provisioning.py; this module does the 
 
 from collections.abc import Collection, Iterable, Sequence
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
@@ -22,7 +23,6 @@ from mooring.controllers.cluster_kinds import (
 from mooring.controllers.cluster_writes import NORMAL, WARNING, lift, record_event
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
-from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER
 from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
+from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
@@ -9,9 +12,6 @@ from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
 from mooring.controllers.cluster_writes import lift
 from mooring.controllers.index import Index, owner_uid
 from mooring.controllers.nodes.pod_states import is_finished
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
-from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.rules.pod_claims import (
     GROUP_CLAIMS_GATE,
     POD_CLAIM_NAME,

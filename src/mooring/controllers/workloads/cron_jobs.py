@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
@@ -15,9 +18,6 @@ from mooring.controllers.workloads.job_outcome import COMPLETE, is_over
 from mooring.controllers.workloads.jobs import JOBS
 from mooring.controllers.workloads.ownership import managers_concerned
 from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import holds
 from mooring.rules.workload_pods import owner_reference
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import NODES, PODS
@@ -18,8 +20,6 @@ from mooring.controllers.workloads.pod_control import PodControl
 from mooring.controllers.workloads.revisions import Revisions, hash_of
 from mooring.controllers.workloads.rollout_numbers import share_of
 from mooring.kit.clock import NS_PER_S
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
 from mooring.model.node import COMPARISON_GATE, NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod_spec import NodeSelector, Toleration
 from mooring.model.selectors import NodeMatcher, compile_node_selector

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.workloads.replica_sets import REPLICA_SETS
 from mooring.controllers.workloads.rollout_numbers import Bounds, rolling_bounds
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
 from mooring.rules.workload_pods import HASH_LABEL, owner_reference, template_hash
 
 DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]

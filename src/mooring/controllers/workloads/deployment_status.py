@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from mooring.api.json_objects import JsonObject
 from mooring.controllers.workloads.deployment_sets import DeploymentSync, available_of, replicas_of
 from mooring.kit.clock import NS_PER_S, moment_ns
-from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import (
     condition_of,
     find_condition,

@@ -3,6 +3,8 @@ sets as history."""
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
@@ -34,8 +36,6 @@ from mooring.controllers.workloads.deployment_status import (
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex
 from mooring.controllers.workloads.ownership import adopt, managers_concerned, release, selector_of
 from mooring.controllers.workloads.replica_sets import REPLICA_SETS, REST_NS
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
 from mooring.model.selectors import Selector
 
 

@@ -3,14 +3,14 @@ be disrupted now."""
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
+from mooring.api.selector_text import selector_from
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.selector_text import selector_from
 from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
 from mooring.kit.clock import NS_PER_S, moment_ns
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 from mooring.model.selectors import Selector
 from mooring.rules.conditions import holds, with_condition
 

@@ -6,14 +6,14 @@ Where anything is ambiguous, the Job's pods are scheduled one by one, as without
 
 from collections.abc import Sequence
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject, at
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
+from mooring.api.kinds.scheduling import POD_GROUP
+from mooring.api.kinds.scheduling_workloads import GROUP_TEMPLATES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_writes import NORMAL, record_event
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject, at
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
-from mooring.model.kinds.scheduling import POD_GROUP
-from mooring.model.kinds.scheduling_workloads import GROUP_TEMPLATES
 from mooring.model.names import safe_encode
 from mooring.rules.conditions import condition_of
 from mooring.rules.workload_pods import owner_reference

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.index import owner_uid
 from mooring.controllers.nodes.pod_states import is_finished, is_terminating, phase_of
 from mooring.controllers.workloads.owned_pods import OwnedPods
 from mooring.kit.clock import NS_PER_S, moment_ns
-from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import condition_of, find_condition
 from mooring.rules.workload_pods import INDEX
 

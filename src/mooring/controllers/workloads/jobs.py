@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
@@ -37,8 +39,6 @@ from mooring.controllers.workloads.ownership import (
 )
 from mooring.controllers.workloads.pod_control import PodControl
 from mooring.kit.clock import NS_PER_S
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import condition_of, with_workload_condition, workload_condition
 from mooring.rules.workload_pods import with_index
 

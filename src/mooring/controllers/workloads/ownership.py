@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.selector_text import selector_from
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.selector_text import selector_from
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.index import Adopters, Orphans, equal_labels
 from mooring.controllers.nodes.pod_states import is_active
 from mooring.controllers.workloads.owned_pods import OwnedPods
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
 from mooring.model.selectors import Selector
 from mooring.rules.workload_pods import owner_reference
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.cluster_writes import NORMAL, WARNING, record_event
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
 from mooring.rules.workload_pods import pod_of
 
 _TOLD_ONE_BY_ONE = 20

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import PODS
@@ -11,10 +15,6 @@ from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods, f
 from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
 from mooring.controllers.workloads.pod_control import PodControl
 from mooring.kit.clock import NS_PER_S
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import (
     condition_of,
     with_workload_condition,

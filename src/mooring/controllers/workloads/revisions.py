@@ -3,12 +3,12 @@
 from collections.abc import Collection
 from itertools import count
 
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.index import Index
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import RESOURCES
 from mooring.rules.workload_pods import REVISION_LABEL, owner_reference, template_hash
 
 REVISIONS = RESOURCES["apps", "v1", "controllerrevisions"]

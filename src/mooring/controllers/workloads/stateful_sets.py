@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import CLAIMS, PODS
@@ -22,8 +24,6 @@ from mooring.controllers.workloads.ownership import claim_pods, covers_own_templ
 from mooring.controllers.workloads.pod_control import PodControl
 from mooring.controllers.workloads.replica_sets import REST_NS
 from mooring.controllers.workloads.revisions import Revisions, name_of, template_of
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import RESOURCES
 from mooring.rules.workload_pods import REVISION_LABEL, claims_of, identified
 
 STATEFUL_SETS = RESOURCES["apps", "v1", "statefulsets"]

@@ -48,7 +48,7 @@ def limit(memory_bytes: int, cpu_s: int) -> None:
 
 def _answered(lines: BinaryIO) -> tuple[int, Any]:
     """(status, what the body says)"""
-    from mooring.sim.input_errors import NoSuchPod, problems_of
+    from mooring.inputs.input_errors import NoSuchPod, problems_of
 
     try:
         return OK, _answer(lines)

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.answers.what_if.changing_cluster import ChangingCluster
+from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.what_if.question import CHANGES, Change, what_if_after
 from mooring.answers.what_if.targets import reject
+from mooring.api.validation.problem import Problem
 from mooring.dashboard.interfaces import AskedChange, AskedChanges
 from mooring.dashboard.slices import at_once
 from mooring.dashboard.views.node_map import map_nodes, use_of
 from mooring.framework import config as configuration
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_documents
-from mooring.model.validation.problem import Problem
-from mooring.sim.input_errors import InputError
 
 MAX_CHANGES = 100
 """Of one question: each is followed by a simulation until nothing moves."""

@@ -15,17 +15,17 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import BY_STRUCT
 from mooring.dashboard.interfaces import AskedChanges, ExplainPod, Question, RejectionsOnNode
 from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
-from mooring.live.cache_debugger import waiting_record
-from mooring.model.json_objects import JsonObject
-from mooring.model.kinds import BY_STRUCT
+from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import WaitingPodRecord
 from mooring.scheduler.scheduler import Scheduler
+from mooring.serve.cache_debugger import waiting_record
 
 UNWATCHED = b"+"
 """The mark of a line with an object that the scheduler does not watch."""

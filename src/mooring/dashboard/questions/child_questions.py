@@ -20,10 +20,10 @@ from mooring.dashboard.questions.answering import END, OK
 from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler, FetchObjects, MoreObjects
 from mooring.dashboard.questions.child_process import CHUNK, ChildProcess
 from mooring.dashboard.slices import SHARE, SLICE_S
+from mooring.inputs.input_errors import problem_line
 from mooring.kit.process import ONE_BLAS_THREAD
 from mooring.kit.tasks import settle
 from mooring.scheduler.core import Report
-from mooring.sim.input_errors import problem_line
 
 MODULE = "mooring.dashboard.questions.answering"
 MIB = 1 << 20

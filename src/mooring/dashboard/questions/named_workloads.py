@@ -6,17 +6,17 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from mooring.answers.live_kinds import resource_name
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import WORKLOADS
+from mooring.api.object_names import split_kind
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unanswered
 from mooring.dashboard.interfaces import AskedChanges, Question, Refused
 from mooring.dashboard.questions.asked_cluster import FetchObjects
-from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import WORKLOADS
-from mooring.model.object_names import split_kind
+from mooring.inputs.live_kinds import resource_name
 
 MAX_NAMED = 20
 """Workloads that one question may name: each is a request."""

@@ -6,21 +6,21 @@ from typing import Any
 
 import msgspec
 
-from mooring.answers.loaded_cluster import LoadedCluster
+from mooring.api.kinds import KINDS
 from mooring.dashboard.questions.asked_cluster import UNWATCHED, QuestionHeader
 from mooring.framework import config as configuration
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.config.settings import read_settings
-from mooring.framework.registry import load_file
-from mooring.model.kinds import KINDS
+from mooring.framework.profile.registry import load_file
+from mooring.inputs.documents import ManifestFile
+from mooring.inputs.dump_header import DumpHeader
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.manifests import Manifests, read_files
 from mooring.model.meta import KubeObject
 from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord
-from mooring.scheduler.assembly import all_plugins
-from mooring.sim.reading.documents import ManifestFile
-from mooring.sim.reading.dump_header import DumpHeader
-from mooring.sim.reading.field_checks import Validation
-from mooring.sim.reading.manifests import Manifests, read_files
+from mooring.state.assembly import all_plugins
 
 
 def read_header(line: bytes) -> QuestionHeader:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.loaded_cluster import LoadedCluster
-from mooring.framework.status import Rejection
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.framework.contract.status import Rejection
+from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import Decision, DecisionError, NoFit
 

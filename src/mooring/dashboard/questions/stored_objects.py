@@ -3,12 +3,12 @@ classes, and the events of the pod that is asked about."""
 
 from collections.abc import Iterator
 
-from mooring.answers.live_kinds import EVENTS, LISTED
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.dashboard.interfaces import ExplainPod, Question
 from mooring.dashboard.questions.asked_cluster import MoreObjects
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
+from mooring.inputs.live_kinds import EVENTS, LISTED
 
 UNSEEN = tuple(spec for spec in LISTED if spec.watch is None or spec.makes_pods)
 """Workloads are here though the scheduler watches some of them: it reads their selectors only."""

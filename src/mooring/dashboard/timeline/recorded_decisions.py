@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_millis
-from mooring.recording.reading import OutcomeReader, RecordedRun
-from mooring.recording.segment_file import SegmentHeader
-from mooring.recording.steps import Outcome
-from mooring.scheduler.saved_state import SavedState
-from mooring.sim.replay.differences import BIND, EVICT, FAIL, NOMINATE, is_decision, pods_of
-from mooring.sim.replay.replayer import why_not
-from mooring.sim.replay.run_reader import RunReader
+from mooring.state.recording.reading import OutcomeReader, RecordedRun
+from mooring.state.recording.segment_file import SegmentHeader
+from mooring.state.recording.steps import Outcome
+from mooring.state.replay.differences import BIND, EVICT, FAIL, NOMINATE, is_decision, pods_of
+from mooring.state.replay.replayer import why_not
+from mooring.state.replay.run_reader import RunReader
+from mooring.state.saved_state import SavedState
 
 DENSITY_PARTS = 200
 RESULTS = ("scheduled", "unschedulable", "nominated", "evicted")

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from mooring.dashboard.timeline.recorded_decisions import RunSpan
 from mooring.dashboard.views.pod_stories import PodStories
-from mooring.framework.registry import Registry
-from mooring.recording.reading import RecordedStep
-from mooring.recording.segment_file import RecordingError
-from mooring.scheduler.saved_state import SavedState, restoring
+from mooring.framework.profile.registry import Registry
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.replay.differences import is_decision
-from mooring.sim.replay.recorded_settings import RecordedClock
-from mooring.sim.replay.replayer import Replayer, ReplayHooks, ReplayMark
+from mooring.state.recording.reading import RecordedStep
+from mooring.state.recording.segment_file import RecordingError
+from mooring.state.replay.differences import is_decision
+from mooring.state.replay.recorded_settings import RecordedClock
+from mooring.state.replay.replayer import Replayer, ReplayHooks, ReplayMark
+from mooring.state.saved_state import SavedState, restoring
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from mooring.dashboard.timeline.passed_marks import STEPS, PassedMarks
 from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan, SegmentStart
 from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
 from mooring.dashboard.views.scheduling_flow import FlowCounters
-from mooring.framework.registry import Registry
+from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_millis
-from mooring.recording.segment_file import RecordingError
-from mooring.recording.steps import Outcome
-from mooring.sim.replay.differences import BIND, EVICT, FAIL, NOMINATE
-from mooring.sim.replay.recorded_span import UnusableSpan, moment_of
+from mooring.state.recording.segment_file import RecordingError
+from mooring.state.recording.steps import Outcome
+from mooring.state.replay.differences import BIND, EVICT, FAIL, NOMINATE
+from mooring.state.replay.recorded_span import UnusableSpan, moment_of
 
 SLICE_S = 0.005
 """How long a move works before others get their turn; there is no live scheduler in this process."""

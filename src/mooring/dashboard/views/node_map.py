@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.labels import LabelColumns
+from mooring.cluster.columns.labels import LabelColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.slices import Sliced
 from mooring.dashboard.views.node_facts import is_ready

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.points import Nomination
+from mooring.framework.contract.points import Nomination
 from mooring.kit.clock import NS_PER_S, Clock, in_millis
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod

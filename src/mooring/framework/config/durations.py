@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 _UNIT_NS = {
     "ns": 1,
@@ -17,6 +18,8 @@ _UNIT_NS = {
 _SECOND_NS = _UNIT_NS["s"]
 _MAX_INT64 = (1 << 63) - 1
 """The longest duration that Go's int64 of nanoseconds holds: about 292 years."""
+_LONGEST_SPAN_NS = 10 * 366 * 24 * 3600 * _SECOND_NS
+"""Ten years: the latest time of an arrival. Times in nanoseconds then fit into 64 bits with room to spare."""
 _PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 """A number and what follows it up to the next number: the unit, known or not."""
 
@@ -104,3 +107,17 @@ def _decimal(size_ns: int, unit_ns: int) -> str:
     whole, below = divmod(size_ns, unit_ns)
     digits = str(below).rjust(len(str(unit_ns)) - 1, "0").rstrip("0")
     return f"{whole}.{digits}" if digits else str(whole)
+
+
+def parse_duration(value: Any) -> int | None:
+    """Nanoseconds of a number of seconds or of a duration as Go writes it; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = round(float(value) * _SECOND_NS)
+    except (ValueError, OverflowError):
+        try:
+            found = Duration.parse(str(value).strip()).nanoseconds
+        except ValueError:
+            return None
+    return found if 0 <= found <= _LONGEST_SPAN_NS else None

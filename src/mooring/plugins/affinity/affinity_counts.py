@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from mooring.cluster.nodes.kernels import Integers, Ints, Mask
-from mooring.cluster.nodes.labels import ABSENT, LabelColumn
-from mooring.cluster.pods.carried_terms import CarriedTerms, TermsAbout
-from mooring.cluster.pods.tallies import PodTallies, are_few
-from mooring.cluster.pods.tally import Tally, sum_by_code, sum_sparse
-from mooring.cluster.pods.tally_difference import PodCounts
-from mooring.framework.context import SchedulingContext
+from mooring.cluster.columns.kernels import Integers, Ints, Mask
+from mooring.cluster.columns.labels import ABSENT, LabelColumn
+from mooring.cluster.tallies.carried_terms import CarriedTerms, TermsAbout
+from mooring.cluster.tallies.tallies import PodTallies, are_few
+from mooring.cluster.tallies.tally import Tally, sum_by_code, sum_sparse
+from mooring.cluster.tallies.tally_difference import PodCounts
+from mooring.framework.contract.context import SchedulingContext
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, all_of, predicate_of
 from mooring.model.label_set import LabelSet, LabelSetCases

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import Integers, Ints, Mask, round_half_away
-from mooring.cluster.nodes.labels import ABSENT, LabelColumn
-from mooring.cluster.pods.tallies import PodTallies
+from mooring.cluster.columns.kernels import Integers, Ints, Mask, round_half_away
+from mooring.cluster.columns.labels import ABSENT, LabelColumn
+from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import PodTopologySpreadArgs
-from mooring.framework.context import KeptValues, SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.needs import Need
-from mooring.framework.points import (
+from mooring.framework.contract.context import KeptValues, SchedulingContext
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.needs import Need
+from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
@@ -36,8 +36,17 @@ from mooring.framework.points import (
     Scores,
     reads,
 )
-from mooring.framework.score_by_value import ScoreByValue
-from mooring.framework.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
+from mooring.framework.contract.status import (
+    SKIP,
+    SKIP_FOR_NOW,
+    SKIP_SHAPE,
+    PluginError,
+    Rejection,
+    Skip,
+    curable,
+    final,
+)
+from mooring.framework.kept.score_by_value import ScoreByValue
 from mooring.model.node import COMPARISON_GATE
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import Mask
-from mooring.framework.status import PluginError
+from mooring.cluster.columns.kernels import Mask
+from mooring.framework.contract.status import PluginError
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodPredicate
 from mooring.model.label_set import LabelSet, LabelSetCases

@@ -19,13 +19,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Integers, Mask
-from mooring.cluster.nodes.labels import ABSENT, LabelColumn
+from mooring.cluster.columns.kernels import Integers, Mask
+from mooring.cluster.columns.labels import ABSENT, LabelColumn
 from mooring.cluster.nodes.match import match_labels, match_nodes
-from mooring.cluster.pods.tallies import PodTallies, are_few
-from mooring.cluster.pods.tally import sum_by_code
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Codes, Rows
+from mooring.cluster.tallies.tallies import PodTallies, are_few
+from mooring.cluster.tallies.tally import sum_by_code
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Codes, Rows
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.plugins.affinity.spread_constraints import Constraints, SpreadConstraint

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.framework.intents import Write, WriteFault
-from mooring.framework.metric_catalogue import CLAIM_CREATES, DEVICE_ALLOCATIONS, DEVICE_WAITS
-from mooring.framework.points import Handle
+from mooring.framework.contract.intents import Write, WriteFault
+from mooring.framework.contract.points import Handle
+from mooring.framework.profile.metric_catalogue import CLAIM_CREATES, DEVICE_ALLOCATIONS, DEVICE_WAITS
 from mooring.kit.clock import moment_ns
 from mooring.model.devices import (
     AllocatedDevice,

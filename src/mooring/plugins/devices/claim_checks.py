@@ -2,7 +2,7 @@
 be used, and what its alternatives are worth."""
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.status import PluginError, Rejection, final
+from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.plugins.devices.claims import ClaimState

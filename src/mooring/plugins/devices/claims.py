@@ -8,11 +8,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX, ServingClasses
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
-from mooring.framework.status import Rejection
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
+from mooring.framework.contract.status import Rejection
 from mooring.model.devices import (
     EXACT_COUNT,
     Allocation,
@@ -23,8 +25,6 @@ from mooring.model.devices import (
     ResourceClaim,
     ResourceClaimSpec,
 )
-from mooring.model.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod

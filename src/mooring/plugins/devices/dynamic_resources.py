@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.kernels import scale_to_max
+from mooring.cluster.columns.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
-from mooring.framework.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
-from mooring.framework.events import Registration
-from mooring.framework.needs import Need
-from mooring.framework.points import (
+from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
+from mooring.framework.contract.events import Registration
+from mooring.framework.contract.needs import Need
+from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     FitError,
@@ -41,7 +41,7 @@ from mooring.framework.points import (
     Work,
     reads,
 )
-from mooring.framework.status import SKIP, PluginError, Rejection, Skip, final
+from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod

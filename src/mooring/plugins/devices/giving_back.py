@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import partial
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import WriteFault
-from mooring.framework.points import NoRoom, SchedulerServices
-from mooring.framework.status import PluginError, curable, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import WriteFault
+from mooring.framework.contract.points import NoRoom, SchedulerServices
+from mooring.framework.contract.status import PluginError, curable, final
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

@@ -9,14 +9,14 @@ so they keep their devices until the group ends, and any number of pods can use 
 
 from collections.abc import Iterator, Mapping
 
+from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import GroupCycle
-from mooring.framework.context import SchedulingContext
-from mooring.framework.group_context import group_not_found
-from mooring.framework.status import PluginError
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.group_context import group_not_found
+from mooring.framework.contract.status import PluginError
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
-from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodResourceClaim
 from mooring.model.quantity import QuantityText

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
-from mooring.cluster.nodes.resource_amounts import cells
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Write
-from mooring.framework.points import Codes
-from mooring.framework.status import PluginError, Rejection, curable, final
+from mooring.cluster.columns.resource_amounts import cells
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Write
+from mooring.framework.contract.points import Codes
+from mooring.framework.contract.status import PluginError, Rejection, curable, final
 from mooring.model.devices import NodeAllocatableMapping, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAllocatableClaimStatus

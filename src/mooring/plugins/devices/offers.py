@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.points import Codes, Scores
-from mooring.framework.status import OutOfEffort, PluginError
+from mooring.framework.contract.points import Codes, Scores
+from mooring.framework.contract.status import OutOfEffort, PluginError
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.plugins.devices.allocation import DeviceChoice
 from mooring.plugins.devices.demand import Demand, DeviceFeatures, Fatal, read_demand

@@ -3,9 +3,9 @@
 from collections.abc import Generator
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger
-from mooring.framework.intents import WriteFault
-from mooring.framework.points import Pause, PodGone, SchedulerServices
-from mooring.framework.status import PluginError
+from mooring.framework.contract.intents import WriteFault
+from mooring.framework.contract.points import Pause, PodGone, SchedulerServices
+from mooring.framework.contract.status import PluginError
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject

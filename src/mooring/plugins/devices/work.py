@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Record, Write, WriteFault
-from mooring.framework.points import Pause, PodGone, SchedulerServices, Work
-from mooring.framework.status import PluginError
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Record, Write, WriteFault
+from mooring.framework.contract.points import Pause, PodGone, SchedulerServices, Work
+from mooring.framework.contract.status import PluginError
 from mooring.kit.clock import NS_PER_S, in_seconds
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject

@@ -8,12 +8,12 @@ so that members of an incomplete gang do not hold room while they wait for each 
 from collections.abc import Sequence
 from typing import Any
 
+from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.pods.pod_groups import PodGroupMembers
-from mooring.framework.context import GROUP_TRIAL, SchedulingContext
-from mooring.framework.events import POD, Action, Change, ClusterEvent, EventKeys, Registration
-from mooring.framework.points import Handle, PermitPlugin, PreEnqueuePlugin, Wait
-from mooring.framework.status import PluginError, Rejection, final
-from mooring.model.kinds.scheduling import POD_GROUP
+from mooring.framework.contract.context import GROUP_TRIAL, SchedulingContext
+from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, EventKeys, Registration
+from mooring.framework.contract.points import Handle, PermitPlugin, PreEnqueuePlugin, Wait
+from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.plugins.hints import pods_of

@@ -10,13 +10,13 @@ from weakref import ref
 
 import numpy as np
 
-from mooring.cluster.nodes.kernels import MAX_SCORE
-from mooring.cluster.nodes.labels import ABSENT
+from mooring.cluster.columns.kernels import MAX_SCORE
+from mooring.cluster.columns.labels import ABSENT
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.group_points import PlacementGeneratePlugin, PlacementScorePlugin
-from mooring.framework.points import Handle, Scores
-from mooring.framework.status import PluginError
+from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.group_points import PlacementGeneratePlugin, PlacementScorePlugin
+from mooring.framework.contract.points import Handle, Scores
+from mooring.framework.contract.status import PluginError
 from mooring.model.pod import Pod
 
 _KEPT_LABELS = 16

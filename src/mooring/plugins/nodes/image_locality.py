@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Reads, Rows, ScorePlugin, Scores, reads
 from mooring.model.shape import PodPart
 
 MIB = 1024 * 1024

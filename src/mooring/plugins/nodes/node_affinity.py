@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from mooring.cluster.nodes.kernels import scale_to_max
+from mooring.cluster.columns.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_labels, match_nodes, match_term
 from mooring.framework.config.args import NodeAffinityArgs
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import (
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
@@ -23,7 +23,7 @@ from mooring.framework.points import (
     Scores,
     reads,
 )
-from mooring.framework.status import SKIP, PluginError, Rejection, Skip, final
+from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip, final
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeSelectorTerm

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.needs import Need
-from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
-from mooring.framework.status import SKIP, Rejection, Skip, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.needs import Need
+from mooring.framework.contract.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.contract.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
 from mooring.plugins.hints import ITSELF, is_itself, new_node_of, nodes_of, pods_of

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, Action, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, Rows
-from mooring.framework.status import Rejection, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, Action, ClusterEvent, Registration
+from mooring.framework.contract.points import Codes, FilterPlugin, Rows
+from mooring.framework.contract.status import Rejection, final
 from mooring.model.pod import Pod
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, Reads, Rows, reads
-from mooring.framework.status import Rejection, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.points import Codes, FilterPlugin, Reads, Rows, reads
+from mooring.framework.contract.status import Rejection, final
 from mooring.model.node import NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart

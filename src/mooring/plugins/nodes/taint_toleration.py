@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from mooring.cluster.nodes.kernels import scale_to_max
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.needs import Need
-from mooring.framework.points import (
+from mooring.cluster.columns.kernels import scale_to_max
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.needs import Need
+from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
@@ -20,7 +20,7 @@ from mooring.framework.points import (
     Scores,
     reads,
 )
-from mooring.framework.status import Rejection, Skip, final
+from mooring.framework.contract.status import Rejection, Skip, final
 from mooring.model.node import COMPARISON_GATE, PREFER_NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart

@@ -16,13 +16,13 @@ import numpy as np
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.asking import AttemptError
+from mooring.framework.attempts.group_post_filter import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
+from mooring.framework.attempts.refiltering import RowArray
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt
 from mooring.framework.config.args import DefaultPreemptionArgs
-from mooring.framework.events import POD, Action, ClusterEvent, Registration
-from mooring.framework.group_post_filter import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
-from mooring.framework.intents import CallFault
-from mooring.framework.metric_catalogue import PREEMPTION_ATTEMPTS
-from mooring.framework.points import (
+from mooring.framework.contract.events import POD, Action, ClusterEvent, Registration
+from mooring.framework.contract.intents import CallFault
+from mooring.framework.contract.points import (
     Candidates,
     FitError,
     Handle,
@@ -31,9 +31,9 @@ from mooring.framework.points import (
     PreEnqueuePlugin,
     Victims,
 )
-from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.status import PluginError, Rejection, curable, final
-from mooring.framework.what_if import RowArray
+from mooring.framework.contract.status import PluginError, Rejection, curable, final
+from mooring.framework.kept.asking import AttemptError
+from mooring.framework.profile.metric_catalogue import PREEMPTION_ATTEMPTS
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape

@@ -9,14 +9,14 @@ from collections.abc import Generator, Sequence
 
 import numpy as np
 
-from mooring.framework.group_post_filter import (
+from mooring.framework.attempts.group_post_filter import (
     UNSCHEDULABLE_GROUP,
     GroupFitError,
     GroupSearch,
     GroupVictims,
     MovedPods,
 )
-from mooring.framework.status import Rejection, curable, final
+from mooring.framework.contract.status import Rejection, curable, final
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.group_gains import GainsByShape, victims_on
 from mooring.plugins.preemption.group_sums import Slots, come_back, first_to_leave, slots_for

@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.resource_amounts import MAX_SUM, cells, places_of
+from mooring.cluster.columns.resource_amounts import MAX_SUM, cells, places_of
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.crowd import Crowd
-from mooring.framework.feasible import NARROWED_OUT
-from mooring.framework.group_post_filter import GroupFitError
-from mooring.framework.points import ResourceDemand
-from mooring.framework.slots import pods_left, requested_beside, times_in
+from mooring.framework.attempts.group_post_filter import GroupFitError
+from mooring.framework.attempts.slots import pods_left, requested_beside, times_in
+from mooring.framework.contract.points import ResourceDemand
+from mooring.framework.kept.feasible import NARROWED_OUT
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.group_victims import GroupVictim
 from mooring.plugins.preemption.least_harm import passing_rows, sums_decide

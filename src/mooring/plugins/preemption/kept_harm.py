@@ -10,10 +10,10 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from mooring.cluster.change_log import Follower
+from mooring.cluster.columns.resource_amounts import places_of
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
-from mooring.cluster.nodes.resource_amounts import places_of
 from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.framework.points import ResourceDemand
+from mooring.framework.contract.points import ResourceDemand
 from mooring.plugins.preemption.room import NO_LIMIT, PRIORITY_OFFSET, Flags, victim_slots
 
 Harm = tuple[int, int, int, int, int]

@@ -15,11 +15,8 @@ import numpy as np
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
 from mooring.cluster.pods.crowd import Crowd
 from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.framework.asking import ask_filter
-from mooring.framework.attempt import Attempt
-from mooring.framework.points import FilterPlugin, Nomination, Reads, ResourceDemand
-from mooring.framework.rejected_attempt import RejectedAttempt
-from mooring.framework.what_if import (
+from mooring.framework.attempts.attempt import Attempt
+from mooring.framework.attempts.refiltering import (
     RowArray,
     active_filters,
     counted_rows,
@@ -27,6 +24,9 @@ from mooring.framework.what_if import (
     demand_of,
     rows_beyond_sums,
 )
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.contract.points import FilterPlugin, Nomination, Reads, ResourceDemand
+from mooring.framework.kept.asking import ask_filter
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.kept_harm import Harm, KeptHarm, name_key, victims_on
 from mooring.plugins.preemption.room import (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.pods.crowd import Crowd
-from mooring.framework.points import ResourceDemand
+from mooring.framework.contract.points import ResourceDemand
 
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.feasible import PASSED
-from mooring.framework.points import Victims
-from mooring.framework.rejected_attempt import RejectedAttempt, count_codes
-from mooring.framework.status import Rejection, final
-from mooring.framework.what_if import OneNode, RowArray, is_batchable
+from mooring.framework.attempts.refiltering import OneNode, RowArray, is_batchable
+from mooring.framework.attempts.rejected_attempt import RejectedAttempt, count_codes
+from mooring.framework.contract.points import Victims
+from mooring.framework.contract.status import Rejection, final
+from mooring.framework.kept.feasible import PASSED
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import KubeObject, LabelSelector
 from mooring.model.pod import Pod

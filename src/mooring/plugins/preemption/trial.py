@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import Follower
+from mooring.cluster.columns.resource_amounts import MAX_SUM
 from mooring.cluster.nodes.ranks import PodRanks
-from mooring.cluster.nodes.resource_amounts import MAX_SUM
 from mooring.cluster.pods.nominated import Load, NominatedLoad
-from mooring.framework.attempt import Attempt, Verdicts
-from mooring.framework.feasible import PASSED
-from mooring.framework.what_if import Batch, RowArray
+from mooring.framework.attempts.attempt import Attempt, Verdicts
+from mooring.framework.attempts.refiltering import Batch, RowArray
+from mooring.framework.kept.feasible import PASSED
 from mooring.model.pod import Pod
 
 Flags = NDArray[np.bool_]

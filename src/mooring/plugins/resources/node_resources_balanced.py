@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from mooring.cluster.nodes.kernels import balance, balance_of_floats, balance_of_two
-from mooring.cluster.nodes.resource_amounts import cells
+from mooring.cluster.columns.kernels import balance, balance_of_floats, balance_of_two
+from mooring.cluster.columns.resource_amounts import cells
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
-from mooring.framework.status import SKIP, Skip
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
+from mooring.framework.contract.status import SKIP, Skip
 from mooring.model.names import is_scalar_resource
 from mooring.model.shape import PodPart
 from mooring.plugins.resources.pod_amounts import PodAmounts

@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from mooring.api.kinds.devices import DEVICE_CLASS
 from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.float_columns import FIRST_RESOURCE, take
-from mooring.cluster.nodes.kernels import (
+from mooring.cluster.columns.kernels import (
     MAX_SCORE,
     Ints,
     Mask,
@@ -27,16 +27,17 @@ from mooring.cluster.nodes.kernels import (
     rounded_mean,
     weighted_mean,
 )
-from mooring.cluster.nodes.resource_amounts import cells
+from mooring.cluster.columns.resource_amounts import cells
+from mooring.cluster.nodes.float_columns import FIRST_RESOURCE, take
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.group_context import PodGroupAssignments, PodGroupContext
-from mooring.framework.group_points import PlacementScorePlugin
-from mooring.framework.needs import Need
-from mooring.framework.points import (
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext
+from mooring.framework.contract.group_points import PlacementScorePlugin
+from mooring.framework.contract.needs import Need
+from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
@@ -49,9 +50,8 @@ from mooring.framework.points import (
     Scores,
     reads,
 )
-from mooring.framework.status import Code, Rejection, Skip
+from mooring.framework.contract.status import Code, Rejection, Skip
 from mooring.model.devices import DeviceClass
-from mooring.model.kinds.devices import DEVICE_CLASS
 from mooring.model.names import is_extended_resource, is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod

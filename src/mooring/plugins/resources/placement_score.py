@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Ints, most_allocated, weighted_mean
-from mooring.cluster.nodes.resource_amounts import cells
-from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, RowsByPlacement
+from mooring.cluster.columns.kernels import Ints, most_allocated, weighted_mean
+from mooring.cluster.columns.resource_amounts import cells
+from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, RowsByPlacement
 from mooring.model.names import is_scalar_resource
 from mooring.model.pod import Pod
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mooring.cluster.nodes.kernels import MAX_SCORE, Floats, Ints
-from mooring.cluster.nodes.resource_amounts import ResourceAmounts, Resources
+from mooring.cluster.columns.kernels import MAX_SCORE, Floats, Ints
+from mooring.cluster.columns.resource_amounts import ResourceAmounts, Resources
 
 FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
 """The filter checks these first and in this order, as upstream; they are never ignored and never served by devices."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Ints
-from mooring.framework.context import DEVICE_TOTALS, SchedulingContext
-from mooring.framework.points import Rows
+from mooring.cluster.columns.kernels import Ints
+from mooring.framework.contract.context import DEVICE_TOTALS, SchedulingContext
+from mooring.framework.contract.points import Rows
 from mooring.plugins.resources.pod_amounts import FIRST_CLASS
 
 Totals = Callable[[str, NDArray[np.intp]], "Ints | None"]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import Mask
-from mooring.framework.points import Codes, Rows
+from mooring.cluster.columns.kernels import Mask
+from mooring.framework.contract.points import Codes, Rows
 
 _CELLS = 1 << 20
 """Resources x rows that are judged in one go: 8 MiB of integers, whatever the number of nodes and requests."""

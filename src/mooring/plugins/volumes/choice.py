@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.shelf import NONE, Shelf, lowest_of_groups, lowest_untaken
+from mooring.cluster.columns.shelf import NONE, Shelf, lowest_of_groups, lowest_untaken
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Rows
-from mooring.framework.status import PluginError
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Rows
+from mooring.framework.contract.status import PluginError
 from mooring.model.selectors import NodeMatcher, SelectorError, compile_selector
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volumes import FILESYSTEM, is_kept_for, is_large_enough, is_of_kind

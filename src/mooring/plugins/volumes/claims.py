@@ -3,8 +3,8 @@
 import msgspec
 
 from mooring.cluster.claims.storage_view import StorageView
-from mooring.framework.events import Change, EventKeys
-from mooring.framework.status import PluginError, Rejection, final
+from mooring.framework.contract.events import Change, EventKeys
+from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from mooring.model.volumes import LOST, ClaimName, claim_names, is_fully_bound, named_claims, ownership_fault

@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from mooring.cluster.claims.volumes_on_nodes import RowVolumes, VolumeHandle, handles_of, volumes_of_row
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
-from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.csi_migration import in_tree_of
-from mooring.model.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from mooring.model.meta import int32
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart

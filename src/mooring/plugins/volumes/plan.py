@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import along_shape, round_half_away
-from mooring.cluster.nodes.labels import LabelValues
+from mooring.cluster.columns.kernels import along_shape, round_half_away
+from mooring.cluster.columns.labels import LabelValues
+from mooring.cluster.columns.shelf import NONE
 from mooring.cluster.nodes.match import match_rule
-from mooring.cluster.nodes.shelf import NONE
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Codes, Rows, Scores
-from mooring.framework.status import PluginError
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Codes, Rows, Scores
+from mooring.framework.contract.status import PluginError
 from mooring.model.quantity import parse, to_amount, to_int
 from mooring.model.selectors import LabelRule, Selector, SelectorError, compile_selector
 from mooring.model.storage import (

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.match import match_nodes
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Codes, Rows
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Codes, Rows
 from mooring.model.csi_migration import InTree, in_tree_of, is_migrated, translated_affinity
 from mooring.model.selectors import NodeMatcher
 from mooring.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, reach_of

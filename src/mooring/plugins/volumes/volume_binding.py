@@ -13,12 +13,20 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
+from mooring.api.kinds.storage import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+)
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.args import VolumeBindingArgs
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
-from mooring.framework.needs import Need
-from mooring.framework.points import (
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.needs import Need
+from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
@@ -33,17 +41,9 @@ from mooring.framework.points import (
     Work,
     reads,
 )
-from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, final
+from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.csi_migration import MIGRATED_PLUGINS
-from mooring.model.kinds.storage import (
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    STORAGE_CLASS,
-)
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import (

@@ -6,12 +6,12 @@ from copy import copy
 import msgspec
 import numpy as np
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
-from mooring.framework.needs import Need
-from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Reads, Rows, reads
-from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
-from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
+from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
+from mooring.framework.contract.needs import Need
+from mooring.framework.contract.points import Codes, FilterPlugin, PreFilterExtensions, Reads, Rows, reads
+from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.shape import PodPart

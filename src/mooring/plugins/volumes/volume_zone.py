@@ -6,12 +6,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.labels import ABSENT
-from mooring.framework.context import SchedulingContext
-from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
-from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Reads, Rows, reads
-from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, final
-from mooring.model.kinds.storage import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from mooring.api.kinds.storage import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from mooring.cluster.columns.labels import ABSENT
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.points import Codes, FilterPlugin, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass

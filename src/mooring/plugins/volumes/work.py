@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from mooring.framework.context import SchedulingContext
-from mooring.framework.intents import Write, WriteFault
-from mooring.framework.points import Pause, PodGone, Work
-from mooring.framework.status import PluginError
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.intents import Write, WriteFault
+from mooring.framework.contract.points import Pause, PodGone, Work
+from mooring.framework.contract.status import PluginError
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound

@@ -6,7 +6,7 @@ calls go out as intents, replies come in by token.
 
 from dataclasses import replace
 
-from mooring.framework.intents import CallReply
+from mooring.framework.contract.intents import CallReply
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.interest import InterestedExtenders, interested_in

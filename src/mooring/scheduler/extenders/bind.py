@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mooring.framework.config.types import Extender
-from mooring.framework.intents import CallReply
+from mooring.framework.contract.intents import CallReply
 from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.interest import is_interested

@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.images import Images
+from mooring.cluster.columns.images import Images
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import Attempt, Verdicts
+from mooring.framework.attempts.attempt import Attempt, Verdicts
 from mooring.framework.config.types import Extender
-from mooring.framework.feasible import NARROWED_OUT
-from mooring.framework.points import Rows
-from mooring.framework.status import Rejection, curable, final
+from mooring.framework.contract.points import Rows
+from mooring.framework.contract.status import Rejection, curable, final
+from mooring.framework.kept.asking import AttemptError
+from mooring.framework.kept.feasible import NARROWED_OUT
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.replies import FilterReply, Unusable, filter_call, read_filter
 from mooring.scheduler.extenders.steps import Steps

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.types import Extender
-from mooring.framework.intents import Call, CallFault, CallReply
-from mooring.framework.points import Victims
-from mooring.model.json_objects import JsonObject
+from mooring.framework.contract.intents import Call, CallFault, CallReply
+from mooring.framework.contract.points import Victims
 from mooring.model.pod import Pod
 
 MAX_TEXT = 4096

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.types import Extender
-from mooring.framework.intents import CallFault, CallReply
-from mooring.framework.points import Victims
+from mooring.framework.contract.intents import CallFault, CallReply
+from mooring.framework.contract.points import Victims
 from mooring.model.pod import Pod
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.replies import MetaVictims, Unusable, preempt_call, read_victims

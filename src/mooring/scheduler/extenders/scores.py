@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.kernels import MAX_SCORE
-from mooring.framework.attempt import Attempt, ScoreCard
+from mooring.cluster.columns.kernels import MAX_SCORE
+from mooring.framework.attempts.attempt import Attempt, ScoreCard
 from mooring.framework.config.types import Extender
-from mooring.framework.intents import CallReply
+from mooring.framework.contract.intents import CallReply
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.replies import Unusable, prioritize_call, read_scores
 from mooring.scheduler.extenders.steps import Steps

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mooring.framework.intents import Call, CallReply
+from mooring.framework.contract.intents import Call, CallReply
 from mooring.scheduler.inputs import Input
 
 T = TypeVar("T")

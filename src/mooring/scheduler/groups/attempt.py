@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import msgspec
 
-from mooring.framework.group_post_filter import UNSCHEDULABLE_GROUP
-from mooring.framework.intents import Write
-from mooring.framework.runner import Runner
-from mooring.framework.status import Code
+from mooring.framework.attempts.group_post_filter import UNSCHEDULABLE_GROUP
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.intents import Write
+from mooring.framework.contract.status import Code
 from mooring.kit.clock import in_seconds
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from mooring.cluster.nodes.kernels import Ints
-from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import Attempt
-from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.group_points import PlacementScorePlugin
-from mooring.framework.points import PostFilterPlugin
-from mooring.framework.runner import Runner
-from mooring.framework.slots import count_slots
+from mooring.cluster.columns.kernels import Ints
+from mooring.framework.attempts.attempt import Attempt
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.attempts.slots import count_slots
+from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.group_points import PlacementScorePlugin
+from mooring.framework.contract.points import PostFilterPlugin
+from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
 

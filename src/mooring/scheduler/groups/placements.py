@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import msgspec
 
-from mooring.framework.asking import AttemptError
-from mooring.framework.group_asking import generate_placements, score_placements
-from mooring.framework.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.group_post_filter import UNSCHEDULABLE_GROUP
-from mooring.framework.runner import Runner
-from mooring.framework.status import Rejection
+from mooring.framework.attempts.group_asking import generate_placements, score_placements
+from mooring.framework.attempts.group_post_filter import UNSCHEDULABLE_GROUP
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.status import Rejection
+from mooring.framework.kept.asking import AttemptError
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.steps import Steps

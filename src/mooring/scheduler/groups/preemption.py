@@ -11,8 +11,7 @@ from dataclasses import replace
 import msgspec
 
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.group_context import group_not_found
-from mooring.framework.group_post_filter import (
+from mooring.framework.attempts.group_post_filter import (
     UNSCHEDULABLE_GROUP,
     GroupFitError,
     GroupSearch,
@@ -20,9 +19,10 @@ from mooring.framework.group_post_filter import (
     MovedPods,
     PodGroupPostFilterPlugin,
 )
-from mooring.framework.points import Nomination
-from mooring.framework.runner import Runner
-from mooring.framework.status import Code, Rejection, curable, describe
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.group_context import group_not_found
+from mooring.framework.contract.points import Nomination
+from mooring.framework.contract.status import Code, Rejection, curable, describe
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.scheduler.core import Core

@@ -6,8 +6,8 @@ The room stays held until the trial is over. Then the group goes to its nodes, o
 import msgspec
 
 from mooring.cluster.nodes.table import ClusterError
-from mooring.framework.context import GROUP_TRIAL
-from mooring.framework.runner import Runner
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.context import GROUP_TRIAL
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import ask_permits, back_out, hold
 from mooring.scheduler.binding import Binding

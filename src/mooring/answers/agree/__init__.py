@@ -1,1 +1,0 @@
-"""`mooring agree`: of the bindings in a recording, how many would Mooring have made as well?"""

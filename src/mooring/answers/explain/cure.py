@@ -1,0 +1,110 @@
+"""A cure: edits after which a pod gets a node, with what they cost whoever makes them.
+
+The cost orders cures, the smallest change first. It is a rough measure of how much is asked of people and of other pods:
+
+| change                                        | cost                                                |
+| remove a scheduling gate, uncordon a node     | 10                                                  |
+| lower a request                               | 20, and up to 60 more for the share that is given up |
+| tolerate a taint                              | 30 for each                                         |
+| drop or widen a rule of the pod               | 40 for each                                         |
+| claim fewer or other devices                  | 40                                                  |
+| create or bind a volume                       | 45                                                  |
+| free devices that no pod uses                 | 45                                                  |
+| move other pods                               | 50, 60 for two                                      |
+| raise the priority                            | 60, 5 for each victim                               |
+| remove other pods                             | 70, 80 for two                                      |
+| one more node                                 | 90; 85 to mend one that is not ready                |
+| more nodes for a group                        | 90, 5 for each beyond the first                     |
+| a smaller minimum of a gang                   | 40, and up to 60 more for the share that is given up |
+| a pod that a disruption budget protects leaves | 50 more for each                                   |
+
+Changes that are needed together cost the sum.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.edits import Edit
+from mooring.model.pod import Pod
+
+REMOVE_GATE = UNCORDON = 10
+LOWER_REQUEST, GIVE_UP_ALL = 20, 60
+TOLERATE = 30
+CHANGE_RULE = 40
+VOLUME = FREE_CLAIM = 45
+MOVE, ANOTHER_MOVE = 50, 10
+RAISE_PRIORITY, VICTIM, BROKEN_BUDGET = 60, 5, 50
+REMOVE_POD = 70
+MORE_NODES, ANOTHER_NODE = 90, 5
+
+
+EACH = 3
+"""How many cures of one kind are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """Edits after which the pod gets `node`; this was tried."""
+
+    kind: str
+    """The kind of change in one word, such as `tolerate`."""
+    change: str
+    """What to do, as a sentence."""
+    node: str
+    cost: float
+    edits: tuple[Edit, ...] = field(repr=False)
+    victims: tuple[str, ...] = ()
+    """Pods that would be evicted."""
+    broken_budgets: int = 0
+    """How many of the victims a disruption budget protects."""
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "change": self.change,
+            "node": self.node,
+            "verified": True,
+            "cost": round(self.cost, 1),
+            "victims": list(self.victims),
+            "brokenBudgets": self.broken_budgets,
+        }
+
+
+class CountsDecisions(Protocol):
+    """What makes decisions and counts them."""
+
+    decisions: int
+
+
+class SearchBudget:
+    """How many decisions a search may still make."""
+
+    def __init__(self, trials: CountsDecisions, decisions: int) -> None:
+        self._trials = trials
+        self._limit = trials.decisions + decisions
+        self.was_exhausted = False
+
+    def is_left(self) -> bool:
+        """Whether another decision may be made; a search that is told no gives up."""
+        left = self._trials.decisions < self._limit
+        self.was_exhausted = self.was_exhausted or not left
+        return left
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """The pod to be cured, and what a search works with."""
+
+    pod: Pod
+    trials: Counterfactual
+    budget: SearchBudget
+
+    def node_for(self, pod: Pod) -> str | None:
+        """The node that this form of the pod gets; None also if the search has to give up."""
+        return self.trials.node_for(pod) if self.budget.is_left() else None
+
+    def cured(self, kind: str, change: str, cost: float, *edits: Edit) -> Cure | None:
+        """The cure, if the pod gets a node after the edits."""
+        node = self.trials.node_for(self.pod, edits) if self.budget.is_left() else None
+        return None if node is None else Cure(kind, change, node, cost, edits)

@@ -1,0 +1,199 @@
+"""Cures by other pods: a higher priority that evicts some, one or two that move to other nodes, one or two that leave."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from mooring.answers.explain.cure import (
+    ANOTHER_MOVE,
+    BROKEN_BUDGET,
+    EACH,
+    MOVE,
+    RAISE_PRIORITY,
+    REMOVE_POD,
+    VICTIM,
+    Cure,
+    Patient,
+)
+from mooring.answers.explain.relaxation import with_spec
+from mooring.answers.trial.edits import ChangePod, Edit, MovePod, RemovePod
+from mooring.answers.trial.owners import is_daemon
+from mooring.answers.trial.reasons import reasons_of
+from mooring.model.pod import Pod
+from mooring.plugins.preemption.search import budgets_of, split_by_budget
+from mooring.scheduler.decision import NoFit, Placement
+
+T = TypeVar("T")
+
+MAX_ROWS = 30
+"""On how many nodes others are moved or removed, the nearest to fitting first."""
+MAX_LEAVERS = 12
+"""How many pods of a node are tried, one by one and in pairs."""
+HIGHEST_PRIORITY = 1_000_000_000
+"""What users may give a PriorityClass."""
+
+# ---- a higher priority
+
+
+def by_priority(patient: Patient) -> Iterator[Cure]:
+    """The smallest priority with which preemption finds victims."""
+    pod = patient.pod
+    found = smallest_priority(patient, pod.priority, lambda higher: patient.trials.nominate(with_priority(pod, higher)))
+    if found is None:
+        return
+    priority, nomination = found
+    victims, form = nomination.victims, with_priority(pod, priority)
+    broken = broken_budgets(patient, victims)
+    cost = RAISE_PRIORITY + VICTIM * len(victims) + BROKEN_BUDGET * broken
+    text = f"raise the priority from {pod.priority} to {priority}{class_for(patient, priority)}"
+    cure = patient.cured("raise-priority", text, cost, ChangePod(form), *(RemovePod(victim) for victim in victims))
+    if cure is not None:
+        yield replace(cure, victims=tuple(victim.key for victim in victims), broken_budgets=broken)
+
+
+def smallest_priority(patient: Patient, present: int, found_with: Callable[[int], T | None]) -> tuple[int, T] | None:
+    """The smallest priority above the present one with which preemption finds something, and that; None if none does.
+
+    By halving: with a higher priority there are more victims to choose from.
+    """
+    priorities = _priorities_above(patient, present)
+    low, high, best = 0, len(priorities) - 1, None
+    while low <= high and patient.budget.is_left():
+        middle = (low + high) // 2
+        found = found_with(priorities[middle])
+        if found is not None:
+            best, high = (priorities[middle], found), middle - 1
+        else:
+            low = middle + 1
+    return best
+
+
+def _priorities_above(patient: Patient, priority: int) -> list[int]:
+    """Above pods of each priority: no other number can make a difference."""
+    above = {pod.priority + 1 for pod in patient.trials.cluster.nodes.pods() if pod.priority >= priority}
+    return sorted(each for each in above if priority < each <= HIGHEST_PRIORITY)
+
+
+def with_priority(pod: Pod, priority: int) -> Pod:
+    """A pod that may preempt: preemptionPolicy Never would make the priority useless."""
+    form = with_spec(pod, priority=priority, preemption_policy="PreemptLowerPriority")
+    return (
+        form
+        if not form.status.nominated_node_name
+        else Pod(
+            metadata=form.metadata, spec=form.spec, status=msgspec.structs.replace(form.status, nominated_node_name="")
+        )
+    )
+
+
+def class_for(patient: Patient, priority: int) -> str:
+    """The PriorityClass with the smallest sufficient value, if there is one."""
+    classes = patient.trials.priority_classes
+    enough = sorted((each.value, each.name) for each in classes if priority <= each.value <= HIGHEST_PRIORITY)
+    return f" (PriorityClass {enough[0][1]} has {enough[0][0]})" if enough else ""
+
+
+# ---- pods that move or leave
+
+
+def by_moves(patient: Patient) -> Iterator[Cure]:
+    """Pods of a node that leave it: as a move if they find room elsewhere, else for good. Two only if one is not enough."""
+    candidates = [_movable(patient, row) for row in _nearest_rows(patient)]
+    found = list(_by_leavers(patient, [(pod,) for pods in candidates for pod in pods]))
+    yield from found or _by_leavers(patient, [pair for pods in candidates for pair in combinations(pods, 2)])
+
+
+def _by_leavers(patient: Patient, sets: Iterable[tuple[Pod, ...]]) -> Iterator[Cure]:
+    """Cures of both kinds, at most EACH of them."""
+    left = {"move": EACH, "remove": EACH}
+    for leavers in sets:
+        if not any(left.values()) or not patient.budget.is_left():
+            return
+        node = patient.trials.node_for(patient.pod, [RemovePod(pod) for pod in leavers])
+        if node is None:
+            continue
+        cure = _moved(patient, leavers, node) or _removed(patient, leavers, node)
+        if left[cure.kind]:
+            left[cure.kind] -= 1
+            yield cure
+
+
+def _nearest_rows(patient: Patient) -> list[int]:
+    """The nodes that others could make room on, those that lack least first."""
+    decision = patient.trials.decide(patient.pod)
+    if not isinstance(decision, NoFit):
+        return []
+    rows = np.concatenate(
+        [reason.rows for reason in reasons_of(decision) if reason.can_evict] or [np.zeros(0, np.intp)]
+    )
+    amounts = patient.trials.cluster.nodes.amounts
+    lack = np.zeros(len(rows))
+    request = patient.pod.shape.request
+    for place, wants in zip(amounts.places(request), request.values(), strict=True):
+        lack += np.maximum(wants - (amounts.allocatable[place][rows] - amounts.requested[place][rows]), 0) / max(
+            wants, 1
+        )
+    chosen: list[int] = rows[np.argsort(lack, kind="stable")[:MAX_ROWS]].tolist()
+    return chosen
+
+
+def _movable(patient: Patient, row: int) -> list[Pod]:
+    """Pods of a node, the smallest first among those that free enough, then the largest of the others."""
+    pods = [pod for pod in patient.trials.cluster.nodes.pods_on[row] if not is_daemon(pod) and not pod.is_terminating]
+    amounts, wants = patient.trials.cluster.nodes.amounts, patient.pod.shape.request
+    free = {
+        name: int(amounts.allocatable[p][row] - amounts.requested[p][row])
+        for name, p in zip(wants, amounts.places(wants), strict=True)
+    }
+
+    def lack(pod: Pod) -> float:
+        held = pod.shape.held
+        return sum(max(wants[name] - free[name] - held.get(name, (0, 0))[0], 0) / max(wants[name], 1) for name in wants)
+
+    def size(pod: Pod) -> float:
+        return sum(held[0] / max(wants.get(name, 0), 1) for name, held in pod.shape.held.items() if name in wants)
+
+    return sorted(pods, key=lambda pod: (lack(pod), size(pod), pod.key))[:MAX_LEAVERS]
+
+
+def _moved(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure | None:
+    """The cure in which the pods find room on other nodes, once the patient is where it belongs."""
+    trials, moves = patient.trials, list[MovePod]()
+    with trials.changed([RemovePod(pod) for pod in leavers]), trials.placed(patient.pod, node):
+        for pod in leavers:
+            target = _new_home(patient, pod, moves)
+            if target is None:
+                return None
+            moves.append(MovePod(pod, target))
+    text = " and ".join(f"move {move.pod.key} from {move.pod.spec.node_name} to {move.node}" for move in moves)
+    broken = broken_budgets(patient, leavers)
+    cure = patient.cured("move", text, MOVE + ANOTHER_MOVE * (len(moves) - 1) + BROKEN_BUDGET * broken, *moves)
+    return None if cure is None else replace(cure, broken_budgets=broken)
+
+
+def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | None:
+    """Where the core puts a pod that has to move, after the others have moved."""
+    loose = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""), status=pod.status)
+    if not moves:
+        decision = patient.trials.decide(loose)
+    else:
+        with patient.trials.placed(moves[0].pod.with_node(moves[0].node), moves[0].node):
+            decision = patient.trials.decide(loose)
+    return decision.node if isinstance(decision, Placement) else None
+
+
+def _removed(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure:
+    text = f"remove {' and '.join(pod.key for pod in leavers)} from {node}"
+    edits: tuple[Edit, ...] = tuple(RemovePod(pod) for pod in leavers)
+    broken = broken_budgets(patient, leavers)
+    cost = REMOVE_POD + ANOTHER_MOVE * (len(leavers) - 1) + BROKEN_BUDGET * broken
+    return Cure("remove", text, node, cost, edits, tuple(pod.key for pod in leavers), broken)
+
+
+def broken_budgets(patient: Patient, leavers: Sequence[Pod]) -> int:
+    """How many of the pods a disruption budget protects, if all of them leave."""
+    return len(split_by_budget(leavers, budgets_of(patient.trials.cluster))[0])

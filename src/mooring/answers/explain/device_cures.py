@@ -1,0 +1,209 @@
+"""Cures by devices: a claim that asks for fewer devices or for others, and devices that other claims give back.
+
+The spec of a claim cannot be changed: who follows such a cure creates the claim again, or changes the template.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import msgspec
+
+from mooring.answers.explain.cure import ANOTHER_MOVE, BROKEN_BUDGET, CHANGE_RULE, FREE_CLAIM, REMOVE_POD, Cure, Patient
+from mooring.answers.explain.relaxation import with_spec
+from mooring.answers.trial.edits import Edit, PutObject, RemovePod
+from mooring.answers.trial.owners import is_daemon
+from mooring.model.devices import (
+    ALL,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
+from mooring.model.pod import Pod
+from mooring.plugins.devices.claims import Unresolved, claims_of, is_group
+from mooring.plugins.preemption.search import budgets_of, split_by_budget
+
+MOST_DEVICES = 32
+"""The most devices that one claim can have allocated (upstream's AllocationResultsMaxSize)."""
+MAX_CLASSES = 20
+"""How many other classes are tried."""
+MAX_CLAIMS, MAX_PAIRED = 30, 10
+"""How many claims of others are freed, one by one and in pairs."""
+
+Ask = ExactDeviceRequest | DeviceSubRequest
+_Place = tuple[ResourceClaim, int, int]
+"""A claim, the number of a request in it, and of the alternative in that; -1 if the request has none."""
+
+# ---- the pod's own claims
+
+
+def by_fewer_devices(patient: Patient) -> Iterator[Cure]:
+    """The largest number of devices with which the pod fits, of each request alone."""
+    for place in _asks(patient):
+        ask, is_all = _ask(place), _ask(place).allocation_mode == ALL
+        before = MOST_DEVICES + 1 if is_all else max(ask.count, 1)
+        for number in range(before - 1, 0, -1):
+            changed = msgspec.structs.replace(ask, count=number, allocation_mode="ExactCount")
+            text = f"claim {number} {'device' if number == 1 else 'devices'} instead of {'all' if is_all else before}"
+            cure = _changed(patient, "fewer-devices", text, place, changed)
+            if cure is not None:
+                yield cure
+                break
+
+
+def by_other_devices(patient: Patient) -> Iterator[Cure]:
+    """Another class, or a selector or constraint less."""
+    for place in _asks(patient):
+        ask = _ask(place)
+        for name in sorted(each.name for each in patient.trials.cluster.objects[DeviceClass].values())[:MAX_CLASSES]:
+            if name != ask.device_class_name:
+                text = f"claim devices of class {name} instead of {ask.device_class_name}"
+                yield from _if_cured(
+                    _changed(patient, "change-class", text, place, msgspec.structs.replace(ask, device_class_name=name))
+                )
+        for number, selector in enumerate(ask.selectors or ()):
+            rest = [each for i, each in enumerate(ask.selectors or ()) if i != number] or None
+            text = f"drop the selector {selector.cel.expression if selector.cel is not None else ''}"
+            yield from _if_cured(
+                _changed(patient, "drop-selector", text, place, msgspec.structs.replace(ask, selectors=rest))
+            )
+    for claim in _open_claims(patient):
+        yield from _without_constraints(patient, claim)
+
+
+def _without_constraints(patient: Patient, claim: ResourceClaim) -> Iterator[Cure]:
+    constraints = claim.spec.devices.constraints or ()
+    for number, constraint in enumerate(constraints):
+        rest = [each for i, each in enumerate(constraints) if i != number] or None
+        devices = msgspec.structs.replace(claim.spec.devices, constraints=rest)
+        name = constraint.match_attribute or constraint.distinct_attribute
+        text = f"drop the constraint on {name} (of ResourceClaim {claim.key})"
+        yield from _if_cured(patient.cured("drop-constraint", text, CHANGE_RULE, PutObject(_with(claim, devices))))
+
+
+def _claims(patient: Patient) -> list[ResourceClaim]:
+    """The claims of the pod; none if it would get no node without any claims either."""
+    pod = patient.pod
+    if not pod.spec.resource_claims or patient.node_for(with_spec(pod, resource_claims=None)) is None:
+        return []
+    try:
+        return claims_of(pod, patient.trials.cluster.claims)
+    except Unresolved:
+        return []
+
+
+def _open_claims(patient: Patient) -> list[ResourceClaim]:
+    """Those of them that have no devices yet."""
+    return [claim for claim in _claims(patient) if claim.status.allocation is None]
+
+
+def _asks(patient: Patient) -> Iterator[_Place]:
+    """What the open claims ask for: each request, or each of its alternatives."""
+    for claim in _open_claims(patient):
+        for i, request in enumerate(claim.spec.devices.requests or ()):
+            if request.exactly is not None:
+                yield claim, i, -1
+            for j in range(len(request.first_available or ())):
+                yield claim, i, j
+
+
+def _ask(place: _Place) -> Ask:
+    claim, number, alternative = place
+    request = (claim.spec.devices.requests or [])[number]
+    if alternative >= 0:
+        return (request.first_available or [])[alternative]
+    assert request.exactly is not None
+    return request.exactly
+
+
+def _changed(patient: Patient, kind: str, text: str, place: _Place, ask: Ask) -> Cure | None:
+    """The cure in which one request is another one."""
+    claim, number, alternative = place
+    requests = list(claim.spec.devices.requests or ())
+    told = f"{text} (request {requests[number].name} of ResourceClaim {claim.key})"
+    requests[number] = _asking(requests[number], alternative, ask)
+    devices = msgspec.structs.replace(claim.spec.devices, requests=requests)
+    return patient.cured(kind, told, CHANGE_RULE, PutObject(_with(claim, devices)))
+
+
+def _asking(request: DeviceRequest, alternative: int, ask: Ask) -> DeviceRequest:
+    if isinstance(ask, ExactDeviceRequest):
+        return msgspec.structs.replace(request, exactly=ask)
+    others = [ask if i == alternative else each for i, each in enumerate(request.first_available or ())]
+    return msgspec.structs.replace(request, first_available=others)
+
+
+def _with(claim: ResourceClaim, devices: object) -> ResourceClaim:
+    changed: ResourceClaim = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
+    return changed
+
+
+def _if_cured(cure: Cure | None) -> Iterator[Cure]:
+    if cure is not None:
+        yield cure
+
+
+# ---- claims of others
+
+
+def by_freed_devices(patient: Patient) -> Iterator[Cure]:
+    """Claims that give their devices back, with the pods that use them. Two only if one is not enough."""
+    if not _claims(patient):
+        return
+    users = {pod.id: pod for pod in patient.trials.cluster.nodes.pods()}
+    claims = [(claim, pods) for claim in _allocated(patient) if (pods := _users(patient, claim, users)) is not None]
+    claims.sort(key=lambda entry: (len(entry[1]), max((pod.priority for pod in entry[1]), default=0)))
+    found = list(_freed(patient, [(each,) for each in claims[:MAX_CLAIMS]]))
+    yield from found or _freed(patient, combinations(claims[:MAX_PAIRED], 2))
+
+
+def _allocated(patient: Patient) -> list[ResourceClaim]:
+    """All claims that have devices, in the order of the input."""
+    claims = patient.trials.cluster.objects[ResourceClaim].values()
+    return [item for item in claims if isinstance(item, ResourceClaim) and item.status.allocation is not None]
+
+
+def _users(patient: Patient, claim: ResourceClaim, pods: dict[str, Pod]) -> list[Pod] | None:
+    """The other pods that use a claim, or whose group does; None if none of them is known or one comes again on its node."""
+    found: dict[str, Pod] = {}
+    for consumer in claim.status.reserved_for or ():
+        members = [pods[consumer.uid]] if consumer.uid in pods else []
+        if is_group(consumer):
+            key = f"{claim.namespace}/{consumer.name}"
+            members = [pod for pod in pods.values() if pod.group_key == key]
+        if not members and consumer.uid != patient.pod.id:
+            return None
+        found |= {pod.id: pod for pod in members if pod.id != patient.pod.id}
+    return list(found.values()) if not any(map(is_daemon, found.values())) else None
+
+
+def _freed(patient: Patient, sets: Iterable[tuple[tuple[ResourceClaim, list[Pod]], ...]]) -> Iterator[Cure]:
+    for entries in sets:
+        if not patient.budget.is_left():
+            return
+        pods = [*{pod.id: pod for _, users in entries for pod in users}.values()]
+        edits: list[Edit] = [PutObject(_unallocated(claim)) for claim, _ in entries]
+        edits += [RemovePod(pod) for pod in pods]
+        broken = len(split_by_budget(pods, budgets_of(patient.trials.cluster))[0])
+        cure = patient.cured("free-devices", _told(entries, pods), _cost(pods) + BROKEN_BUDGET * broken, *edits)
+        if cure is not None:
+            yield replace(cure, victims=tuple(pod.key for pod in pods), broken_budgets=broken)
+
+
+def _unallocated(claim: ResourceClaim) -> ResourceClaim:
+    freed: ResourceClaim = msgspec.structs.replace(claim, status=ResourceClaimStatus())
+    return freed
+
+
+def _told(entries: Iterable[tuple[ResourceClaim, list[Pod]]], pods: list[Pod]) -> str:
+    names = " and ".join(claim.key for claim, _ in entries)
+    if not pods:
+        return f"free the devices of ResourceClaim {names}, which no other pod uses"
+    return f"remove {' and '.join(pod.key for pod in pods)} with the devices of ResourceClaim {names}"
+
+
+def _cost(pods: list[Pod]) -> float:
+    return REMOVE_POD + ANOTHER_MOVE * (len(pods) - 1) if pods else FREE_CLAIM

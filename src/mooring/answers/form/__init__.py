@@ -1,0 +1,1 @@
+"""The forms of answers: tables, JSON, text and HTML."""

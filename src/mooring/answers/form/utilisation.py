@@ -1,0 +1,121 @@
+"""How full a cluster is: what pods request of what nodes have, in all, by zone and by pool.
+
+Cordoned nodes are left out with their pods: a drain would make a cluster look emptier than it is for new pods.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.answers.form.pools import pool_of, zone_of
+from mooring.cluster.nodes.table import NodeTable
+from mooring.model.quantity import show_percent
+
+MAIN = ("cpu", "memory")
+"""The resources that every node has and every summary shows."""
+FULLEST = 10
+"""How many of the fullest nodes are shown."""
+_SHOWN = 64
+"""How many extended resources are counted: hostile input may have any number."""
+
+Amounts = dict[str, tuple[int, int]]
+"""By resource: (requested, allocatable), in the units of the node table: cpu in milli, memory in bytes."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class GroupUse:
+    """A zone, a pool, a node, or the whole cluster."""
+
+    nodes: int = 0
+    """Without those that are cordoned."""
+    cordoned: int = 0
+    pods: int = 0
+    amounts: Amounts = field(default_factory=dict)
+
+    def share(self, resource: str) -> float | None:
+        """The requested share; None where the group has nothing of the resource."""
+        requested, allocatable = self.amounts.get(resource, (0, 0))
+        return requested / allocatable if allocatable else None
+
+    def told_share(self, resource: str) -> str:
+        """The requested share for people: 31.2%; a dash for None."""
+        return show_percent(self.share(resource))
+
+    def content(self) -> dict[str, Any]:
+        amounts = {name: {"requested": used, "allocatable": room} for name, (used, room) in self.amounts.items()}
+        return {"nodes": self.nodes, "cordonedNodes": self.cordoned, "pods": self.pods, "resources": amounts}
+
+
+@dataclass(slots=True)
+class Utilisation:
+    """The use of a cluster at one moment."""
+
+    total: GroupUse
+    zones: dict[str, GroupUse]
+    pools: dict[str, GroupUse]
+    fullest: dict[str, GroupUse]
+    """The nodes with the largest share of cpu or memory, the fullest first."""
+
+
+def utilisation_of(table: NodeTable) -> Utilisation:
+    """The use of all nodes of the table that are there."""
+    rows = [row for row in range(table.height) if table.alive[row] and table.nodes[row] is not None]
+    sums = _RowSums(table, rows)
+    nodes = [node for row in rows if (node := table.nodes[row]) is not None]
+    zones = _grouped(sums, [zone_of(node) for node in nodes])
+    pools = _grouped(sums, [pool_of(node) for node in nodes])
+    total = _grouped(sums, ["all"] * len(nodes)).get("all", GroupUse())
+    fullest = sums.fullest()
+    by_name = _grouped(sums, [node.name if i in fullest else "" for i, node in enumerate(nodes)])
+    return Utilisation(total, zones, pools, {nodes[i].name: by_name[nodes[i].name] for i in fullest})
+
+
+class _RowSums:
+    """What the nodes have and what their pods request, as columns over the nodes that are there.
+
+    Hot: sums of floats by group take 2 ms for 5,000 nodes, and a loop over nodes and resources 100 ms. Amounts up to 2^53
+    are exact, which is eight pebibytes of memory.
+    """
+
+    def __init__(self, table: NodeTable, rows: Sequence[int]) -> None:
+        table.amounts.places(table.amounts.supplied()[:_SHOWN])  # from now on the table counts them
+        amounts = table.amounts
+        self.names = [*amounts.resource_book]
+        places = [amounts.resource_book[name] for name in self.names]
+        self.requested: Floats = amounts.requested[np.ix_(places, rows)].astype(np.float64)
+        self.allocatable: Floats = amounts.allocatable[np.ix_(places, rows)].astype(np.float64)
+        self.cordoned = table.unschedulable[rows].astype(bool)
+        self.pods = np.array([len(table.pods_on[row]) for row in rows], np.float64)
+
+    def fullest(self) -> list[int]:
+        """The nodes with the largest share of cpu or memory."""
+        places = [place for place, name in enumerate(self.names) if name in MAIN]
+        room = np.maximum(self.allocatable[places], 1)
+        shares = (self.requested[places] / room).max(0) if places else np.zeros(len(self.pods))
+        order = np.argsort(np.where(self.cordoned, 1.0, -shares), kind="stable")
+        return [i for i in order[:FULLEST].tolist() if not self.cordoned[i]]
+
+
+def _grouped(sums: _RowSums, names: Sequence[str]) -> dict[str, GroupUse]:
+    """The sums of each group; nodes with an empty name are in none."""
+    groups = [*dict.fromkeys(names)]
+    numbers = {name: number for number, name in enumerate(groups)}
+    place = np.array([numbers[name] for name in names], np.int64)
+    open_nodes, size = ~sums.cordoned, len(groups)
+
+    def by_group(column: Floats) -> list[int]:
+        return [round(amount) for amount in np.bincount(place, np.where(open_nodes, column, 0), size).tolist()]
+
+    nodes, every, pods = by_group(np.ones(len(names))), np.bincount(place, minlength=size).tolist(), by_group(sums.pods)
+    requested, allocatable = ([by_group(column) for column in matrix] for matrix in (sums.requested, sums.allocatable))
+    found = {}
+    for number, name in enumerate(groups):
+        pairs = ((requested[i][number], allocatable[i][number]) for i in range(len(sums.names)))
+        amounts = {resource: pair for resource, pair in zip(sums.names, pairs, strict=True) if any(pair)}
+        found[name] = GroupUse(nodes[number], every[number] - nodes[number], pods[number], amounts)
+    found.pop("", None)
+    return found

@@ -1,0 +1,1 @@
+"""Questions about recordings: replay, and agreement with another scheduler."""

@@ -1,0 +1,184 @@
+"""`mooring agree`: follows a recording and decides for every pod that another scheduler bound, at the moment it did."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mooring.answers.recorded.agreement import Agreement
+from mooring.answers.recorded.decision_order import ArrivedPods, Foresight, bound_by, was_rejected
+from mooring.answers.recorded.judged_binding import JudgedBinding
+from mooring.answers.recorded.judging import BindingJudge, JudgeSettings
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.profile.registry import Registry
+from mooring.model.pod import Pod
+from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.state.recording.observer import OBSERVER
+from mooring.state.recording.reading import RecordedRun, runs_in
+from mooring.state.recording.run_steps import ClusterBegins, ClusterStep, RunSteps
+from mooring.state.recording.segment_file import RecordingError
+from mooring.state.replay.recorded_settings import concealed_annotations, missing_plugins, settings_of
+
+OnProgress = Callable[[int, int], None]
+"""Called now and then with the number of files that were read, and of all."""
+
+
+def agree(
+    directory: Path,
+    config: KubeSchedulerConfiguration | None = None,
+    registry: Registry | None = None,
+    on_progress: OnProgress = lambda done, total: None,
+) -> Agreement:
+    """How Mooring would have decided for the pods that were bound in a recording.
+
+    `config` is taken instead of the one in the recording. Raises RecordingError, ConfigError, RegistryError.
+    """
+    found, runs = _Findings(on_progress), runs_in(directory)
+    found.file_count = sum(len(run.segments) for run in runs)
+    if config is None and (missing := [text for run in runs for text in missing_plugins(run, registry)]):
+        raise RecordingError("\n".join(missing))
+    for run in runs:
+        if run.segments:
+            _Follower(run, config, registry, found).follow()
+        else:
+            found.problems += run.problems
+    return Agreement(
+        found.bindings,
+        dict(found.others),
+        found.sources,
+        found.extenders,
+        found.contradictions,
+        [*found.problems, *(concealed_annotations(runs, registry) if registry is not None and config is None else [])],
+    )
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What the runs of a directory have shown so far."""
+
+    on_progress: OnProgress
+    file_count: int = 0
+    files_read: int = 0
+    bindings: list[JudgedBinding] = field(default_factory=list)
+    judged: set[str] = field(default_factory=set)
+    """Ids of pods: a directory may hold two recordings of the same time."""
+    others: Counter[str] = field(default_factory=Counter)
+    """Scheduler names that no profile has -> how many bindings."""
+    sources: list[str] = field(default_factory=list)
+    extenders: int = 0
+    contradictions: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+class _Follower:
+    """Follows one run."""
+
+    def __init__(
+        self,
+        run: RecordedRun,
+        config: KubeSchedulerConfiguration | None,
+        registry: Registry | None,
+        found: _Findings,
+    ) -> None:
+        recorded, gates = settings_of(run.header)
+        self._settings = JudgeSettings(config or recorded, gates, registry)
+        self._found = found
+        self._is_observed = run.header.source == OBSERVER
+        self._run = RunSteps(run)
+        self._steps = Foresight(self._run)
+        self._arrived = ArrivedPods()
+        self._judge = BindingJudge(self._settings)
+
+    def follow(self) -> None:
+        found = self._found
+        found.sources.append(self._run.run.header.source)
+        found.extenders = max(found.extenders, len(self._settings.config.extenders))
+        for step in self._steps:
+            if isinstance(step, ClusterBegins):
+                self._begin()
+            else:
+                self._take(step)
+        found.contradictions += self._judge.contradictions
+        found.problems += self._run.problems
+        found.files_read += self._run.files_read
+
+    def _begin(self) -> None:
+        self._found.contradictions += self._judge.contradictions
+        self._judge, self._arrived = BindingJudge(self._settings), ArrivedPods()
+
+    def _take(self, step: ClusterStep) -> None:
+        """Judge what the step shows to be bound, then take it in."""
+        change, now_ns = step.step.input, step.step.now_ns
+        for pod, node in self._decided(step):
+            self._conclude(pod, node, now_ns)
+        if isinstance(change, BindAnswered) and change.fault is not None:
+            self._judge.give_up(change.pod.id)
+        elif isinstance(change, ObjectAdded | ObjectUpdated | ObjectRemoved):
+            self._judge.take_in(change, now_ns)
+        if step.assumed_on and isinstance(change, ObjectAdded) and isinstance(change.item, Pod):
+            self._judge.assume(change.item, step.assumed_on)
+        self._note(step)
+
+    def _decided(self, step: ClusterStep) -> Iterator[tuple[Pod, str]]:
+        """The pods that the step shows to be decided, each with its node, in the order of the decisions."""
+        pods = self._judge.scheduler.pods
+        for outcome in step.step.outcomes:
+            if outcome[0] == "bind" and (pod := pods.get(outcome[1])) is not None:
+                yield pod, outcome[2]
+        bound = bound_by(step)
+        if bound is not None:
+            if self._is_observed and self._is_ours(bound[0]):
+                yield from self._decided_before(bound[0])
+            yield bound[0], bound[1].spec.node_name
+        elif (nominated := self._expected(step)) is not None:
+            yield nominated, self._steps.bound[nominated.id]
+
+    def _decided_before(self, pod: Pod) -> Iterator[tuple[Pod, str]]:
+        """Pods that came before this one in the queue, and whose bindings are seen later."""
+        for other in self._arrived.before(pod):
+            node = self._steps.bound.get(other.id)
+            if node is not None and other.id not in self._steps.rejected:
+                yield self._judge.scheduler.pods.get(other.key, other), node
+
+    def _expected(self, step: ClusterStep) -> Pod | None:
+        """A pod that is nominated without having been rejected: kube-scheduler has decided, and says so before it binds
+        volumes and devices. The pod as it was before."""
+        change = step.step.input
+        if not self._is_observed or not isinstance(change, ObjectUpdated):
+            return None
+        old, new = change.old, change.new
+        if not isinstance(old, Pod) or not isinstance(new, Pod) or not self._is_ours(old):
+            return None
+        is_new = bool(new.status.nominated_node_name) and not old.status.nominated_node_name
+        return old if is_new and not was_rejected(new) and new.id in self._steps.bound else None
+
+    def _conclude(self, pod: Pod, node: str, now_ns: int) -> None:
+        """Judge a binding, and count the pod on its node from now on."""
+        found = self._found
+        if self._judge.is_assumed(pod):
+            return
+        if not self._is_ours(pod):
+            found.others[pod.spec.scheduler_name] += 1
+            return
+        if pod.id not in found.judged:
+            found.judged.add(pod.id)
+            found.bindings.append(self._judge.judge(pod, node, now_ns))
+            found.on_progress(found.files_read + self._run.files_read, found.file_count)
+        if not pod.spec.node_name:
+            self._judge.assume(pod, node)
+
+    def _note(self, step: ClusterStep) -> None:
+        """Remember who waits since when."""
+        change = step.step.input
+        if isinstance(change, ObjectAdded) and isinstance(change.item, Pod):
+            pod = change.item
+            if not step.is_known and not pod.spec.node_name and self._is_ours(pod):
+                self._arrived.arrived(pod)
+        elif isinstance(change, ObjectRemoved) and isinstance(change.item, Pod):
+            self._arrived.gone(change.item)
+        elif isinstance(change, ObjectUpdated) and isinstance(change.new, Pod) and change.new.spec.node_name:
+            self._arrived.gone(change.new)
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Whether a profile has the scheduler name of the pod."""
+        return self._judge.scheduler.runner(pod.spec.scheduler_name) is not None

@@ -1,0 +1,197 @@
+"""A scheduler that follows a recorded cluster without attempts of its own, and says what it thinks of each binding."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.answers.recorded.judged_binding import BindingVerdict, JudgedBinding
+from mooring.cluster.nodes.table import ClusterError, NodeTable
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.profile.registry import Registry
+from mooring.model.pod import Pod
+from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, decide, lowest_name, nodes_to_find
+from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
+from mooring.scheduler.inputs import Input
+from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import KeptTies
+from mooring.state.assembly import build_scheduler
+from mooring.state.replay.recorded_settings import RecordedClock
+
+
+class TowardsRow(KeptTies):
+    """A tie goes to the row that is set, if it is among the best. So one plain decision tells whether a node is."""
+
+    def __init__(self) -> None:
+        super().__init__(lowest_name)
+        self.row = -1
+        self.tied_count = 1
+
+    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+        self.tied_count = len(tied)
+        return self.row if self.row in tied else super().pick(nodes, tied, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """The configuration to decide with."""
+
+    config: KubeSchedulerConfiguration
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    registry: Registry | None = None
+
+    def sought_nodes(self, profile: str, node_count: int) -> int:
+        """After how many feasible nodes kube-scheduler stops to look for more."""
+        chosen = next((p for p in self.config.profiles if p.scheduler_name == profile), None)
+        percentage = self.config.percentage_of_nodes_to_score
+        if chosen is not None and chosen.percentage_of_nodes_to_score is not None:
+            percentage = chosen.percentage_of_nodes_to_score
+        return sought_nodes(node_count, percentage)
+
+
+def sought_nodes(count: int, percentage: int) -> int:
+    """As kube-scheduler: 0 means 50 % of 100 nodes, less on larger clusters, and 5 % at least; never under 100 nodes."""
+    if not percentage:
+        percentage = max(50 - count // 125, 5) if count >= MIN_FEASIBLE else 100
+    return nodes_to_find(count, percentage)
+
+
+class BindingJudge:
+    """Raises ConfigError and RegistryError where the configuration asks for what cannot be had."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        self._settings = settings
+        self._clock = RecordedClock(0)
+        self._towards = TowardsRow()
+        self._plain = DecideOptions(tie_break=self._towards)
+        self._explained = replace(self._plain, explain=True, record=True)
+        self.contradictions = 0
+        """Changes that do not fit to those before: events are missing."""
+        self.scheduler = self._build()
+
+    def _build(self) -> Scheduler:
+        """All nodes are scored, so that it can be told whether a better one was there; no extender is called."""
+        config = self._settings.config
+        profiles = [msgspec.structs.replace(each, percentage_of_nodes_to_score=None) for each in config.profiles]
+        config = msgspec.structs.replace(config, profiles=profiles, percentage_of_nodes_to_score=0, extenders=[])
+        settings = self._settings
+        return build_scheduler(config, self._clock, settings.registry, gates=settings.gates, report=self._contradicted)
+
+    def _contradicted(self, text: str, fault: Exception | None) -> None:
+        self.contradictions += 1
+
+    # ---- following
+
+    def take_in(self, input: Input, now_ns: int) -> None:
+        """A change. One that cannot be processed is counted, as in a live scheduler: the others still count."""
+        self._clock.now = now_ns
+        try:
+            self.scheduler.handle(input)
+        except Exception as fault:
+            self._contradicted("", fault)
+        self.scheduler.take_intents()
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Count a pod on its node before the recording shows it there."""
+        core = self.scheduler.core
+        try:
+            core.cache.assume(pod, node)
+            core.queue.delete(pod)
+        except ClusterError as fault:
+            self._contradicted("", fault)
+
+    def give_up(self, pod_id: str) -> None:
+        """The binding of an assumed pod has failed."""
+        core = self.scheduler.core
+        pod = core.cache.get(pod_id)
+        if pod is not None and core.cache.is_assumed(pod_id):
+            core.cache.forget(pod)
+
+    def is_assumed(self, pod: Pod) -> bool:
+        return self.scheduler.core.cache.is_assumed(pod.id)
+
+    # ---- judging
+
+    def judge(self, pod: Pod, node: str, now_ns: int) -> JudgedBinding:
+        """What to think of binding the pod to the node now. `pod` may have its node already; it must not be counted on it."""
+        self._clock.now = now_ns
+        nodes, profile = self.scheduler.cluster.nodes, pod.spec.scheduler_name
+        known = JudgedBinding(pod.key, node, profile, now_ns, BindingVerdict.UNDECIDED, node_count=nodes.alive_count)
+        row = nodes.row_book.get(node)
+        if row is None or nodes.nodes[row] is None:
+            return replace(known, message=f"the recording has no node {node}")
+        self._towards.row, self._towards.tied_count = row, 1
+        pod = _loose(pod)
+        if pod.status.nominated_node_name not in ("", node):
+            verdict = self._judged(pod, known)
+            if verdict.agrees:
+                return verdict
+            pod = _not_nominated(pod)  # it was not bound there, so that the nomination was not in force any more
+        return self._judged(pod, known)
+
+    def _judged(self, pod: Pod, known: JudgedBinding) -> JudgedBinding:
+        """Hot: most bindings agree, and a decision without details takes a twentieth of the time."""
+        runner, cluster = self.scheduler.runner(known.profile), self.scheduler.cluster
+        assert runner is not None
+        decision = decide(runner, pod, cluster, self._plain)
+        if isinstance(decision, Placement) and decision.node == known.node:
+            tied, best = self._towards.tied_count, decision.node
+            verdict = BindingVerdict.SAME if tied == 1 else BindingVerdict.TIED
+            known = replace(known, verdict=verdict, tied_count=tied, feasible_count=decision.feasible_count, best=best)
+            return replace(known, score=decision.score, best_score=decision.score)
+        return self._different(decide(runner, pod, cluster, self._explained), known)
+
+    def _different(self, decision: Placement | NoFit | DecisionError, known: JudgedBinding) -> JudgedBinding:
+        if isinstance(decision, DecisionError):
+            return replace(known, message=decision.error)
+        details = decision.details or DecisionDetails()
+        if isinstance(decision, Placement):
+            known = replace(known, best=decision.node, feasible_count=decision.feasible_count)
+            if known.node in details.totals:
+                return self._lower(details, replace(known, verdict=BindingVerdict.LOWER))
+        rejection = details.rejected.get(known.node)
+        if rejection is None and decision.diagnosis is not None:
+            rejection = decision.diagnosis.absent
+        known = replace(known, verdict=BindingVerdict.REJECTED)
+        if rejection is None:
+            return replace(known, message="another node was promised to the pod")
+        plugins = rejection.plugin or ", ".join(sorted(decision.diagnosis.plugins if decision.diagnosis else ()))
+        return replace(known, plugin=plugins, message=rejection.message)
+
+    def _lower(self, details: DecisionDetails, known: JudgedBinding) -> JudgedBinding:
+        own, best = details.totals[known.node], details.totals[known.best]
+        better = sum(total > own for total in details.totals.values())
+        unseen = len(details.totals) - self._settings.sought_nodes(known.profile, known.node_count)
+        differences = _differences(details.scores[known.node], details.scores[known.best])
+        return replace(
+            known,
+            score=own,
+            best_score=best,
+            better_count=better,
+            tied_count=self._towards.tied_count,
+            may_be_sampled=better <= unseen,
+            plugin=differences[0][0],
+            differences=differences,
+        )
+
+
+def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[tuple[str, int, int], ...]:
+    """By plugin what both nodes get; what speaks most for the best comes first."""
+    names: Sequence[str] = [*{**best, **own}]
+    found = [(name, own.get(name, 0), best.get(name, 0)) for name in names]
+    return tuple(sorted(found, key=lambda each: (each[1] - each[2], each[0])))
+
+
+def _loose(pod: Pod) -> Pod:
+    """The pod without its node."""
+    if not pod.spec.node_name:
+        return pod
+    spec = msgspec.structs.replace(pod.spec, node_name="")
+    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
+
+
+def _not_nominated(pod: Pod) -> Pod:
+    status = msgspec.structs.replace(pod.status, nominated_node_name="")
+    return Pod(metadata=pod.metadata, spec=pod.spec, status=status)

@@ -1,0 +1,1 @@
+"""Counterfactual decisions: edits, changing clusters, groups of pods, and why nodes reject a pod."""

@@ -1,0 +1,117 @@
+"""A cluster that can be asked "what if": decisions about single pods, while edits are in force and without.
+
+Every answer comes from the core's own decision, without controllers and without time: a pod is decided once, on the cluster
+as it is. The pods that are pending beside it take no part, except that those with a nominated node keep their room.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from mooring.answers.trial.edits import Edit, MovePod, PlacePod, PutObject, RemovePod, changed_pod
+from mooring.answers.trial.scheduler_view import SchedulerView
+from mooring.framework.contract.points import Nomination
+from mooring.framework.contract.status import Rejection
+from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.workloads import PriorityClass
+from mooring.scheduler.decision import NoFit, Placement
+from mooring.scheduler.extenders.steps import at_once
+from mooring.scheduler.post_filter import run_post_filter_plugins
+
+
+class Counterfactual(SchedulerView):
+    """The loaded cluster, while edits are in force and without."""
+
+    def __init__(self, loaded: LoadedCluster) -> None:
+        super().__init__(loaded)
+        self.priority_classes = [item for item in loaded.objects if isinstance(item, PriorityClass)]
+        self.events = loaded.events
+        self.queue = loaded.queue
+
+    def gate(self, pod: Pod) -> Rejection | None:
+        """Why the pod may not enter the queue: the first PreEnqueue rejection. Raises what a plugin raises."""
+        runner = self.runner(pod)
+        for plugin in runner.profile.pre_enqueues if runner is not None else ():
+            rejection = plugin.pre_enqueue(pod)
+            if rejection is not None:
+                return rejection.by(plugin.name)
+        return None
+
+    def node_for(self, pod: Pod, edits: Sequence[Edit] = ()) -> str | None:
+        """The node that the pod gets once the edits are made; None if it gets none."""
+        form = changed_pod(pod, edits)
+        if self.gate(form) is not None:
+            return None
+        with self.changed(edits):
+            decision = self.decide(form)
+        return decision.node if isinstance(decision, Placement) else None
+
+    def nominate(self, pod: Pod) -> Nomination | None:
+        """The node and the victims that preemption would choose for a pod that fits nowhere."""
+        decision, runner = self.decide(pod), self.runner(pod)
+        if not isinstance(decision, NoFit) or decision.failure is None or runner is None:
+            return None
+        return at_once(run_post_filter_plugins(runner, decision.failure)).nomination
+
+    # ---- edits
+
+    @contextmanager
+    def changed(self, edits: Sequence[Edit]) -> Iterator[None]:
+        """The edits are in force inside, and taken back afterwards in reverse order."""
+        with ExitStack() as undo:
+            for edit in edits:
+                self._make(edit, undo)
+            yield
+
+    @contextmanager
+    def placed(self, pod: Pod, node: str) -> Iterator[None]:
+        """The pod runs on the node meanwhile."""
+        self.cluster.nodes.place(pod, node)
+        try:
+            yield
+        finally:
+            self.cluster.nodes.displace(pod.id)
+
+    @contextmanager
+    def without(self, pod: Pod) -> Iterator[None]:
+        """The pod is not on its node meanwhile."""
+        self.cluster.nodes.displace(pod.id)
+        try:
+            yield
+        finally:
+            self.cluster.nodes.place(pod, pod.spec.node_name)
+
+    @contextmanager
+    def with_object(self, item: KubeObject) -> Iterator[None]:
+        """The object is there meanwhile, instead of another of its name."""
+        before = self._same_name(item)
+        self.cluster.put(item)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.cluster.put(before)
+            elif isinstance(item, Node):
+                self.cluster.nodes.remove_node(item.name)
+            else:
+                self.cluster.remove(type(item), item.key)
+
+    def _same_name(self, item: KubeObject) -> KubeObject | None:
+        if not isinstance(item, Node):
+            return self.cluster.objects.get(type(item), {}).get(item.key)
+        row = self.cluster.nodes.row_book.get(item.name)
+        return None if row is None else self.cluster.nodes.nodes[row]
+
+    def _make(self, edit: Edit, undo: ExitStack) -> None:
+        match edit:
+            case PutObject(item):
+                undo.enter_context(self.with_object(item))
+            case RemovePod(pod):
+                undo.enter_context(self.without(pod))
+            case MovePod(pod, node):
+                undo.enter_context(self.without(pod))
+                undo.enter_context(self.placed(pod.with_node(node), node))
+            case PlacePod(pod):
+                undo.enter_context(self.placed(pod, pod.spec.node_name))

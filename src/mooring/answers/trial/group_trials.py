@@ -1,0 +1,240 @@
+"""Attempts of a whole pod group by a scheduler of its own, while edits are in force; afterwards all of it is taken back.
+
+The scheduler is the one of simulations: what it does for a group (minimum, placements, preemption, claims) is done here as
+well. The pods that are pending beside the group take no part, except that those with a nominated node keep their room.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mooring.answers.trial.asked_group import AskedGroup
+from mooring.answers.trial.edits import Edit, MovePod, PlacePod, PutObject, RemovePod
+from mooring.answers.trial.obstacles import with_obstacles
+from mooring.answers.trial.reasons import Reason, reasons_of
+from mooring.cluster.cluster import Cluster
+from mooring.framework.attempts.runner import Runner
+from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.kit.clock import NS_PER_S
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.rules.conditions import typed_condition
+from mooring.scheduler.decide import DecideOptions, deciding
+from mooring.scheduler.decision import Decision, NoFit, Placement
+from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.failure import POD_SCHEDULED
+from mooring.sim.simulated_cluster import SimulatedCluster
+
+PATIENCE_NS = 60 * NS_PER_S
+"""How long on the virtual clock a group is waited for: victims leave at once, and the longest backoff is ten seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedMember:
+    """A pod of the group that fitted nowhere beside the others."""
+
+    key: str
+    message: str
+    reasons: Sequence[Reason] = ()
+
+
+@dataclass(slots=True)
+class TrialRecord:
+    """What was decided about the pods of the group, one after another, within one choice of nodes."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+    """By key of the pod: the node that was free for it."""
+    rejected: dict[str, RejectedMember] = field(default_factory=dict)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.nodes or key in self.rejected
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """What became of the group."""
+
+    nodes: dict[str, str]
+    """By key of the pod: the node that it is bound to."""
+    is_placed: bool
+    """Whether enough pods are on nodes."""
+    trial: TrialRecord
+    """The first attempt: of several choices of nodes the one in which most pods fitted."""
+    trials: int
+    """How many choices of nodes the first attempt went through."""
+    messages: dict[str, str]
+    """By key of the pod: why it has no node, in the scheduler's words."""
+    victims: Sequence[str] = ()
+    """Pods that were evicted for the group."""
+
+    def where(self) -> str:
+        """`node-1 (4), node-2 (4)`."""
+        return spread_of(self.nodes.values())
+
+
+class GroupTrials:
+    """Raises ConfigError, and InputError for objects that contradict each other."""
+
+    def __init__(self, loaded: LoadedCluster, group: AskedGroup) -> None:
+        self.group = group
+        self._simulated = SimulatedCluster(
+            loaded.objects, loaded.config, loaded.registry, records=False, gates=loaded.gates
+        )
+        self._driver = self._simulated.driver
+        self._simulated.scheduler.decide_with(self._deciding)
+        own = {pod.key for pod in group.pending}
+        for pod in self._simulated.pending:
+            if pod.status.nominated_node_name and pod.key not in own:
+                self._simulated.scheduler.nominated.promise(pod, pod.status.nominated_node_name)
+        self.decisions = 0
+        """How many decisions about single pods were made: what a search is bounded by."""
+        self._records: list[TrialRecord] | None = None
+        self._explains = False
+        self._before = dict(self._driver.objects)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._simulated.cluster
+
+    def attempt(
+        self,
+        edits: Sequence[Edit] = (),
+        group: AskedGroup | None = None,
+        *,
+        explain: bool = False,
+        keep: bool = False,
+    ) -> GroupOutcome:
+        """What becomes of the group once the edits are made; `group` has its pods in another form, or is another one.
+
+        With `keep`, a group that is placed stays, with the edits.
+        """
+        group = self.group if group is None else group
+        for edit in edits:
+            self._make(edit)
+        self._records, self._explains = [], explain
+        self._simulated.evictions.clear()
+        for pod in group.pending:
+            self._driver.create(pod)
+        self._driver.attempt_once()
+        records, self._records = self._records, None
+        self._let_time_pass(group)
+        outcome = self._outcome(group, records)
+        if keep and outcome.is_placed:
+            self._before = dict(self._driver.objects)
+        else:
+            self._take_back()
+        return outcome
+
+    def _let_time_pass(self, group: AskedGroup) -> None:
+        """If pods were evicted for the group, until it is placed. Otherwise another attempt would find the same."""
+        driver = self._driver
+        driver.jump(driver.clock.now_ns())  # releases pods that waited for each other on Permit
+        end_ns = driver.clock.now_ns() + PATIENCE_NS
+        while self._simulated.evictions and len(self._nodes(group)) < len(group.pending):
+            next_ns = driver.next_ns()
+            if next_ns is None or next_ns > end_ns:
+                return
+            driver.jump(next_ns)
+            driver.attempt_once()
+            driver.jump(driver.clock.now_ns())
+
+    def _nodes(self, group: AskedGroup) -> dict[str, str]:
+        found = (self._driver.objects.get(("Pod", pod.key)) for pod in group.pending)
+        return {pod.key: pod.spec.node_name for pod in found if isinstance(pod, Pod) and pod.spec.node_name}
+
+    def _outcome(self, group: AskedGroup, records: Sequence[TrialRecord]) -> GroupOutcome:
+        nodes, objects = self._nodes(group), self._driver.objects
+        evicted = [*dict.fromkeys(eviction.pod.key for eviction in self._simulated.evictions)]
+        there = sum(("Pod", pod.key) in objects for pod in group.placed)  # a cure may remove some
+        return GroupOutcome(
+            nodes,
+            bool(nodes) and there + len(nodes) >= group.needed,
+            max(records, key=lambda record: len(record.nodes), default=TrialRecord()),
+            len(records),
+            {pod.key: self._message(pod) for pod in group.pending if pod.key not in nodes},
+            evicted,
+        )
+
+    def _message(self, pod: Pod) -> str:
+        entry = self._simulated.scheduler.queued(pod.key)
+        if entry is not None and entry.is_gated:
+            return entry.gating_message
+        now = self._driver.objects.get(("Pod", pod.key))
+        condition = typed_condition(now.status.conditions, POD_SCHEDULED) if isinstance(now, Pod) else None
+        return (condition.message or "") if condition is not None else ""
+
+    # ---- decisions
+
+    def _deciding(
+        self,
+        runner: Runner,
+        pod: Pod,
+        cluster: Cluster,
+        options: DecideOptions,
+        seed: int,
+        interested: InterestedExtenders | None,
+    ) -> Steps[Decision]:
+        """Takes the place of `decide.deciding` in the scheduler: the same decision, counted and noted."""
+        self.decisions += 1
+        decision = yield from deciding(runner, pod, cluster, options, seed, interested)
+        if self._records is not None:
+            self._note(self._records, pod, cluster, decision)
+        return decision
+
+    def _note(self, records: list[TrialRecord], pod: Pod, cluster: Cluster, decision: Decision) -> None:
+        """Reasons are read at once: they look at the nodes as they are in the middle of the attempt."""
+        if not records or pod.key in records[-1]:
+            records.append(TrialRecord())  # each choice of nodes begins with the first pod again
+        if isinstance(decision, Placement):
+            records[-1].nodes[pod.key] = decision.node
+        elif isinstance(decision, NoFit):
+            reasons = reasons_of(decision) if self._explains else []
+            told = [with_obstacles(reason, pod, cluster) for reason in reasons]
+            records[-1].rejected[pod.key] = RejectedMember(pod.key, decision.message, told)
+        else:
+            records[-1].rejected[pod.key] = RejectedMember(pod.key, decision.error)
+
+    # ---- edits
+
+    def _make(self, edit: Edit) -> None:
+        match edit:
+            case PutObject(item):
+                self._put(item)
+            case RemovePod(pod):
+                self._driver.delete("Pod", pod.key)
+            case MovePod(pod, node):
+                self._driver.delete("Pod", pod.key)
+                self._driver.create(pod.with_node(node))
+            case PlacePod(pod):
+                self._driver.create(pod)
+
+    def _put(self, item: KubeObject) -> None:
+        if (type(item).__name__, item.key) in self._driver.objects:
+            self._driver.update(item)
+        else:
+            self._driver.create(item)
+
+    def _take_back(self) -> None:
+        """Bring every object back to what it was, whatever changed it: edits, the attempt, or a controller."""
+        objects, before = self._driver.objects, self._before
+        new = [name for name in objects if name not in before]
+        for kind, key in sorted(new, key=_pods_first):
+            self._driver.delete(kind, key)
+        changed = [item for name, item in before.items() if objects.get(name) is not item]
+        for item in sorted(changed, key=lambda item: not isinstance(item, Node)):
+            if isinstance(item, Pod):
+                self._driver.delete("Pod", item.key)
+            self._put(item)
+        self._driver.settle()
+        self._before = dict(objects)
+
+
+def _pods_first(name: tuple[str, str]) -> bool:
+    return name[0] != "Pod"
+
+
+def spread_of(nodes: Iterable[str]) -> str:
+    """Which nodes, and how many pods on each: `node-1 (4), node-2 (4)`."""
+    return ", ".join(f"{node} ({number})" for node, number in sorted(Counter(nodes).items()))

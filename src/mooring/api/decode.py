@@ -1,0 +1,230 @@
+"""Decoding: from plain data to typed objects.
+
+msgspec decodes fast and stops at the first fault. An object that it rejects is walked a second time beside its schema, so
+that a user learns all faults at once, each with its path, and so that null means what it means in Kubernetes.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from mooring.api.kinds import kind_of
+from mooring.api.validation.problem import Problem, Problems, at_key, show
+from mooring.model.meta import KubeObject, Wire
+
+T = TypeVar("T", bound=Wire)
+
+_QUANTITY = {inspect.StrType, inspect.IntType, inspect.FloatType}
+_SCALARS: Mapping[type, tuple[type, str, Any]] = {
+    inspect.StrType: (str, "a string", ""),
+    inspect.IntType: (int, "an integer", 0),
+    inspect.FloatType: (float, "a number", 0),
+    inspect.BoolType: (bool, "true or false", False),
+}
+"""Type of the schema -> (type in Python, its name in messages, what null stands for)."""
+
+
+def decode(kind: str, written: Any) -> tuple[KubeObject | None, list[Problem]]:
+    """The object of a known kind, or every mismatch between the data and the form of that kind."""
+    known = kind_of(kind)
+    if known is None:
+        return None, [Problem("kind", show(kind), "a kind that Mooring reads")]
+    return decode_as(known.struct, written)
+
+
+def decode_as(struct: type[T], written: Any) -> tuple[T | None, list[Problem]]:
+    """As `decode`, for a given struct. As in Kubernetes, null means the same as leaving the field out."""
+    try:
+        return msgspec.convert(written, struct), []
+    except msgspec.ValidationError:
+        walk = _Walk()
+        cleaned = walk.take(written, _form(struct), "")
+    if walk.problems:
+        return None, walk.problems
+    try:
+        return msgspec.convert(cleaned, struct), []
+    except msgspec.ValidationError as error:
+        # The walk covers all types that our structs use; for anything else the message is msgspec's.
+        return None, [Problem("", f"does not have the form of a {struct.__name__}: {error}")]
+
+
+def misspelt_fields(struct: type[Wire], written: Any) -> list[Problem]:
+    """Fields that differ from a known field only in case or in `_` and `-`.
+
+    A server drops unknown fields without an error, and so does decoding: `nodeselector` would silently place a pod
+    anywhere.
+    """
+    return [*_misspelt(written, _form(struct), "")]
+
+
+def _misspelt(value: Any, form: inspect.Type, path: str) -> Problems:
+    """Walks data and schema side by side, into the fields that hold structs."""
+    if isinstance(value, list) and isinstance(form, inspect.ListType):
+        for i, item in enumerate(value):
+            yield from _misspelt(item, form.item_type, f"{path}[{i}]")
+    elif isinstance(value, dict) and isinstance(form, inspect.DictType):
+        for key, entry in value.items():
+            yield from _misspelt(entry, form.value_type, at_key(path, str(key)))
+    elif isinstance(value, dict) and isinstance(form, inspect.StructType):
+        folded, deeper = _spellings(form.cls)
+        for key, entry in value.items():
+            if key in deeper:
+                yield from _misspelt(entry, deeper[key], at_key(path, key))
+            elif (meant := folded.get(_fold(str(key)), key)) != key:
+                yield Problem(at_key(path, str(key)), f"unknown field; did you mean {meant}?")
+
+
+@cache
+def _spellings(struct: type) -> tuple[Mapping[str, str], Mapping[str, inspect.Type]]:
+    """Field names by their folded form; and the forms of the fields that hold structs, which have fields of their own."""
+    form = _form(struct)
+    fields = form.fields if isinstance(form, inspect.StructType) else ()
+    names = {_fold(field.encode_name): field.encode_name for field in fields}
+    forms = {field.encode_name: _without_null(field.type) for field in fields}
+    return names, {name: inner for name, inner in forms.items() if _holds_structs(inner)}
+
+
+def _without_null(form: inspect.Type) -> inspect.Type:
+    choices = (
+        [c for c in form.types if not isinstance(c, inspect.NoneType)] if isinstance(form, inspect.UnionType) else []
+    )
+    return choices[0] if len(choices) == 1 else form
+
+
+def _holds_structs(form: inspect.Type) -> bool:
+    match form:
+        case inspect.ListType():
+            return _holds_structs(form.item_type)
+        case inspect.DictType():
+            return _holds_structs(form.value_type)
+    return isinstance(form, inspect.StructType)
+
+
+@lru_cache(maxsize=4096)
+def _fold(name: str) -> str:
+    return name.casefold().replace("_", "").replace("-", "")
+
+
+def decode_json(raw: bytes | msgspec.Raw, kind: str) -> KubeObject:
+    """The object in a JSON text. Raises msgspec's errors, without the second walk.
+
+    Hot: decoding straight from text to struct; watch events of a live server take this way.
+    """
+    return _decoder(kind).decode(raw)
+
+
+@cache
+def _decoder(kind: str) -> msgspec.json.Decoder[KubeObject]:
+    known = kind_of(kind)
+    if known is None:
+        raise msgspec.ValidationError(f"{kind} is not a kind that Mooring reads")
+    return msgspec.json.Decoder(known.struct)
+
+
+@cache
+def _form(struct: type) -> inspect.Type:
+    return inspect.type_info(struct)
+
+
+class _Walk:
+    """A walk over an object beside its schema. It collects problems, and returns the object without nulls."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def take(self, value: Any, form: inspect.Type, path: str) -> Any:
+        """The value as the schema wants it; what does not fit becomes a problem and None."""
+        match form:
+            case inspect.StructType():
+                return self._take_struct(value, form, path)
+            case inspect.DictType():
+                return self._take_map(value, form, path)
+            case inspect.ListType():
+                return self._take_list(value, form, path)
+            case inspect.UnionType():
+                return self._take_union(value, form, path)
+            case inspect.AnyType():
+                return value
+        return self._take_scalar(value, form, (form,), path)
+
+    def _take_struct(self, value: Any, form: inspect.StructType, path: str) -> Any:
+        """Unknown fields are skipped, and null counts as missing."""
+        if not isinstance(value, dict):
+            return self._refuse(path, value, form)
+        present = [field for field in form.fields if value.get(field.encode_name) is not None]
+        return {
+            field.encode_name: self.take(value[field.encode_name], field.type, at_key(path, field.encode_name))
+            for field in present
+        }
+
+    def _take_map(self, value: Any, form: inspect.DictType, path: str) -> Any:
+        if not isinstance(value, dict):
+            return self._refuse(path, value, form)
+        entries = {}
+        for key, entry in value.items():
+            place = at_key(path, str(key))
+            if not isinstance(key, str):
+                self.problems.append(Problem(place, f"the key {show(key)}", "a string as key"))
+            entries[key] = _null(form.value_type) if entry is None else self.take(entry, form.value_type, place)
+        return entries
+
+    def _take_list(self, value: Any, form: inspect.ListType, path: str) -> Any:
+        if not isinstance(value, list | tuple):
+            return self._refuse(path, value, form)
+        return [
+            _null(form.item_type) if item is None else self.take(item, form.item_type, f"{path}[{i}]")
+            for i, item in enumerate(value)
+        ]
+
+    def _take_union(self, value: Any, form: inspect.UnionType, path: str) -> Any:
+        choices = [choice for choice in form.types if not isinstance(choice, inspect.NoneType)]
+        if len(choices) == 1:
+            return self.take(value, choices[0], path)
+        return self._take_scalar(value, form, choices, path)
+
+    def _take_scalar(self, value: Any, form: inspect.Type, choices: Sequence[inspect.Type], path: str) -> Any:
+        """A float without a fraction passes for an integer: not every writer of YAML and JSON tells the two apart."""
+        if any(_is_scalar(value, choice) for choice in choices):
+            return value
+        if isinstance(value, float) and value.is_integer() and any(_is_scalar(0, choice) for choice in choices):
+            return int(value)
+        return self._refuse(path, value, form)
+
+    def _refuse(self, path: str, value: Any, form: inspect.Type) -> None:
+        self.problems.append(Problem(path, show(value), _describe(form)))
+
+
+def _is_scalar(value: Any, form: inspect.Type) -> bool:
+    if type(form) not in _SCALARS:
+        return False
+    wanted = _SCALARS[type(form)][0]
+    return type(value) is wanted or (wanted is float and type(value) is int)
+
+
+def _null(form: inspect.Type) -> Any:
+    """The value for a null inside a list or a map, where leaving it out would shift or lose entries: Go's zero value."""
+    match form:
+        case inspect.StructType() | inspect.DictType():
+            return {}
+        case inspect.ListType():
+            return []
+        case inspect.UnionType():
+            return 0 if {type(choice) for choice in form.types} >= _QUANTITY else None
+    return _SCALARS[type(form)][2] if type(form) in _SCALARS else None
+
+
+def _describe(form: inspect.Type) -> str:
+    """What a schema allows, in the words of a message."""
+    match form:
+        case inspect.StructType() | inspect.DictType():
+            return "an object"
+        case inspect.ListType():
+            return "a list"
+        case inspect.UnionType():
+            if {type(choice) for choice in form.types} >= _QUANTITY:
+                return "a quantity, e.g. 500m, 2 or 1.5Gi"
+            return " or ".join(_describe(choice) for choice in form.types if not isinstance(choice, inspect.NoneType))
+    return _SCALARS[type(form)][1]

@@ -1,0 +1,247 @@
+"""KindSpec: everything that Mooring knows of an API kind, as one value. A new kind needs nothing else.
+
+The specs are in `api/kinds`, one file for each family. Every other table of kinds is derived from them: what the API
+server serves, admits, merges and prints, what the scheduler watches and looks up, and which events plugins can register.
+Code that a spec cannot hold, because it needs the store or the admission of pods, is in
+`apiserver/admission/special_kinds.py`; ordinary kinds have none.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import msgspec
+
+from mooring.api.api_errors import Cause
+from mooring.api.json_objects import JsonObject
+from mooring.api.table_columns import PLAIN, Column
+from mooring.api.validation.problem import Problems
+from mooring.model.meta import KubeObject
+
+READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+POSTED = ("create",)
+"""The verbs of a kind that clients post and the server answers, but never stores."""
+
+
+# ---- field labels: what clients can select objects by, such as `spec.nodeName=n1`
+
+
+FieldReader = Callable[[dict[str, Any]], str]
+FieldLabels = Mapping[str, FieldReader]
+"""By label, the function that reads the text that a field selector is compared with."""
+
+
+def text_at(*places: str, otherwise: str = "") -> FieldReader:
+    """A reader of the first dotted path that has a value, as text; `otherwise` if none has. A list means its first item."""
+    ways = [place.split(".") for place in places]
+
+    def read(item: dict[str, Any]) -> str:
+        return next((text for way in ways if (text := _read(item, way))), otherwise)
+
+    return read
+
+
+def _read(value: Any, way: list[str]) -> str:
+    """The text at a path; only texts, numbers and bools count, as in upstream's field selectors."""
+    for key in way:
+        if isinstance(value, list):
+            value = value[0] if value else None
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def labels_at(*places: str) -> FieldLabels:
+    """Field labels that are the paths that they read, which most are."""
+    return {place: text_at(place) for place in places}
+
+
+OF_METADATA: FieldLabels = labels_at("metadata.name", "metadata.namespace")
+"""The labels of a kind that has no others."""
+
+
+# ---- how patches merge lists
+
+
+class ListRule(msgspec.Struct, frozen=True):
+    """How the two kinds of merging identify the items of a list; the tags in upstream's types.go say it.
+
+    The two differ for some lists (ports of a Service), so both are here.
+    """
+
+    patch_key: str | None = None
+    """For strategic merge patches: the field that identifies an item, empty for plain values; None: the patch replaces
+    the list (patchMergeKey)."""
+    apply_keys: tuple[str, ...] | None = None
+    """For server-side apply: the fields that identify an item, () for plain values; None: the list is one value
+    (listMapKey)."""
+    atomic_items: bool = False
+    """For server-side apply: a manager owns an item as a whole, not its fields."""
+
+
+def by(key: str, *others: str, atomic_items: bool = False) -> ListRule:
+    """`key` identifies an item; server-side apply needs the other keys as well."""
+    return ListRule(key, (key, *others), atomic_items)
+
+
+BY_NAME = by("name")
+BY_TYPE = by("type")
+VALUES = ListRule("", ())
+"""A list of plain values without repetition."""
+
+
+# ---- the spec
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """How the scheduler follows the objects of a kind."""
+
+    is_required: bool = False
+    """Whether the scheduler cannot work without it. Any other kind counts as empty while the server does not serve it."""
+    field_selector: str = ""
+    """Limits the watch on the server's side: finished pods are most of the objects of a cluster that runs jobs."""
+    needs_gate: str = ""
+    """The feature gate without which the scheduler does not watch it: an API that few servers serve."""
+    wakes_pods: bool = False
+    """Whether plugins can register its event. Objects of other kinds are only looked up during an attempt."""
+    wakes_by_default: bool = False
+    """Whether its event is among those of a plugin that registers none (upstream: the default EventsToRegister)."""
+
+    def is_on(self, gates: Mapping[str, bool]) -> bool:
+        """Whether a scheduler with these feature gates watches it. A gate that is not named is off."""
+        return not self.needs_gate or gates.get(self.needs_gate, False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KindSpec:
+    """One kind under one group and version. Specs are compared by identity.
+
+    A spec holds data and pure functions on JSON or on the typed object. It never reads the store or a clock. The defaults
+    describe an ordinary kind that the server stores and nothing interprets.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    _: KW_ONLY
+    verbs: tuple[str, ...] = READ_WRITE
+    stored_as: str = ""
+    """The key of its objects in the store, if not group and plural: both groups of events show the same objects."""
+
+    # ---- the typed object
+    struct: type[KubeObject] = KubeObject
+    """The struct that its objects are decoded into; KubeObject (metadata alone) for kinds that cannot change a decision."""
+    other_versions: tuple[str, ...] = ()
+    """Further apiVersions of the same form that manifests may have."""
+    name_rule: Callable[[str, str], Problems] | None = None
+    """Validates `metadata.name` at its path, where names are not DNS subdomains."""
+    check: Callable[[Any], Problems] | None = None
+    """Validates a typed object; metadata is validated for all kinds alike."""
+    makes_pods: bool = False
+    """Whether a simulation creates pods from its template."""
+    watch: Watch | None = None
+
+    # ---- what the API server makes of a new or changed object
+    spec_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults of plain fields of `spec` that are missing or an empty text."""
+    has_pod_template: bool = False
+    """Whether `spec.template` is a pod template, which the server defaults like a pod."""
+    complete: Callable[[JsonObject], None] | None = None
+    """Further defaulting, in place; the server calls it at creation and at every update."""
+    completes_status: bool = False
+    """Whether a write to the status subresource defaults the object again."""
+    new_status: Mapping[str, Any] = field(default_factory=dict)
+    """The status of a new object; the server drops the one that the client sent."""
+    brings_status: bool = False
+    """Whether a new object keeps the status that the client sent: kubelets register nodes with their capacity."""
+    finalizer: str = ""
+    """The finalizer that a new object gets, which keeps it from being deleted while it is in use."""
+    has_generation: bool = False
+    """Whether the server counts changes of `spec` in metadata.generation."""
+
+    # ---- what the API server rejects
+    new_faults: Callable[[JsonObject], list[Cause]] | None = None
+    """Faults that the server checks at creation only."""
+    faults: Callable[[JsonObject], list[Cause]] | None = None
+    """Faults that the server checks at creation and update, of fields that the typed object does not have."""
+    change_faults: Callable[[JsonObject, JsonObject], list[Cause]] | None = None
+    """Faults of an update, from the old and the new object."""
+    fixed: tuple[str, ...] = ()
+    """Paths of immutable fields."""
+    status_keeps: tuple[str, ...] = ()
+    """Fields of the metadata that a write to the status subresource does not change."""
+    needs_version: bool = False
+    """Whether an update must have the resourceVersion that the client has read (no unconditional update)."""
+    limits_own_size: bool = False
+    """Whether `faults` limits the size of an object, with a message of its own instead of the store's."""
+
+    # ---- deletion
+    returns_deleted: bool = False
+    """Whether the server answers a deletion with the object instead of a Status."""
+    has_grace_period: bool = False
+    """Whether an object stays for its grace period after the deletion, as a pod does while its containers stop."""
+    has_spec_finalizers: bool = False
+    """Whether `spec.finalizers` delay the deletion too, with the phase Terminating: namespaces."""
+
+    # ---- patches, by the path of a field (one or two names); `patches/merge_keys.py` has those of shared structs
+    lists: Mapping[str, ListRule] = field(default_factory=dict)
+    atomic_maps: tuple[str, ...] = ()
+    """Maps that are one value for server-side apply."""
+    replaced_maps: tuple[str, ...] = ()
+    """Maps that a strategic merge patch replaces as a whole."""
+    has_plain_selector: bool = False
+    """Whether `spec.selector` is a map of labels instead of a label selector."""
+
+    # ---- reading
+    field_labels: FieldLabels = field(default_factory=lambda: OF_METADATA)
+    """The labels of field selectors."""
+    columns: tuple[Column, ...] = PLAIN
+    """The columns of `kubectl get`."""
+    row_conditions: Callable[[JsonObject], list[JsonObject]] | None = None
+    """Conditions of a table row, from the object: rows of finished pods have one."""
+
+    # ---- derived
+    api_version: str = field(init=False)
+    storage: str = field(init=False)
+    """The key of its objects in the store."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "storage", self.stored_as or f"{self.group}/{self.plural}")
+        object.__setattr__(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether objects of the kind can change a scheduling decision."""
+        return self.struct is not KubeObject
+
+    def is_called(self, written: str) -> bool:
+        """Whether users mean it, in any case: by its kind, its plural or a short name, each also with the group, or with
+        version and group (`deployments.apps`, `deployments.v1.apps`), as kubectl takes it."""
+        name, _, suffix = written.lower().partition(".")
+        is_named = name in (self.singular, self.plural, *self.short_names)
+        return is_named and suffix in ("", self.group, f"{self.version}.{self.group}")
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def path(self) -> str:
+        """The prefix of its URLs: `/api/v1`, `/apis/apps/v1`."""
+        return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """The apiVersions that manifests may name, the served one first."""
+        return (self.api_version, *self.other_versions)
+
+    @property
+    def event(self) -> str:
+        """The resource of its cluster events, as plugins register it: `Node`, `storage.k8s.io/StorageClass`."""
+        return f"{self.group}/{self.kind}" if self.group else self.kind

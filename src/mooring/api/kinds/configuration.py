@@ -1,0 +1,71 @@
+"""ConfigMaps, Secrets and service accounts: data that pods use and that no decision depends on."""
+
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Iterable
+
+from mooring.api.api_errors import Cause, field_too_long
+from mooring.api.json_objects import JsonObject, fill
+from mooring.api.kind_spec import OF_METADATA, KindSpec, by, labels_at
+from mooring.api.table_columns import AGE, NAME, Column, count, field_cell
+
+_MAX_DATA_BYTES = 1024 * 1024
+"""Upstream's MaxSecretSize, also for ConfigMaps: 1 MiB. It is below the limit of the store and has a message of its own."""
+
+
+def _complete_secret(secret: JsonObject) -> None:
+    fill(secret, {"type": "Opaque"})
+
+
+def _config_map_faults(config_map: JsonObject) -> list[Cause]:
+    """Parity: the fault is in the ConfigMap as a whole, which upstream writes as the path `[]`."""
+    plain, encoded = config_map.get("data") or {}, config_map.get("binaryData") or {}
+    return _too_long("[]", sum(map(_text_bytes, plain.values())) + _encoded_bytes(encoded.values()))
+
+
+def _secret_faults(secret: JsonObject) -> list[Cause]:
+    return _too_long("data", _encoded_bytes((secret.get("data") or {}).values()))
+
+
+def _too_long(path: str, size_bytes: int) -> list[Cause]:
+    return [field_too_long(path, _MAX_DATA_BYTES)] if size_bytes > _MAX_DATA_BYTES else []
+
+
+def _encoded_bytes(values: Iterable[object]) -> int:
+    return sum(map(_decoded_bytes, values))
+
+
+def _text_bytes(value: object) -> int:
+    return len(value.encode()) if isinstance(value, str) else 0
+
+
+def _decoded_bytes(value: object) -> int:
+    """The size of decoded data. What is not base64 counts as it is; decoding the object rejects it elsewhere."""
+    try:
+        return len(b64decode(value)) if isinstance(value, str) else 0
+    except (Error, ValueError):
+        return _text_bytes(value)
+
+
+CONFIG_MAP = KindSpec(
+    *("", "v1", "configmaps", "ConfigMap", True, ("cm",)),
+    faults=_config_map_faults,
+    limits_own_size=True,
+    columns=(NAME, Column("Data", count("data", "binaryData")), AGE),
+)
+
+SECRET = KindSpec(
+    *("", "v1", "secrets", "Secret"),
+    complete=_complete_secret,
+    faults=_secret_faults,
+    limits_own_size=True,
+    field_labels={**OF_METADATA, **labels_at("type")},
+    columns=(NAME, Column("Type", field_cell("type", "Opaque")), Column("Data", count("data")), AGE),
+)
+
+SERVICE_ACCOUNT = KindSpec(
+    *("", "v1", "serviceaccounts", "ServiceAccount", True, ("sa",)),
+    returns_deleted=True,
+    lists={"secrets": by("name", atomic_items=True)},
+    columns=(NAME, Column("Secrets", count("secrets")), AGE),
+)

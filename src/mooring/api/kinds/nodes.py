@@ -1,0 +1,119 @@
+"""Nodes, the runtime classes of their container runtimes, and the leases by which kubelets send heartbeats."""
+
+from collections.abc import Callable
+
+from mooring.api.json_objects import JsonObject, at
+from mooring.api.kind_spec import BY_TYPE, VALUES, KindSpec, Watch, labels_at, text_at
+from mooring.api.table_columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, conditions, field_cell, wide
+from mooring.api.validation import field_rules as rules
+from mooring.api.validation.problem import Problems
+from mooring.model.meta import MAX_INT64
+from mooring.model.node import Node
+from mooring.model.quantity import round_up
+from mooring.model.workloads import RuntimeClass
+
+_NODE_INFO = (
+    *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion"),
+    *("kubeProxyVersion", "operatingSystem", "architecture"),
+)
+
+
+def _complete_node(node: JsonObject) -> None:
+    """Default a node: without allocatable, all of its capacity is allocatable. The empty fields are those that Go always
+    writes; clients compare them."""
+    node.setdefault("spec", {})
+    status = node.setdefault("status", {})
+    if "capacity" in status:
+        status.setdefault("allocatable", dict(status["capacity"]))
+    for group in ("capacity", "allocatable"):
+        round_up(status.get(group))
+    for condition in status.get("conditions", ()):
+        condition.setdefault("lastHeartbeatTime", None)
+        condition.setdefault("lastTransitionTime", None)
+    status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {}).setdefault("Port", 0)
+    info = status.setdefault("nodeInfo", {})
+    for key in _NODE_INFO:
+        info.setdefault(key, "")
+
+
+def _check_node(node: Node) -> Problems:
+    yield from rules.taints("spec.taints", node.spec.taints)
+    yield from rules.quantities("status.capacity", node.status.capacity)
+    yield from rules.quantities("status.allocatable", node.status.allocatable)
+    for i, image in enumerate(node.status.images or ()):
+        yield from rules.in_range(f"status.images[{i}].sizeBytes", image.size_bytes, 0, MAX_INT64)
+
+
+def _check_runtime_class(written: RuntimeClass) -> Problems:
+    if written.overhead is not None:
+        yield from rules.quantities("overhead.podFixed", written.overhead.pod_fixed)
+    if written.scheduling is not None:
+        yield from rules.labels("scheduling.nodeSelector", written.scheduling.node_selector)
+        yield from rules.tolerations("scheduling.tolerations", written.scheduling.tolerations)
+
+
+def _node_status(node: JsonObject, _: int) -> Cell:
+    ready = {None: "Unknown", "True": "Ready"}.get(conditions(node).get("Ready"), "NotReady")
+    return f"{ready},SchedulingDisabled" if at(node, "spec.unschedulable") else ready
+
+
+def _node_roles(node: JsonObject, _: int) -> Cell:
+    """Roles are label keys (`node-role.kubernetes.io/worker`), or the value of an older label."""
+    prefix = "node-role.kubernetes.io/"
+    labels = at(node, "metadata.labels", {})
+    roles = {label.removeprefix(prefix) for label in labels if label.startswith(prefix)} | {
+        labels.get("kubernetes.io/role", "")
+    }
+    return ",".join(sorted(roles - {""})) or NONE
+
+
+def _node_address(type: str) -> Callable[[JsonObject, int], Cell]:
+    def cell(node: JsonObject, _: int) -> Cell:
+        return next((a["address"] for a in at(node, "status.addresses", ()) if a.get("type") == type), NONE)
+
+    return cell
+
+
+NODE = KindSpec(
+    *("", "v1", "nodes", "Node", False, ("no",)),
+    subresources=("status",),
+    struct=Node,
+    check=_check_node,
+    watch=Watch(is_required=True, wakes_pods=True, wakes_by_default=True),
+    complete=_complete_node,
+    completes_status=True,
+    brings_status=True,
+    lists={"spec.podCIDRs": VALUES, "status.addresses": BY_TYPE},
+    field_labels={
+        **labels_at("metadata.name"),
+        "spec.unschedulable": text_at("spec.unschedulable", otherwise="false"),
+    },
+    columns=(
+        NAME,
+        Column("Status", _node_status),
+        Column("Roles", _node_roles),
+        AGE,
+        Column("Version", field_cell("status.nodeInfo.kubeletVersion")),
+        wide("Internal-IP", _node_address("InternalIP")),
+        wide("External-IP", _node_address("ExternalIP")),
+        wide("OS-Image", field_cell("status.nodeInfo.osImage", UNKNOWN)),
+        wide("Kernel-Version", field_cell("status.nodeInfo.kernelVersion", UNKNOWN)),
+        wide("Container-Runtime", field_cell("status.nodeInfo.containerRuntimeVersion", UNKNOWN)),
+    ),
+)
+
+RUNTIME_CLASS = KindSpec(
+    *("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
+    struct=RuntimeClass,
+    check=_check_runtime_class,
+    has_generation=True,
+    fixed=("handler",),
+    needs_version=True,
+    columns=(NAME, Column("Handler", field_cell("handler")), AGE),
+)
+
+LEASE = KindSpec(
+    *("coordination.k8s.io", "v1", "leases", "Lease"),
+    needs_version=True,
+    columns=(NAME, Column("Holder", field_cell("spec.holderIdentity")), AGE),
+)

@@ -1,0 +1,134 @@
+"""PriorityClasses, PodGroups and PodDisruptionBudgets: which pods are scheduled first, and which may be evicted."""
+
+import re
+
+from mooring.api.api_errors import Cause, field_forbidden, field_invalid
+from mooring.api.json_objects import JsonObject, at, fill
+from mooring.api.kind_spec import KindSpec, Watch
+from mooring.api.table_columns import AGE, NAME, NONE, Column, field_cell, number
+from mooring.api.validation import field_rules as rules
+from mooring.api.validation.group_rules import check_pod_group
+from mooring.api.validation.pod_rules import PREEMPTION_POLICIES
+from mooring.api.validation.problem import Problem, Problems, show
+from mooring.model.meta import MAX_INT32
+from mooring.model.workloads import (
+    PREEMPT_LOWER_PRIORITY,
+    SYSTEM_PRIORITIES,
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+)
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+"""Upstream's HighestUserDefinablePriority; higher values are for system classes."""
+_PERCENTAGE = re.compile(r"[0-9]+%")
+
+
+def _complete_priority_class(priority_class: JsonObject) -> None:
+    priority_class.setdefault("value", 0)
+    fill(priority_class, {"preemptionPolicy": PREEMPT_LOWER_PRIORITY})
+
+
+def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
+    """Pods have copied value and policy, so that a change would contradict them."""
+    faults = []
+    if old.get("value", 0) != new.get("value", 0):
+        faults.append(field_forbidden("value", "may not be changed in an update."))
+    if old.get("preemptionPolicy") != new.get("preemptionPolicy"):
+        faults.append(field_invalid("preemptionPolicy", new.get("preemptionPolicy"), "field is immutable"))
+    return faults
+
+
+def _check_priority_class(priority_class: PriorityClass) -> Problems:
+    """Names with the prefix system- are reserved for the two system classes, with fixed values."""
+    system = SYSTEM_PRIORITIES.get(priority_class.name)
+    if system is not None:
+        if priority_class.value != system:
+            yield Problem("value", show(priority_class.value), f"{system}, the value of this system class")
+    elif priority_class.name.startswith("system-"):
+        yield Problem("metadata.name", show(priority_class.name), "a name that does not start with system-")
+    else:
+        yield from rules.in_range("value", priority_class.value, -MAX_INT32 - 1, HIGHEST_USER_PRIORITY)
+    yield from rules.one_of("preemptionPolicy", priority_class.preemption_policy, PREEMPTION_POLICIES)
+
+
+def _check_budget(budget: PodDisruptionBudget) -> Problems:
+    """A budget has either minAvailable or maxUnavailable, each a number of pods or a percentage of them."""
+    spec = budget.spec
+    yield from rules.label_selector("spec.selector", spec.selector)
+    if spec.min_available is not None and spec.max_unavailable is not None:
+        yield Problem("spec", "both minAvailable and maxUnavailable", "at most one of them must be set")
+    for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
+        good = bool(_PERCENTAGE.fullmatch(value)) if isinstance(value, str) else value is None or value >= 0
+        if not good:
+            yield Problem(f"spec.{name}", show(value), "a number of pods, or a percentage, e.g. 50%")
+
+
+PRIORITY_CLASS = KindSpec(
+    *("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
+    struct=PriorityClass,
+    check=_check_priority_class,
+    complete=_complete_priority_class,
+    change_faults=_priority_class_changes,
+    has_generation=True,
+    columns=(
+        *(NAME, Column("Value", field_cell("value", 0)), Column("Global-Default", field_cell("globalDefault", False))),
+        *(AGE, Column("PreemptionPolicy", field_cell("preemptionPolicy"))),
+    ),
+)
+
+GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
+"""The finalizer that keeps a group until its pods have ended."""
+
+
+def _policy_cell(group: JsonObject, now_ns: int) -> str:
+    return "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"
+
+
+def _group_state_cell(group: JsonObject, now_ns: int) -> str:
+    """A group that is about to be evicted says why; or else whether it could be scheduled."""
+    found = {each.get("type"): each for each in at(group, "status.conditions", [])}
+    target, scheduled = found.get("DisruptionTarget"), found.get("PodGroupScheduled")
+    if target is not None:
+        return str(target.get("reason", ""))
+    if scheduled is None:
+        return "Pending"
+    return "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+
+
+POD_GROUP = KindSpec(
+    *("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
+    subresources=("status",),
+    struct=PodGroup,
+    check=check_pod_group,
+    fixed=(
+        *("spec.podGroupTemplateRef", "spec.schedulingPolicy", "spec.schedulingConstraints", "spec.resourceClaims"),
+        *("spec.disruptionMode", "spec.priorityClassName", "spec.priority"),
+    ),
+    columns=(
+        *(NAME, Column("Policy", _policy_cell)),
+        Column("Workload", field_cell("spec.podGroupTemplateRef.workload.workloadName", NONE)),
+        *(Column("Status", _group_state_cell), AGE),
+    ),
+    watch=Watch(needs_gate="GenericWorkload", wakes_pods=True),
+    status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
+)
+
+POD_DISRUPTION_BUDGET = KindSpec(
+    *("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",)),
+    subresources=("status",),
+    struct=PodDisruptionBudget,
+    check=_check_budget,
+    watch=Watch(),
+    new_status={"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+    has_generation=True,
+    needs_version=True,
+    replaced_maps=("spec.selector",),
+    columns=(
+        NAME,
+        Column("Min Available", lambda budget, _: str(at(budget, "spec.minAvailable", "N/A"))),
+        Column("Max Unavailable", lambda budget, _: str(at(budget, "spec.maxUnavailable", "N/A"))),
+        number("Allowed Disruptions", "status.disruptionsAllowed"),
+        AGE,
+    ),
+)

@@ -1,0 +1,253 @@
+"""Workloads: kinds that create pods from a template, and their revisions and autoscalers.
+
+What the controllers do with them is in `controllers/workloads`; the pods that follow from a template are in
+`rules/workload_pods.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.api.json_objects import JsonObject, at, fill
+from mooring.api.kind_spec import OF_METADATA, KindSpec, ListRule, Watch, text_at
+from mooring.api.table_columns import (
+    AGE,
+    NAME,
+    NONE,
+    POD_SPEC,
+    UNSET,
+    Cell,
+    Column,
+    ago,
+    conditions,
+    count,
+    field_cell,
+    labels_cell,
+    number,
+    ratio,
+    since,
+    template_columns,
+    wide,
+)
+from mooring.api.validation import field_rules as rules
+from mooring.api.validation.problem import Problems
+from mooring.kit.clock import moment_ns
+from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulSet, Workload
+
+_SCALED = ("status", "scale")
+"""The subresources of workloads with replicas: `kubectl scale` uses the second."""
+
+
+def _update(where: str, rolling: Mapping[str, Any], workload: JsonObject) -> None:
+    """Default the update strategy at spec.`where`: RollingUpdate with these numbers."""
+    strategy = workload["spec"].setdefault(where, {})
+    fill(strategy, {"type": "RollingUpdate"})
+    if strategy["type"] == "RollingUpdate":
+        fill(strategy.setdefault("rollingUpdate", {}), rolling)
+
+
+def _complete_deployment(deployment: JsonObject) -> None:
+    _update("strategy", {"maxUnavailable": "25%", "maxSurge": "25%"}, deployment)
+
+
+def _complete_stateful_set(stateful_set: JsonObject) -> None:
+    _update("updateStrategy", {"partition": 0}, stateful_set)
+
+
+def _complete_daemon_set(daemon_set: JsonObject) -> None:
+    _update("updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}, daemon_set)
+
+
+def _complete_replication_controller(controller: JsonObject) -> None:
+    """Without a selector it selects the labels of its template."""
+    labels = controller["spec"]["template"]["metadata"].get("labels")
+    if labels:
+        controller["spec"].setdefault("selector", dict(labels))
+
+
+def _complete_job(job: JsonObject) -> None:
+    """A job with parallelism but without completions is a work queue, so completions has a default only without both."""
+    spec = job["spec"]
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    fill(spec, {"parallelism": 1})
+
+
+def _check_plain_selector(controller: ReplicationController) -> Problems:
+    yield from rules.labels("spec.selector", controller.spec.selector)
+
+
+def _check_selector(owner: ReplicaSet | StatefulSet) -> Problems:
+    yield from rules.label_selector("spec.selector", owner.spec.selector)
+
+
+def _job_status(job: JsonObject, _: int) -> Cell:
+    """The first of these states that holds, in upstream's order."""
+    held = {type for type, status in conditions(job).items() if status == "True"}
+    if at(job, "metadata.deletionTimestamp"):
+        held.add("Terminating")
+    order = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((type for type in order if type in held), "Running")
+
+
+def _job_completions(job: JsonObject, _: int) -> Cell:
+    """A work queue has no number of completions: `0/1 of 3` for a parallelism of 3."""
+    done, parallel = at(job, "status.succeeded", 0), at(job, "spec.parallelism", 0)
+    work_queue = f"1 of {parallel}" if parallel > 1 else "1"
+    return f"{done}/{at(job, 'spec.completions', work_queue)}"
+
+
+def _job_duration(job: JsonObject, now_ns: int) -> Cell:
+    started, ended = at(job, "status.startTime"), at(job, "status.completionTime")
+    if not started:
+        return ""
+    return since(started, moment_ns(ended) if ended else now_ns)
+
+
+def _suspended(cron: JsonObject, _: int) -> Cell:
+    return {None: UNSET, True: "True"}.get(at(cron, "spec.suspend"), "False")
+
+
+_READY = Column("Ready", ratio("status.readyReplicas", "spec.replicas"))
+# The defaults below are those of upstream's pkg/apis/apps/v1/defaults.go and pkg/apis/batch/v1/defaults.go.
+
+_REPLICAS = (
+    *(NAME, number("Desired", "spec.replicas", 1), number("Current", "status.replicas")),
+    *(number("Ready", "status.readyReplicas"), AGE),
+)
+
+DEPLOYMENT = KindSpec(
+    *("apps", "v1", "deployments", "Deployment", True, ("deploy",), ("all",), _SCALED),
+    struct=Workload,
+    makes_pods=True,
+    spec_defaults={"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
+    has_pod_template=True,
+    complete=_complete_deployment,
+    has_generation=True,
+    fixed=("spec.selector",),
+    status_keeps=("labels",),
+    columns=(
+        *(NAME, _READY, Column("Up-to-date", field_cell("status.updatedReplicas", 0))),
+        *(Column("Available", field_cell("status.availableReplicas", 0)), AGE),
+        *template_columns(POD_SPEC, "spec.selector"),
+    ),
+)
+
+REPLICA_SET = KindSpec(
+    *("apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), ("all",), _SCALED),
+    struct=ReplicaSet,
+    check=_check_selector,
+    makes_pods=True,
+    watch=Watch(),
+    spec_defaults={"replicas": 1},
+    has_pod_template=True,
+    new_status={"replicas": 0},
+    has_generation=True,
+    fixed=("spec.selector",),
+    columns=(*_REPLICAS, *template_columns(POD_SPEC, "spec.selector")),
+)
+
+STATEFUL_SET = KindSpec(
+    *("apps", "v1", "statefulsets", "StatefulSet", True, ("sts",), ("all",), _SCALED),
+    struct=StatefulSet,
+    check=_check_selector,
+    makes_pods=True,
+    watch=Watch(),
+    spec_defaults={"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"},
+    has_pod_template=True,
+    complete=_complete_stateful_set,
+    new_status={"replicas": 0, "availableReplicas": 0},
+    has_generation=True,
+    columns=(NAME, _READY, AGE, *template_columns(POD_SPEC)),
+)
+
+DAEMON_SET = KindSpec(
+    *("apps", "v1", "daemonsets", "DaemonSet", True, ("ds",), ("all",), ("status",)),
+    struct=Workload,
+    makes_pods=True,
+    spec_defaults={"revisionHistoryLimit": 10},
+    has_pod_template=True,
+    complete=_complete_daemon_set,
+    new_status={
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    has_generation=True,
+    fixed=("spec.selector",),
+    columns=(
+        NAME,
+        number("Desired", "status.desiredNumberScheduled"),
+        number("Current", "status.currentNumberScheduled"),
+        number("Ready", "status.numberReady"),
+        number("Up-to-date", "status.updatedNumberScheduled"),
+        number("Available", "status.numberAvailable"),
+        Column("Node Selector", labels_cell(f"{POD_SPEC}.nodeSelector")),
+        AGE,
+        *template_columns(POD_SPEC, "spec.selector"),
+    ),
+)
+
+CONTROLLER_REVISION = KindSpec("apps", "v1", "controllerrevisions", "ControllerRevision")
+
+REPLICATION_CONTROLLER = KindSpec(
+    *("", "v1", "replicationcontrollers", "ReplicationController", True, ("rc",), ("all",), _SCALED),
+    struct=ReplicationController,
+    check=_check_plain_selector,
+    makes_pods=True,
+    watch=Watch(),
+    spec_defaults={"replicas": 1},
+    has_pod_template=True,
+    complete=_complete_replication_controller,
+    new_status={"replicas": 0},
+    has_generation=True,
+    has_plain_selector=True,
+    field_labels={**OF_METADATA, "status.replicas": text_at("status.replicas", otherwise="0")},
+    columns=(*_REPLICAS, *template_columns(POD_SPEC), wide("Selector", labels_cell("spec.selector"))),
+)
+
+JOB = KindSpec(
+    *("batch", "v1", "jobs", "Job", True, (), ("all",), ("status",)),
+    struct=Workload,
+    makes_pods=True,
+    spec_defaults={
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+        "suspend": False,
+        "podReplacementPolicy": "TerminatingOrFailed",
+    },
+    has_pod_template=True,
+    complete=_complete_job,
+    has_generation=True,
+    lists={"status.conditions": ListRule("type", None)},
+    columns=(
+        *(NAME, Column("Status", _job_status), Column("Completions", _job_completions)),
+        *(Column("Duration", _job_duration), AGE, *template_columns(POD_SPEC, "spec.selector")),
+    ),
+)
+
+CRON_JOB = KindSpec(
+    *("batch", "v1", "cronjobs", "CronJob", True, ("cj",), ("all",), ("status",)),
+    spec_defaults={
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    },
+    has_generation=True,
+    columns=(
+        NAME,
+        Column("Schedule", field_cell("spec.schedule")),
+        Column("Timezone", field_cell("spec.timeZone", NONE)),
+        Column("Suspend", _suspended),
+        Column("Active", count("status.active"), type="integer"),
+        Column("Last Schedule", ago("status.lastScheduleTime", NONE)),
+        AGE,
+        *template_columns(f"spec.jobTemplate.{POD_SPEC}", "spec.jobTemplate.spec.selector"),
+    ),
+)
+
+HORIZONTAL_POD_AUTOSCALER = KindSpec(
+    *("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True, ("hpa",), ("all",)),
+    subresources=("status",),
+)

@@ -1,0 +1,186 @@
+"""Which lists are merged and by which keys of their items, and which maps are one value: what types.go says in tags.
+
+Lists and maps are named by the end of the way that leads to them, as far as that is needed to tell them from others:
+here those that several kinds share, in the KindSpec of a kind its own. A list that is not named is replaced as a whole;
+a map that is not named is merged.
+"""
+
+import json
+from dataclasses import dataclass
+from sys import intern
+from typing import Any
+
+from mooring.api.api_errors import shortened
+from mooring.api.kind_spec import BY_NAME, BY_TYPE, VALUES, ListRule, by
+from mooring.api.kinds import SPECS
+
+Names = tuple[str, ...]
+"""The way to a field: the object's kind, then the fields; items of lists leave no trace."""
+
+Path = tuple[str, ...]
+"""The way to a field with the keys that FieldsV1 nests: `f:name`, `k:{"name":"c"}` for an item, `v:"x"` for a value."""
+
+DEEPEST = 64
+"""How many keys a path has at most: what lies deeper is owned as a whole. No kind with known fields goes half as deep.
+A path is as long as it is deep, so without a bound a short body that is nested a thousand times has a million keys.
+"""
+
+
+REPLACED = ListRule()
+"""The rule of a list that is not named."""
+KEY_DEFAULTS = {"protocol": "TCP"}
+"""What an item has in a key that it does not name."""
+
+
+_CONTAINER_PORTS = by("containerPort", "protocol")
+
+_LISTS = {
+    "metadata.finalizers": VALUES,
+    "metadata.ownerReferences": by("uid", atomic_items=True),
+    "status.conditions": BY_TYPE,
+    # Pods and their templates
+    "spec.containers": BY_NAME,
+    "spec.initContainers": BY_NAME,
+    "spec.ephemeralContainers": BY_NAME,
+    "containers.ports": _CONTAINER_PORTS,
+    "initContainers.ports": _CONTAINER_PORTS,
+    "ephemeralContainers.ports": _CONTAINER_PORTS,
+    "env": BY_NAME,
+    "volumeMounts": by("mountPath"),
+    "volumeDevices": by("devicePath"),
+    "resources.claims": ListRule(None, ("name",)),
+    "spec.volumes": BY_NAME,
+    "spec.imagePullSecrets": by("name", atomic_items=True),
+    "spec.hostAliases": by("ip"),
+    "spec.topologySpreadConstraints": by("topologyKey", "whenUnsatisfiable"),
+    "spec.schedulingGates": BY_NAME,
+    "spec.resourceClaims": BY_NAME,
+    "status.resourceClaimStatuses": BY_NAME,
+    "status.podIPs": by("ip"),
+    "status.hostIPs": ListRule("ip", None),
+    "allocatedResourcesStatus": BY_NAME,
+    "allocatedResourcesStatus.resources": ListRule(None, ("resourceID",)),
+    # Parts of several kinds
+    "devices.conditions": ListRule(None, ("type",)),
+    "endpoints.addresses": ListRule(None, ()),
+}
+"""By the last names of the way, the rule of each list that several kinds have."""
+
+_ATOMIC_MAPS = (
+    *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
+    *("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", "nodeAffinity.required"),
+    *("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef", "secretRef"),
+    *(
+        "spec.dataSource",
+        "podSelector",
+        "metric.selector",
+        "roleRef",
+        "backend.resource",
+        "defaultBackend.resource",
+        "service.port",
+        "endpoints.targetRef",
+    ),
+)
+"""Maps that several kinds have and that server-side apply takes for one value."""
+
+
+def list_rule(names: Names) -> ListRule:
+    """The rule for the longest end of the way that a rule is known for."""
+    return _LIST_BOOK.get(names[-3:]) or _LIST_BOOK.get(names[-2:]) or _LIST_BOOK.get(names[-1:]) or REPLACED
+
+
+def is_atomic(names: Names) -> bool:
+    """Whether server-side apply takes the map for one value."""
+    return not _ATOMIC.isdisjoint((names[-3:], names[-2:], names[-1:]))
+
+
+def is_replaced(names: Names) -> bool:
+    """Whether a strategic merge patch replaces the map whole."""
+    return not _REPLACED.isdisjoint((names[-3:], names[-2:], names[-1:]))
+
+
+def _names(end: str, kind: str = "") -> Names:
+    return (kind, *end.split(".")) if kind else tuple(end.split("."))
+
+
+_LIST_BOOK: dict[Names, ListRule] = {_names(end): rule for end, rule in _LISTS.items()} | {
+    _names(end, spec.kind): rule for spec in SPECS for end, rule in spec.lists.items()
+}
+"""All rules, those of single kinds included, by the names that a way may end with (one, two or three of them)."""
+_ATOMIC: frozenset[Names] = frozenset(
+    [*map(_names, _ATOMIC_MAPS), *(_names(end, spec.kind) for spec in SPECS for end in spec.atomic_maps)]
+)
+_REPLACED: frozenset[Names] = frozenset(_names(end, spec.kind) for spec in SPECS for end in spec.replaced_maps)
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlace:
+    """A place in an object: by names, for what is known of the type, and by path, for who owns it.
+
+    Keys of paths are interned: paths are compared and looked up by the thousand, and a key may be a megabyte long.
+    """
+
+    names: Names
+    path: Path = ()
+    is_item: bool = False
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether a list here has items of their own."""
+        return not self.is_item and list_rule(self.names).apply_keys is not None
+
+    def at(self, name: str) -> "MergePlace":
+        """The place of a field."""
+        return self.inside(intern(f"f:{name}"))
+
+    def inside(self, key: str) -> "MergePlace":
+        """The place of the field, or of the item of a list, that a path has this key for."""
+        if key.startswith("f:"):
+            return MergePlace((*self.names, key[2:]), (*self.path, key))
+        return MergePlace(self.names, (*self.path, key), True)
+
+    def parts(self, value: object) -> dict[str, Any] | None:
+        """What a value is made of, by the key that a path has for each; None for a value that is owned as a whole.
+
+        A list is such a value too if its items cannot be told apart.
+        """
+        if len(self.path) >= DEEPEST:
+            return None
+        if isinstance(value, dict):
+            atomic = list_rule(self.names).atomic_items if self.is_item else is_atomic(self.names)
+            return None if atomic else {intern(f"f:{name}"): part for name, part in value.items()}
+        if not isinstance(value, list) or not self.is_keyed:
+            return None
+        parts = {intern(key): item for item in value if (key := self.key(item)) is not None}
+        return parts if len(parts) == len(value) else None
+
+    def key(self, item: object) -> str | None:
+        """What tells an item of the list here from others; None if it has nothing of the sort."""
+        fields = list_rule(self.names).apply_keys
+        if not fields:
+            return None if isinstance(item, dict | list | None) else f"v:{compact(item)}"
+        if not isinstance(item, dict):
+            return None
+        found = {name: item.get(name, KEY_DEFAULTS.get(name)) for name in fields}
+        found = {name: value for name, value in found.items() if value is not None}
+        return f"k:{compact(found)}" if found else None
+
+
+def compact(value: object) -> str:
+    """JSON without blanks and with sorted keys: two equal values have the same text, and FieldsV1 is written so."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def path_text(path: Path) -> str:
+    """A path as messages show it: `.spec.containers[name="c"].image`."""
+    return "".join(map(_key_text, path))
+
+
+def _key_text(key: str) -> str:
+    """One step of a path: `.image`, `[="x"]` for a value, `[name="c"]` for an item."""
+    form, _, text = key.partition(":")
+    if form == "f":
+        return f".{shortened(text)}"
+    if form == "v":
+        return f"[={shortened(text)}]"
+    return f"[{','.join(f'{name}={shortened(compact(value))}' for name, value in json.loads(text).items())}]"

@@ -1,0 +1,159 @@
+"""Which fields each type has that the embedded server serves, and what they hold: the table `data/fields.txt`.
+
+The table is read when it is first asked for (10 ms). In it, what a field holds is a short text: a plain value
+(`string`), a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`). It was generated from the tags
+in upstream's types.go and from its swagger.json.
+"""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+
+ANYTHING = "object"
+"""Holds any JSON, with no fields that are known."""
+
+
+class Field(NamedTuple):
+    """What a field holds, and whether a schema says that it must be there."""
+
+    holds: str
+    is_required: bool
+
+
+Fields = dict[str, Field]
+"""The fields of a type by their names in JSON."""
+
+
+class SchemaPlace(NamedTuple):
+    """Where protobuf has a field."""
+
+    numbers: tuple[int, ...]
+    """The way to it: all but the last lead through messages whose fields JSON shows as those of the outer one."""
+    keeps_zero: bool
+    """Whether 0, false or an empty string differs from nothing."""
+    is_bytes: bool
+    """Whether the string of JSON is base64 of what is here."""
+
+
+Places = dict[str, SchemaPlace]
+"""Where protobuf has the fields of a type, by their names in JSON."""
+
+
+class Table(NamedTuple):
+    """All types, as the file lists them."""
+
+    types: dict[str, Fields]
+    """By `package.Type`."""
+    places: dict[str, Places]
+    """By `package.Type`, without the fields that are in no message."""
+    packages: dict[str, str]
+    """What a package is called in full: `core` is `io.k8s.api.core.v1`."""
+
+
+def type_of(resource: KindSpec) -> str:
+    """`core.Pod`: what an object of this kind holds; anything at all, if the table does not have the kind.
+
+    A group has one package for the version that most of its kinds have, and others that name theirs: `autoscaling-v2`.
+    """
+    package, known = resource.group.split(".")[0] or "core", table()
+    for name in (package, f"{package}-{resource.version}"):
+        if f"{name}.{resource.kind}" in known.types and known.packages[name].endswith(f".{resource.version}"):
+            return f"{name}.{resource.kind}"
+    return ANYTHING
+
+
+def fields_of(name: str) -> Fields:
+    """The fields of a type of the table."""
+    return table().types[name]
+
+
+def places_of(name: str) -> Places:
+    """Where protobuf has them."""
+    return table().places[name]
+
+
+def full_name(name: str) -> str:
+    """`io.k8s.api.core.v1.Pod` for `core.Pod`."""
+    package, _, short = name.partition(".")
+    return f"{table().packages[package]}.{short}"
+
+
+def is_list(holds: str) -> bool:
+    return holds[0] == "["
+
+
+def is_map(holds: str) -> bool:
+    return holds[0] == "{"
+
+
+def is_type(holds: str) -> bool:
+    """Whether this is one object with known fields; no plain value has a point in its name."""
+    return holds[0] not in "[{" and "." in holds
+
+
+def part_of(holds: str) -> str:
+    """What an item of a list or a value of a map holds."""
+    return holds[1:-1]
+
+
+def core_of(holds: str) -> str:
+    """What is left of a list or map when all brackets are taken away."""
+    return holds.strip("[]{}")
+
+
+@cache
+def table() -> Table:
+    """The table, read once."""
+    found = Table({}, {}, {})
+    package, fields, places = "", Fields(), Places()
+    for line in (files("mooring.api.schema") / "data" / "fields.txt").read_text().splitlines():
+        if line.startswith(" "):
+            marked, holds, *place = line.split()
+            name = marked.rstrip("!")
+            fields[name] = Field(_absolute(holds, package), marked != name)
+            if place != ["-"]:
+                places[name] = _place(*place)
+        elif line.startswith("package "):
+            _, package, full = line.split()
+            found.packages[package] = full
+        elif line and not line.startswith("#"):
+            fields = found.types[f"{package}.{line}"] = {}
+            places = found.places[f"{package}.{line}"] = {}
+    return found
+
+
+def _absolute(holds: str, package: str) -> str:
+    """With its package named, if this is a type; types begin with a capital, plain values do not."""
+    name = core_of(holds)
+    return holds.replace(name, f"{package}.{name}") if name[0].isupper() else holds
+
+
+def _place(marked: str, form: str = "") -> SchemaPlace:
+    numbers = marked.rstrip("?")
+    return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")
+
+
+# ---- pruning
+
+
+def pruned(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """An object without the fields that its kind does not have: those are never stored."""
+    left: JsonObject = _pruned(item, type_of(resource))
+    return left
+
+
+def _pruned(value: Any, holds: str) -> Any:
+    """A value of the wrong form is left as it is, for others to refuse."""
+    if isinstance(value, list) and is_list(holds):
+        return [_pruned(inner, part_of(holds)) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if is_map(holds):
+        return {name: _pruned(inner, part_of(holds)) for name, inner in value.items()}
+    if not is_type(holds):
+        return value
+    known = fields_of(holds)
+    return {name: _pruned(inner, known[name].holds) for name, inner in value.items() if name in known}

@@ -1,0 +1,225 @@
+"""Validation of volumes, claims, storage classes and the kinds of dynamic resource allocation.
+
+The rules are the API server's, as far as they affect scheduling. `check_…` functions are named in the KindSpecs.
+"""
+
+from collections.abc import Collection
+
+from mooring.api.validation import field_rules as rules
+from mooring.api.validation.field_rules import one_of, unique
+from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+from mooring.model.devices import (
+    ALL,
+    EXACT_COUNT,
+    Device,
+    DeviceAttribute,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceTaintRule,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from mooring.model.meta import MAX_INT64
+from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
+from mooring.model.pod_spec import ClaimSpec
+from mooring.model.storage import (
+    IMMEDIATE,
+    READ_WRITE_ONCE_POD,
+    WAIT_FOR_FIRST_CONSUMER,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+
+ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", READ_WRITE_ONCE_POD)
+DEVICE_EFFECTS = ("None", NO_SCHEDULE, NO_EXECUTE)
+"""Taints of devices have an effect of their own, None, and no PreferNoSchedule."""
+
+
+def check_volume(volume: PersistentVolume) -> Problems:
+    """Capacity and access modes are required, as in the API server."""
+    spec = volume.spec
+    yield from _access_modes("spec.accessModes", spec.access_modes)
+    yield from rules.quantities("spec.capacity", spec.capacity)
+    yield from rules.required("spec.capacity.storage", (spec.capacity or {}).get("storage"), "a size, e.g. 10Gi")
+    yield from one_of("spec.volumeMode", spec.volume_mode, ("Filesystem", "Block"))
+    if spec.node_affinity is not None and spec.node_affinity.required is not None:
+        yield from rules.node_selector("spec.nodeAffinity.required", spec.node_affinity.required)
+
+
+def check_claim(claim: PersistentVolumeClaim) -> Problems:
+    yield from check_claim_spec("spec", claim.spec)
+
+
+def check_claim_spec(path: str, spec: ClaimSpec) -> Problems:
+    """The spec of a claim, also in a pod's ephemeral volume or in the template of a StatefulSet."""
+    yield from _access_modes(f"{path}.accessModes", spec.access_modes)
+    yield from rules.label_selector(f"{path}.selector", spec.selector)
+    asked = (spec.resources.requests if spec.resources else None) or {}
+    yield from rules.required(f"{path}.resources.requests.storage", asked.get("storage"), "a size, e.g. 10Gi")
+    yield from rules.quantities(f"{path}.resources.requests", asked)
+    yield from one_of(f"{path}.volumeMode", spec.volume_mode, ("Filesystem", "Block"))
+
+
+def _access_modes(path: str, modes: Collection[str] | None) -> Problems:
+    yield from rules.required(path, modes, ", ".join(ACCESS_MODES))
+    for i, mode in enumerate(modes or ()):
+        yield from one_of(f"{path}[{i}]", mode, ACCESS_MODES)
+
+
+def check_storage_class(storage_class: StorageClass) -> Problems:
+    yield from rules.required("provisioner", storage_class.provisioner, "the name of a provisioner")
+    modes = (IMMEDIATE, WAIT_FOR_FIRST_CONSUMER)
+    yield from one_of("volumeBindingMode", storage_class.volume_binding_mode, modes)
+    for i, term in enumerate(storage_class.allowed_topologies or ()):
+        for j, line in enumerate(term.match_label_expressions or ()):
+            place = f"allowedTopologies[{i}].matchLabelExpressions[{j}]"
+            yield from rules.label_key(f"{place}.key", line.key)
+            yield from rules.required(f"{place}.values", line.values, "one value or more")
+
+
+def check_csi_node(node: CSINode) -> Problems:
+    for i, driver in enumerate(node.spec.drivers or ()):
+        if driver.allocatable is not None:
+            yield from rules.in_range(f"spec.drivers[{i}].allocatable.count", driver.allocatable.count, 0)
+
+
+def check_capacity(capacity: CSIStorageCapacity) -> Problems:
+    yield from rules.required("storageClassName", capacity.storage_class_name, "the name of a StorageClass")
+    yield from rules.label_selector("nodeTopology", capacity.node_topology)
+    yield from rules.quantity("capacity", capacity.capacity)
+    yield from rules.quantity("maximumVolumeSize", capacity.maximum_volume_size)
+
+
+# ---- dynamic resource allocation
+
+
+def check_resource_claim(claim: ResourceClaim) -> Problems:
+    yield from _device_claim("spec.devices", claim.spec.devices)
+
+
+def check_resource_claim_template(template: ResourceClaimTemplate) -> Problems:
+    yield from _device_claim("spec.spec.devices", template.spec.spec.devices)
+
+
+def check_device_class(device_class: DeviceClass) -> Problems:
+    yield from _selectors("spec.selectors", device_class.spec.selectors)
+
+
+def _device_claim(path: str, claim: DeviceClaim) -> Problems:
+    """Request names are unique, because constraints and allocations refer to them."""
+    for i, request in enumerate(claim.requests or ()):
+        yield from _request(f"{path}.requests[{i}]", request)
+    names = ((f"{path}.requests[{i}].name", request.name) for i, request in enumerate(claim.requests or ()))
+    yield from unique(names, "request name")
+    for i, constraint in enumerate(claim.constraints or ()):
+        attributes = [name for name in (constraint.match_attribute, constraint.distinct_attribute) if name]
+        if len(attributes) != 1:
+            found = "both" if attributes else NOTHING_THERE
+            yield Problem(
+                f"{path}.constraints[{i}]", found, "exactly one of matchAttribute and distinctAttribute must be set"
+            )
+
+
+def _request(path: str, request: DeviceRequest) -> Problems:
+    yield from rules.short_name(f"{path}.name", request.name)
+    if (request.exactly is None) == (not request.first_available):
+        found = NOTHING_THERE if request.exactly is None else "both"
+        yield Problem(path, found, "exactly one of exactly and firstAvailable must be set")
+    if request.exactly is not None:
+        yield from _device_request(f"{path}.exactly", request.exactly)
+    for i, sub in enumerate(request.first_available or ()):
+        yield from rules.short_name(f"{path}.firstAvailable[{i}].name", sub.name)
+        yield from _device_request(f"{path}.firstAvailable[{i}]", sub)
+
+
+def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -> Problems:
+    """What an exact request and an alternative of a prioritised list have in common."""
+    yield from rules.object_name(f"{path}.deviceClassName", request.device_class_name)
+    yield from _selectors(f"{path}.selectors", request.selectors)
+    yield from one_of(f"{path}.allocationMode", request.allocation_mode, (EXACT_COUNT, ALL))
+    if request.allocation_mode == ALL and request.count:
+        yield Problem(f"{path}.count", show(request.count), "nothing with allocationMode All")
+    yield from rules.in_range(f"{path}.count", request.count, 0, MAX_INT64)
+    yield from rules.tolerations(f"{path}.tolerations", request.tolerations, DEVICE_EFFECTS)
+    for name, text in ((request.capacity.requests if request.capacity else None) or {}).items():
+        yield from rules.quantity(at_key(f"{path}.capacity.requests", name), text)
+
+
+def _selectors(path: str, selectors: Collection[DeviceSelector] | None) -> Problems:
+    """Expressions are compiled elsewhere (plugins/devices), because model is below cel."""
+    for i, selector in enumerate(selectors or ()):
+        expression = selector.cel.expression if selector.cel else ""
+        yield from rules.required(f"{path}[{i}].cel.expression", expression, "a CEL expression")
+
+
+def check_resource_slice(written: ResourceSlice) -> Problems:
+    """A slice says for all devices which nodes can use them, or leaves that to each device."""
+    spec = written.spec
+    yield from rules.object_name("spec.driver", spec.driver)
+    yield from rules.required("spec.pool.name", spec.pool.name, "the name of a pool")
+    yield from rules.in_range("spec.pool.resourceSliceCount", spec.pool.resource_slice_count, 1, MAX_INT64)
+    yield from rules.in_range("spec.pool.generation", spec.pool.generation, 0, MAX_INT64)
+    chosen = [spec.node_name, spec.node_selector, spec.all_nodes, spec.per_device_node_selection]
+    if sum(bool(way) for way in chosen) != 1:
+        allowed = "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection must be set"
+        yield Problem("spec", f"{sum(bool(way) for way in chosen)} of them", allowed)
+    if spec.node_selector is not None:
+        yield from rules.node_selector("spec.nodeSelector", spec.node_selector)
+    for i, device in enumerate(spec.devices or ()):
+        yield from _device(f"spec.devices[{i}]", device)
+    for i, counters in enumerate(spec.shared_counters or ()):
+        for name, counter in (counters.counters or {}).items():
+            place = at_key(f"spec.sharedCounters[{i}].counters", name)
+            yield from rules.quantity(f"{place}.value", counter.value)
+
+
+def _device(path: str, device: Device) -> Problems:
+    """An attribute has exactly one value, or one list that is not empty."""
+    yield from rules.short_name(f"{path}.name", device.name)
+    yield from rules.taints(f"{path}.taints", device.taints, DEVICE_EFFECTS)
+    for name, attribute in (device.attributes or {}).items():
+        yield from _attribute(at_key(f"{path}.attributes", name), attribute)
+    for name, capacity in (device.capacity or {}).items():
+        yield from rules.quantity(f"{at_key(f'{path}.capacity', name)}.value", capacity.value)
+    for name, mapping in (device.node_allocatable_resource_mappings or {}).items():
+        place = at_key(f"{path}.nodeAllocatableResourceMappings", name)
+        yield from rules.quantity(f"{place}.allocationMultiplier", mapping.allocation_multiplier)
+        if mapping.capacity_key is not None and mapping.capacity_key not in (device.capacity or {}):
+            yield Problem(f"{place}.capacityKey", show(mapping.capacity_key), "a capacity of the device")
+    for i, consumed in enumerate(device.consumes_counters or ()):
+        for name, counter in (consumed.counters or {}).items():
+            place = at_key(f"{path}.consumesCounters[{i}].counters", name)
+            yield from rules.quantity(f"{place}.value", counter.value)
+
+
+def _attribute(path: str, attribute: DeviceAttribute) -> Problems:
+    single = (attribute.int_value, attribute.bool_value, attribute.string_value, attribute.version_value)
+    lists = (attribute.int_values, attribute.bool_values, attribute.string_values, attribute.version_values)
+    count = sum(value is not None for value in (*single, *lists))
+    if count != 1:
+        yield Problem(
+            path, f"{count} of them", "exactly one of int, bool, string and version, or a list of one, must be set"
+        )
+    for name, values in zip(("ints", "bools", "strings", "versions"), lists, strict=True):
+        if values is not None:
+            yield from rules.required(f"{path}.{name}", values, "one value or more")
+
+
+def check_device_taint_rule(rule: DeviceTaintRule) -> Problems:
+    """A selector may leave names out, but none may be empty."""
+    selector = rule.spec.device_selector
+    if selector is not None and selector.driver is not None:
+        yield from rules.object_name("spec.deviceSelector.driver", selector.driver)
+    if selector is not None and selector.pool is not None:
+        yield from rules.required("spec.deviceSelector.pool", selector.pool, "the name of a pool")
+    if selector is not None and selector.device is not None:
+        yield from rules.short_name("spec.deviceSelector.device", selector.device)
+    yield from rules.taint("spec.taint", rule.spec.taint, DEVICE_EFFECTS)

@@ -1,0 +1,236 @@
+"""Validation of pods: what the API server rejects, as far as it affects where a pod goes."""
+
+from collections.abc import Iterable, Sequence
+
+from mooring.api.validation import field_rules as rules
+from mooring.api.validation.claim_rules import check_claim_spec
+from mooring.api.validation.field_rules import amount, one_of, unique
+from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+from mooring.model.meta import MAX_INT32
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import (
+    Affinity,
+    ClaimTemplate,
+    Container,
+    ContainerPort,
+    NodeAffinitySpec,
+    PodAffinity,
+    PodAffinityTerm,
+    PodResourceClaim,
+    PodSpec,
+    TopologySpreadConstraint,
+    Volume,
+)
+from mooring.model.quantity import NANO
+from mooring.model.requests import Accounting, are_readable, effective_requests
+from mooring.model.shape import ANY_IP
+from mooring.model.workloads import GroupClaim
+
+PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+DO_NOT_SCHEDULE = "DoNotSchedule"
+HIGHEST_PRIORITY = 2_000_001_000
+"""The value of system-node-critical."""
+_HARD_TERM = "requiredDuringSchedulingIgnoredDuringExecution"
+_SOFT_TERM = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def check_pod(pod: Pod) -> Problems:
+    yield from check_pod_spec("spec", pod.spec)
+    yield from _pod_resources(pod)
+
+
+def check_pod_spec(path: str, spec: PodSpec) -> Problems:
+    """The spec of a pod, also of one that a template describes; `path` is where it is."""
+    yield from _containers(path, spec)
+    yield from _placement(path, spec)
+    yield from _gates(path, spec)
+    yield from one_of(f"{path}.preemptionPolicy", spec.preemption_policy, PREEMPTION_POLICIES)
+    yield from rules.in_range(f"{path}.priority", spec.priority, -MAX_INT32 - 1, HIGHEST_PRIORITY)
+    yield from rules.quantities(f"{path}.overhead", spec.overhead)
+    yield from _volumes(f"{path}.volumes", spec.volumes or ())
+    yield from resource_claims(f"{path}.resourceClaims", spec.resource_claims or ())
+
+
+def _placement(path: str, spec: PodSpec) -> Problems:
+    yield from rules.labels(f"{path}.nodeSelector", spec.node_selector)
+    yield from rules.pod_tolerations(f"{path}.tolerations", spec.tolerations)
+    if spec.affinity is not None:
+        yield from _affinity(f"{path}.affinity", spec.affinity)
+    yield from _spread(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints or ())
+
+
+def _containers(path: str, spec: PodSpec) -> Problems:
+    """Names are unique over containers and init containers together."""
+    yield from rules.required(f"{path}.containers", spec.containers, "one container or more")
+    placed = [(f"{path}.initContainers[{i}]", container) for i, container in enumerate(spec.init_containers or ())]
+    placed += [(f"{path}.containers[{i}]", container) for i, container in enumerate(spec.containers)]
+    for place, container in placed:
+        yield from _container(place, container, spec.host_network)
+    names = ((f"{place}.name", container.name) for place, container in placed if container.name)
+    yield from unique(names, "container name")
+    yield from _host_ports(path, spec)
+
+
+def _container(path: str, container: Container, host_network: bool) -> Problems:
+    yield from rules.short_name(f"{path}.name", container.name)
+    yield from rules.resources(f"{path}.resources", container.resources)
+    yield from one_of(f"{path}.restartPolicy", container.restart_policy, ("Always", "OnFailure", "Never"))
+    for i, rule in enumerate(container.restart_policy_rules or ()):
+        place = f"{path}.restartPolicyRules[{i}].action"
+        yield from one_of(place, rule.action, ("Restart", "RestartAllContainers"))
+    for i, port in enumerate(container.ports or ()):
+        yield from _port(f"{path}.ports[{i}]", port, host_network)
+
+
+def _port(path: str, port: ContainerPort, host_network: bool) -> Problems:
+    yield from rules.in_range(f"{path}.containerPort", port.container_port, 1, 65535)
+    yield from rules.in_range(f"{path}.hostPort", port.host_port, 0, 65535)
+    yield from one_of(f"{path}.protocol", port.protocol, ("TCP", "UDP", "SCTP"))
+    if host_network and port.host_port not in (0, port.container_port):
+        allowed = f"{port.container_port}, the container port, because hostNetwork is set"
+        yield Problem(f"{path}.hostPort", show(port.host_port), allowed)
+
+
+def _host_ports(path: str, spec: PodSpec) -> Problems:
+    """A pod cannot use a port of its node twice."""
+    places = []
+    for i, container in enumerate(spec.containers):
+        for j, port in enumerate(container.ports or ()):
+            if port.host_port > 0:
+                taken = (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
+                places.append((f"{path}.containers[{i}].ports[{j}].hostPort", taken))
+    yield from unique(places, "host port")
+
+
+def _pod_resources(pod: Pod) -> Problems:
+    """`spec.resources`: only some resources are allowed, and requests must cover the sum over the containers."""
+    whole = pod.spec.resources
+    if whole is None:
+        return
+    yield from rules.resources("spec.resources", whole)
+    for part, group in (("requests", whole.requests), ("limits", whole.limits)):
+        for name in group or ():
+            if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
+                yield Problem(at_key(f"spec.resources.{part}", name), show(name), "cpu, memory or hugepages-<size>")
+    bare = PodSpec(containers=pod.spec.containers, init_containers=pod.spec.init_containers)
+    if not are_readable(bare):
+        return  # The rules for containers report the quantity that is not readable.
+    inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
+    for name, text in (whole.requests or {}).items():
+        asked, needed = amount(text), inside.get(name, 0)
+        if asked is not None and asked < needed:
+            allowed = f"at least what the containers ask for together: {needed / NANO:g}"
+            yield Problem(at_key("spec.resources.requests", name), show(text), allowed)
+
+
+def _affinity(path: str, affinity: Affinity) -> Problems:
+    if affinity.node_affinity is not None:
+        yield from _node_affinity(f"{path}.nodeAffinity", affinity.node_affinity)
+    if affinity.pod_affinity is not None:
+        yield from _pod_affinity(f"{path}.podAffinity", affinity.pod_affinity)
+    if affinity.pod_anti_affinity is not None:
+        yield from _pod_affinity(f"{path}.podAntiAffinity", affinity.pod_anti_affinity)
+
+
+def _node_affinity(path: str, affinity: NodeAffinitySpec) -> Problems:
+    if affinity.required is not None:
+        yield from rules.node_selector(f"{path}.{_HARD_TERM}", affinity.required)
+    for i, term in enumerate(affinity.preferred or ()):
+        place = f"{path}.{_SOFT_TERM}[{i}]"
+        yield from rules.in_range(f"{place}.weight", term.weight, 1, 100)
+        yield from rules.node_term(f"{place}.preference", term.preference)
+
+
+def _pod_affinity(path: str, affinity: PodAffinity) -> Problems:
+    for i, term in enumerate(affinity.required or ()):
+        yield from _pod_term(f"{path}.{_HARD_TERM}[{i}]", term)
+    for i, weighted in enumerate(affinity.preferred or ()):
+        place = f"{path}.{_SOFT_TERM}[{i}]"
+        yield from rules.in_range(f"{place}.weight", weighted.weight, 1, 100)
+        yield from _pod_term(f"{place}.podAffinityTerm", weighted.pod_affinity_term)
+
+
+def _pod_term(path: str, term: PodAffinityTerm) -> Problems:
+    """matchLabelKeys and mismatchLabelKeys need a selector that they are merged into, and must not share a key."""
+    yield from rules.label_key(f"{path}.topologyKey", term.topology_key)
+    yield from rules.label_selector(f"{path}.labelSelector", term.label_selector)
+    yield from rules.label_selector(f"{path}.namespaceSelector", term.namespace_selector)
+    for i, name in enumerate(term.namespaces or ()):
+        yield from rules.short_name(f"{path}.namespaces[{i}]", name)
+    keys = {"matchLabelKeys": term.match_label_keys, "mismatchLabelKeys": term.mismatch_label_keys}
+    for written, group in keys.items():
+        yield from _label_keys(f"{path}.{written}", group or (), term.label_selector is not None)
+    shared = set(term.match_label_keys or ()) & set(term.mismatch_label_keys or ())
+    for key in sorted(shared):
+        yield Problem(f"{path}.mismatchLabelKeys", show(key), "a key that is not in matchLabelKeys as well")
+
+
+def _label_keys(path: str, keys: Iterable[str], has_selector: bool) -> Problems:
+    for i, key in enumerate(keys):
+        yield from rules.label_key(f"{path}[{i}]", key)
+        if not has_selector:
+            yield Problem(f"{path}[{i}]", show(key), "nothing, because labelSelector is not set")
+
+
+def _spread(path: str, constraints: Iterable[TopologySpreadConstraint]) -> Problems:
+    places = []
+    for i, constraint in enumerate(constraints):
+        yield from _constraint(f"{path}[{i}]", constraint)
+        places.append((f"{path}[{i}]", (constraint.topology_key, constraint.when_unsatisfiable)))
+    yield from unique(places, "topologyKey with one whenUnsatisfiable")
+
+
+def _constraint(path: str, constraint: TopologySpreadConstraint) -> Problems:
+    """minDomains is for DoNotSchedule only: with ScheduleAnyway it would have no meaning."""
+    yield from rules.in_range(f"{path}.maxSkew", constraint.max_skew, 1)
+    yield from rules.label_key(f"{path}.topologyKey", constraint.topology_key)
+    actions = (DO_NOT_SCHEDULE, "ScheduleAnyway")
+    yield from rules.required(f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, ", ".join(actions))
+    yield from one_of(f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, actions)
+    yield from rules.in_range(f"{path}.minDomains", constraint.min_domains, 1)
+    if constraint.min_domains is not None and constraint.when_unsatisfiable != DO_NOT_SCHEDULE:
+        yield Problem(
+            f"{path}.minDomains", show(constraint.min_domains), "nothing unless whenUnsatisfiable is DoNotSchedule"
+        )
+    yield from one_of(f"{path}.nodeAffinityPolicy", constraint.node_affinity_policy, ("Honor", "Ignore"))
+    yield from one_of(f"{path}.nodeTaintsPolicy", constraint.node_taints_policy, ("Honor", "Ignore"))
+    yield from rules.label_selector(f"{path}.labelSelector", constraint.label_selector)
+    has_selector = constraint.label_selector is not None
+    yield from _label_keys(f"{path}.matchLabelKeys", constraint.match_label_keys or (), has_selector)
+
+
+def _gates(path: str, spec: PodSpec) -> Problems:
+    """A pod with gates cannot be on a node already."""
+    gates = spec.scheduling_gates or []
+    for i, gate in enumerate(gates):
+        yield from rules.label_key(f"{path}.schedulingGates[{i}].name", gate.name)
+    yield from unique(((f"{path}.schedulingGates[{i}].name", gate.name) for i, gate in enumerate(gates)), "gate")
+    if gates and spec.node_name:
+        yield Problem(f"{path}.nodeName", show(spec.node_name), "nothing, because the pod has scheduling gates")
+
+
+def _volumes(path: str, volumes: Iterable[Volume]) -> Problems:
+    places = []
+    for i, volume in enumerate(volumes):
+        yield from rules.short_name(f"{path}[{i}].name", volume.name)
+        places.append((f"{path}[{i}].name", volume.name))
+        if volume.persistent_volume_claim is not None:
+            name = volume.persistent_volume_claim.claim_name
+            yield from rules.required(f"{path}[{i}].persistentVolumeClaim.claimName", name, "the name of a claim")
+        if volume.ephemeral is not None:
+            claim = (volume.ephemeral.volume_claim_template or ClaimTemplate()).spec
+            yield from check_claim_spec(f"{path}[{i}].ephemeral.volumeClaimTemplate.spec", claim)
+    yield from unique(places, "volume name")
+
+
+def resource_claims(path: str, claims: Sequence[PodResourceClaim | GroupClaim]) -> Problems:
+    """The claims of a pod or a group. An entry names a claim or a template, not both."""
+    for i, claim in enumerate(claims):
+        yield from rules.short_name(f"{path}[{i}].name", claim.name)
+        sources = [name for name in (claim.resource_claim_name, claim.resource_claim_template_name) if name]
+        if len(sources) != 1:
+            found = "both" if sources else NOTHING_THERE
+            yield Problem(
+                f"{path}[{i}]", found, "exactly one of resourceClaimName and resourceClaimTemplateName must be set"
+            )
+    yield from unique(((f"{path}[{i}].name", claim.name) for i, claim in enumerate(claims)), "claim name")

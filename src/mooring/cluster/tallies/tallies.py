@@ -1,0 +1,219 @@
+"""Pod counts by row, kept up to date as pods come and go: how many pods of a node match a selector, or carry a term."""
+
+from collections.abc import Iterable, Sequence
+
+from mooring.cluster.tallies.carried_terms import CarriedTerms
+from mooring.cluster.tallies.census import Census
+from mooring.cluster.tallies.tally import Tally
+from mooring.cluster.tallies.tally_difference import PodCounts, TallyDifference
+from mooring.model.affinity import PodPredicate, all_of
+from mooring.model.exclusions import as_difference
+from mooring.model.label_set import LabelSet
+from mooring.model.pod import Pod
+from mooring.model.selectors import Selector
+from mooring.model.traits import LabelSetIndex, Trait, TraitIndex, required_traits
+
+TallyKey = tuple[PodPredicate, bool]
+"""What a tally counts: the pods that meet a predicate; and whether those that terminate count."""
+
+FEW_RULES = 128
+"""A pod whose selectors have more rules than this, each selector counting as one more, should count for itself (`census`):
+tallies are kept up to date with each pod that is placed, so others would pay for them, and there is room for 1,024."""
+
+
+def are_few(selectors: Iterable[Selector]) -> bool:
+    """Whether these are few enough to be tallied."""
+    return sum(1 + len(selector.rules) for selector in selectors) <= FEW_RULES
+
+
+class LabelSetRows:
+    """Where the pods of one label set are, and which tallies count them."""
+
+    __slots__ = ("rows", "tallies", "terminating")
+
+    def __init__(self) -> None:
+        self.rows: dict[int, int] = {}
+        self.terminating: dict[int, int] = {}
+        self.tallies: list[tuple[Tally, bool]] | None = None
+
+    def fork(self) -> "LabelSetRows":
+        other = LabelSetRows()
+        other.rows, other.terminating = dict(self.rows), dict(self.terminating)
+        return other
+
+
+class PodTallies:
+    """All tallies of a node table, found by what they count."""
+
+    LIMIT = 1024
+    """How many predicates are tallied at once; past that the least recently asked one is dropped."""
+
+    def __init__(self) -> None:
+        self._capacity = 0
+        self._label_sets: dict[LabelSet, LabelSetRows] = {}
+        self._predicates: dict[TallyKey, Tally] = {}
+        self._predicate_index: TraitIndex[TallyKey] = TraitIndex()
+        self._differences: dict[PodPredicate, tuple[PodPredicate, PodPredicate]] = {}
+        """By predicate that excludes pods: the one without its exclusions, and the one of the excluded pods."""
+        self._label_set_index = LabelSetIndex()
+        """The label sets on nodes: a new tally looks only at those that can match."""
+        self.terms = CarriedTerms()
+        self._census: Census | None = None
+
+    def add(self, pod: Pod, row: int, change: int) -> None:
+        """Count a pod in (+1) or out (-1)."""
+        self._census = None
+        self._count_label_set(pod, row, change)
+        if pod.spec.affinity is not None:
+            self.terms.add(pod, row, change)
+
+    def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> PodCounts:
+        """The counts of pods that meet all the predicates. Good until pods come or go."""
+        predicate = all_of(predicates)
+        key = (predicate, with_terminating)
+        tally = self._found(key)
+        if tally is not None:
+            return tally
+        parts = self._as_difference(predicate)
+        if parts is None:
+            return self.tally(key)
+        shared, excluded = parts
+        return TallyDifference(self.tally((shared, with_terminating)), self.tally((excluded, with_terminating)))
+
+    def tally(self, key: TallyKey) -> Tally:
+        """The tally of a key, which is kept from now on."""
+        tally = self._found(key)
+        if tally is None:
+            if len(self._predicates) >= self.LIMIT:
+                self._drop(next(iter(self._predicates)))
+            required = _required_by(key[0])
+            tally = self._predicates[key] = self._count_anew(*key, required)
+            self._predicate_index.add(key, required)
+        return tally
+
+    def _found(self, key: TallyKey) -> Tally | None:
+        tally = self._predicates.pop(key, None)
+        if tally is not None:
+            self._predicates[key] = tally  # last in the order of use
+        return tally
+
+    def _as_difference(self, predicate: PodPredicate) -> tuple[PodPredicate, PodPredicate] | None:
+        found = self._differences.get(predicate)
+        if found is not None:
+            return found
+        selectors = as_difference(predicate.selector)
+        if selectors is None:
+            return None
+        if len(self._differences) >= self.LIMIT:
+            self._differences.clear()
+        namespaces, anywhere = predicate.namespaces, predicate.anywhere
+        shared, excluded = (PodPredicate(selector, namespaces, anywhere) for selector in selectors)
+        self._differences[predicate] = shared, excluded
+        return shared, excluded
+
+    def census(self) -> Census:
+        """The pods on nodes as they are now, for those who have too many predicates to have them all tallied."""
+        if self._census is None:
+            members = {label_set: (where.rows, where.terminating) for label_set, where in self._label_sets.items()}
+            self._census = Census(members, self._capacity)
+        return self._census
+
+    def grow(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._census = None
+        self.terms.grow(capacity)
+        for tally in self._predicates.values():
+            tally.grow(capacity)
+
+    def count_anew(self, pods_on: Sequence[Sequence[Pod]]) -> None:
+        """Forget all counts, and count these pods (by row). Tallies that somebody holds stay the same objects."""
+        self._census = None
+        self._label_sets.clear()
+        self._label_set_index.clear()
+        self.terms.begin_recount()
+        for tally in self._predicates.values():
+            tally.clear()
+        for row, pods in enumerate(pods_on):
+            for pod in pods:
+                self.add(pod, row, 1)
+        self.terms.end_recount()
+
+    def fork(self) -> "PodTallies":
+        other = PodTallies()
+        other._capacity = self._capacity
+        other._label_sets = {label_set: where.fork() for label_set, where in self._label_sets.items()}
+        other._label_set_index = self._label_set_index.copy()
+        other._predicates = {key: tally.fork() for key, tally in self._predicates.items()}
+        for key in other._predicates:
+            other._predicate_index.add(key, _required_by(key[0]))
+        other.terms = self.terms.fork()
+        return other
+
+    def _count_label_set(self, pod: Pod, row: int, change: int) -> None:
+        where = self._label_sets.get(pod.label_set)
+        if where is None:
+            where = self._enter(pod.label_set)
+        terminating = pod.is_terminating
+        rows = where.terminating if terminating else where.rows
+        count = rows.get(row, 0) + change
+        if count:
+            rows[row] = count
+        else:
+            del rows[row]
+        if where.tallies is None:
+            where.tallies = self._links_of(pod.label_set)
+        row_change = (row, change)
+        for tally, with_terminating in where.tallies:
+            if with_terminating or not terminating:
+                tally.add(row_change)
+        if not where.rows and not where.terminating:
+            self._leave(pod.label_set)
+
+    def _count_anew(self, predicate: PodPredicate, with_terminating: bool, required: list[Trait] | None) -> Tally:
+        """A tally of the pods that are there now. Their label sets are linked with it."""
+        tally = Tally(self._capacity)
+        for label_set in self._label_sets_with(required):
+            if not predicate.holds(label_set.namespace, label_set.labels):
+                continue
+            where = self._label_sets[label_set]
+            for row_change in where.rows.items():
+                tally.add(row_change)
+            for row_change in where.terminating.items() if with_terminating else ():
+                tally.add(row_change)
+            if where.tallies is not None:
+                where.tallies.append((tally, with_terminating))
+        return tally
+
+    def _label_sets_with(self, required: list[Trait] | None) -> Iterable[LabelSet]:
+        """Those that have one of the traits; None: all."""
+        return self._label_sets if required is None else self._label_set_index.having(required)
+
+    def _links_of(self, label_set: LabelSet) -> list[tuple[Tally, bool]]:
+        return [
+            (self._predicates[predicate, with_terminating], with_terminating)
+            for predicate, with_terminating in self._predicate_index.candidates(label_set)
+            if predicate.holds(label_set.namespace, label_set.labels)
+        ]
+
+    def _enter(self, label_set: LabelSet) -> LabelSetRows:
+        """The first pod of a label set comes."""
+        self._label_set_index.add(label_set)
+        where = self._label_sets[label_set] = LabelSetRows()
+        return where
+
+    def _leave(self, label_set: LabelSet) -> None:
+        del self._label_sets[label_set]
+        self._label_set_index.remove(label_set)
+
+    def _drop(self, key: TallyKey) -> None:
+        """Count no longer what a key says. Hot: only label sets that may be linked with it are looked at, because with
+        thousands of selectors each new tally takes the place of another."""
+        del self._predicates[key]
+        self._predicate_index.remove(key)
+        for label_set in self._label_sets_with(_required_by(key[0])):
+            self._label_sets[label_set].tallies = None
+
+
+def _required_by(predicate: PodPredicate) -> list[Trait] | None:
+    """Traits of which a pod must have at least one to meet the predicate; None: any pod may meet it."""
+    return required_traits(predicate.selector, None if predicate.anywhere else predicate.namespaces)

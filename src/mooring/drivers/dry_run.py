@@ -1,0 +1,209 @@
+"""`mooring run --dry-run`: decides for every pod, writes nothing, logs each decision, and compares the decisions with those
+of the scheduler that works on the cluster."""
+
+import logging
+from collections import Counter
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.json_objects import JsonObject
+from mooring.apiclient.reflectors.known import ChangeListener
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.intents import Record
+from mooring.kit.logs import Log, ObjectRef
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.scheduler.decide import DecideOptions
+from mooring.scheduler.decision import Decision, Placement
+from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import KeptTies
+
+_lines = Log(logging.getLogger(__name__))
+
+
+class _Opinion(msgspec.Struct, frozen=True):
+    """What this scheduler would do with a pod: bind it to a node, or leave it pending for a reason."""
+
+    node_name: str = ""
+    reason: str = ""
+
+
+class _TiedNodes(msgspec.Struct, frozen=True):
+    """The nodes that shared the highest score, with the one that was chosen. A bit for each row: thousands of nodes may be
+    tied for each of thousands of pods. A node that takes the row of another meanwhile counts as that one."""
+
+    chosen: str
+    bits: bytes
+
+    def has(self, row: int) -> bool:
+        return row < 8 * len(self.bits) and bool(self.bits[row >> 3] >> (7 - (row & 7)) & 1)
+
+
+class DryRun:
+    """Reports every decision in the log when it is made, and again where another scheduler decides otherwise."""
+
+    def __init__(self, log: Log | None = None) -> None:
+        self._log = log or _lines
+        self._opinions: dict[str, _Opinion] = {}
+        """By id of the pod, until another scheduler binds the pod or it is gone."""
+        self.compared: Counter[str] = Counter()
+        """How often another scheduler chose the `same` node, one that is `tied` with it, a `different` one, or a node for a
+        pod that does not fit here (`unexpected`)."""
+        self._tied: dict[str, _TiedNodes] = {}
+        """By id of the pod, for as long as its opinion: the nodes that had the same score as the chosen one."""
+        self._nodes: NodeTable | None = None
+
+    def watch(self, scheduler: Scheduler) -> None:
+        """Note the ties of every decision of the scheduler."""
+        self._nodes, inner = scheduler.cluster.nodes, scheduler.core.deciding
+        ties = KeptTies(scheduler.core.options.tie_break)
+
+        def decide_and_note(
+            runner: Runner,
+            pod: Pod,
+            cluster: Cluster,
+            options: DecideOptions,
+            attempt: int,
+            interested: InterestedExtenders | None,
+        ) -> Steps[Decision]:
+            decision = yield from inner(runner, pod, cluster, replace(options, tie_break=ties), attempt, interested)
+            self._note_ties(pod, decision, ties.take())
+            return decision
+
+        scheduler.decide_with(decide_and_note)
+
+    def _note_ties(self, pod: Pod, decision: Decision, rows: NDArray[np.intp]) -> None:
+        self._tied.pop(pod.id, None)
+        if isinstance(decision, Placement) and len(rows) > 1:
+            is_tied = np.zeros(int(rows.max()) + 1, np.bool_)
+            is_tied[rows] = True
+            self._tied[pod.id] = _TiedNodes(decision.node, np.packbits(is_tied).tobytes())
+
+    def _is_tied(self, tied: "_TiedNodes | None", opinion: _Opinion, node: str) -> bool:
+        row = self._nodes.row_book.get(node) if self._nodes is not None else None
+        return tied is not None and row is not None and tied.chosen == opinion.node_name and tied.has(row)
+
+    def report(self, record: Record) -> None:
+        """Called with the record that ends each attempt. Statuses would not do: the scheduler leaves out a patch that changes
+        nothing."""
+        pod = record.pod
+        match record.reason:
+            case "Scheduled":
+                if self._changes(pod, _Opinion(node_name=pod.spec.node_name)):
+                    self._log.info("Would bind pod to node", pod=_ref(pod), node=pod.spec.node_name)
+            case "FailedScheduling":
+                if self._changes(pod, _Opinion(reason=record.note)):
+                    self._log.info("Would not schedule pod", pod=_ref(pod), reason=record.note)
+            case "Preempted":
+                self._log.info("Would preempt pod", pod=_ref(pod), node=pod.spec.node_name, reason=record.note)
+
+    def _changes(self, pod: Pod, opinion: _Opinion) -> bool:
+        """Note the decision. Returns whether it differs from the last one: the scheduler attempts a pending pod again and
+        again, mostly with the same outcome, and the log should have each outcome once."""
+        before = self._opinions.get(pod.id)
+        self._opinions[pod.id] = opinion
+        return before != opinion
+
+    def listen(self, listener: ChangeListener) -> ChangeListener:
+        return _Comparing(listener, self)
+
+    def saw(self, pod: Pod) -> None:
+        """Compare a pod that another scheduler has bound with the decision that was made here."""
+        if not pod.spec.node_name:
+            return
+        opinion, tied = self._opinions.pop(pod.id, None), self._tied.pop(pod.id, None)
+        if opinion is None:
+            return
+        keys: JsonObject = {"pod": _ref(pod), "node": pod.spec.node_name}
+        if opinion.node_name == pod.spec.node_name:
+            self.compared["same"] += 1
+            self._log.v(1, "Another scheduler bound pod to the same node", **keys)
+        elif self._is_tied(tied, opinion, pod.spec.node_name):
+            self.compared["tied"] += 1
+            message = "Another scheduler bound pod to a tied node, which has the same score"
+            self._log.v(1, message, **keys, wouldBind=opinion.node_name)
+        elif opinion.node_name:
+            self.compared["different"] += 1
+            self._log.info("Another scheduler bound pod to a different node", **keys, wouldBind=opinion.node_name)
+        else:
+            self.compared["unexpected"] += 1
+            message = "Another scheduler bound a pod that this scheduler would not schedule"
+            self._log.info(message, **keys, reason=opinion.reason)
+
+    def forget(self, pod: Pod) -> None:
+        self._opinions.pop(pod.id, None)
+        self._tied.pop(pod.id, None)
+
+    def finish(self) -> None:
+        """Log the comparison in numbers."""
+        would_bind = sum(bool(opinion.node_name) for opinion in self._opinions.values())
+        self._log.info(
+            "Dry run finished",
+            sameNode=self.compared["same"],
+            tiedNode=self.compared["tied"],
+            differentNode=self.compared["different"],
+            boundThoughUnschedulableHere=self.compared["unexpected"],
+            wouldBind=would_bind,
+            wouldNotSchedule=len(self._opinions) - would_bind,
+        )
+
+
+class _Comparing:
+    """Passes every change on to the scheduler, and shows the pods to the dry run first."""
+
+    def __init__(self, listener: ChangeListener, dry_run: DryRun) -> None:
+        self._listener = listener
+        self._dry_run = dry_run
+
+    def added(self, item: KubeObject) -> None:
+        self._listener.added(item)
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        if isinstance(new, Pod):
+            self._dry_run.saw(new)
+        self._listener.updated(old, new)
+
+    def removed(self, item: KubeObject) -> None:
+        if isinstance(item, Pod):
+            self._dry_run.forget(item)
+        self._listener.removed(item)
+
+
+class DryWriter:
+    """A Writer that writes nothing and reports success, so that the scheduler goes on as if it had bound the pods."""
+
+    def for_pod(self, pod_id: str) -> "DryWriter":
+        return self
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        pass
+
+    async def read_pod(self, pod: Pod) -> JsonObject | None:
+        raise AssertionError("a dry run never looks for a bind: its binds are never in doubt")
+
+    async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
+        pass
+
+    async def delete(self, pod: Pod) -> None:
+        pass
+
+    async def write(self, method: str, path: str, body: JsonObject, content_type: str) -> JsonObject:
+        _lines.v(1, "Would write object", method=method, path=path)
+        return body
+
+    async def create_event(self, event: JsonObject) -> None:
+        pass
+
+    async def patch_event(self, namespace: str, name: str, series: JsonObject) -> None:
+        pass
+
+
+def _ref(pod: Pod) -> ObjectRef:
+    return ObjectRef(pod.name, pod.namespace)

@@ -1,0 +1,269 @@
+"""Kubernetes events of the scheduler: which event to write for a record, and the queue that sends events.
+
+`EventSeries` turns records into events: the first of its kind is created, repetitions become a series of it. It does no I/O,
+and the embedded driver uses it as well. `EventWriter` sends the events of a live scheduler. Events must never delay a bind,
+so the writer has its own connections and drops events if the API server is slower than the scheduler.
+"""
+
+import asyncio
+import logging
+import random
+import uuid
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
+from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.throttle import Random, Timing
+from mooring.drivers.api_writer import Writer
+from mooring.framework.contract.intents import Record
+from mooring.kit.clock import NS_PER_S, Clock, in_micros
+from mooring.kit.tasks import settle
+
+# ---- from records to events
+
+
+Identity = tuple[str | None, ...]
+
+IDLE_NS = 6 * 60 * NS_PER_S
+"""client-go: after six minutes without a repetition a series ends, and the event is forgotten."""
+REFRESH_NS = 30 * 60 * NS_PER_S
+"""client-go: a series that goes on is written again every half hour, because the API server deletes events after an hour."""
+MAX_KEPT = 10_000
+"""How many events are remembered, so that a burst of new pods cannot fill the memory; the oldest go first."""
+_MAX_NAME_CHARS = 253
+"""The longest object name that the API server accepts."""
+
+
+class NewEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event to create, in the form of events.k8s.io/v1.
+
+    Hot: as dataclasses, this, _ToldEvent and _QueuedEvent take 4,100 instructions more for each event.
+    """
+
+    event: JsonObject
+
+
+class Repetition(msgspec.Struct, frozen=True, gc=False):
+    """An event that exists and gets a new count."""
+
+    namespace: str
+    name: str
+    series: JsonObject
+    event: JsonObject
+    """What to create instead if the API server has deleted the event."""
+
+
+class _ToldEvent(msgspec.Struct, gc=False):
+    event: JsonObject
+    seen_ns: int
+    """On the steady clock, by which series end."""
+    shown_ns: int
+    """When it was seen last, on the wall clock, for the series."""
+    count: int = 1
+    written_ns: int = 0
+
+
+class EventSeries(msgspec.Struct):
+    """Remembers the events of the last minutes. `instance` names this process in reportingInstance.
+
+    `now_ns` is a moment of the clock by which series end, `wall_ns` what events say.
+    """
+
+    instance: str
+    _told: dict[Identity, _ToldEvent] = msgspec.field(default_factory=dict)
+    _last_ns: int = 0
+
+    def tell(self, record: Record, now_ns: int, wall_ns: int) -> NewEvent | Repetition | None:
+        """What to write for a record; None if it is only counted. The second of its kind starts a series."""
+        identity = _identity(record)
+        told = self._told.get(identity)
+        if told is None:
+            if len(self._told) >= MAX_KEPT:
+                del self._told[next(iter(self._told))]
+            self._last_ns = max(wall_ns, self._last_ns + 1)  # a part of the name: no two may be the same
+            event = _event(record, self.instance, self._last_ns, wall_ns)
+            self._told[identity] = _ToldEvent(event, now_ns, wall_ns)
+            return NewEvent(event)
+        told.count += 1
+        told.seen_ns, told.shown_ns = now_ns, wall_ns
+        return _repetition(told, now_ns) if told.count == 2 else None
+
+    def sweep(self, now_ns: int) -> list[Repetition]:
+        """The series to write now, because they ended or half an hour has passed. Forgets what is idle."""
+        due = []
+        for identity, told in list(self._told.items()):
+            is_idle = now_ns - told.seen_ns > IDLE_NS
+            if is_idle:
+                del self._told[identity]
+            if told.count > 1 and (is_idle or now_ns - told.written_ns >= REFRESH_NS):
+                due.append(_repetition(told, now_ns))
+        return due
+
+
+def _identity(record: Record) -> Identity:
+    """What makes two records the same event. Parity: the note does not count, the version of the pod does."""
+    meta = record.pod.metadata
+    return (
+        record.type,
+        record.action,
+        record.reason,
+        record.pod.spec.scheduler_name,
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        meta.resource_version,
+    )
+
+
+def _repetition(told: _ToldEvent, now_ns: int) -> Repetition:
+    told.written_ns = now_ns
+    series: JsonObject = {"count": told.count, "lastObservedTime": in_micros(told.shown_ns)}
+    metadata = told.event["metadata"]
+    return Repetition(metadata["namespace"], metadata["name"], series, {**told.event, "series": series})
+
+
+def _event(record: Record, instance: str, name_ns: int, wall_ns: int) -> JsonObject:
+    """The event for a record. The name is that of the pod with a time in hex, as client-go names events."""
+    meta, scheduler = record.pod.metadata, record.pod.spec.scheduler_name
+    name = f"{meta.name}.{name_ns:x}"
+    if len(name) > _MAX_NAME_CHARS:
+        name = str(uuid.uuid4())
+    regarding = {
+        "kind": "Pod",
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "apiVersion": "v1",
+        "resourceVersion": meta.resource_version,
+    }
+    return {
+        "metadata": {"name": name, "namespace": meta.namespace or "default"},
+        "eventTime": in_micros(wall_ns),
+        "reportingController": scheduler,
+        "reportingInstance": f"{scheduler}-{instance}",
+        "action": record.action,
+        "reason": record.reason,
+        "regarding": regarding,
+        "note": record.note,
+        "type": record.type,
+    }
+
+
+log = logging.getLogger(__name__)
+
+MAX_QUEUED = 10_000
+"""Ten times the queue of kube-scheduler: each bind is an event, a burst of binds a burst of events, and events are small."""
+SENDERS = 8
+"""One for each connection for events (service.EVENT_WRITERS)."""
+MAX_TRIES = 12
+RETRY_S = 10.0
+"""client-go's numbers: 12 tries, 10 s between them and up to a quarter more, so that schedulers do not retry all at once."""
+
+
+# ---- sending
+
+
+class _QueuedEvent(msgspec.Struct, gc=False):
+    """An event in the queue, and how often it was sent."""
+
+    told: NewEvent | Repetition
+    tries: int = 0
+
+
+class EventWriter:
+    """`record` never waits: it drops and counts what does not fit into the queue.
+
+    Series end by `clock`; the times in events come from `wall`.
+    """
+
+    def __init__(
+        self, writer: Writer, clock: Clock, wall: Clock, instance: str, timing: Timing, draw: Random = random.random
+    ) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._wall = wall
+        self._series = EventSeries(instance)
+        self._timing = timing
+        self._draw = draw
+        self._queue: deque[_QueuedEvent] = deque()
+        self._senders: set[asyncio.Task[None]] = set()
+        self._resting: set[asyncio.Task[None]] = set()
+        """Events that wait for their next try; they count towards MAX_QUEUED."""
+        self.dropped = 0
+
+    def record(self, record: Record) -> None:
+        told = self._series.tell(record, self._clock.now_ns(), self._wall.now_ns())
+        if told is not None:
+            self._enqueue(_QueuedEvent(told))
+
+    def sweep(self) -> None:
+        """Called once a minute: writes series that ended or have gone on for half an hour."""
+        for repetition in self._series.sweep(self._clock.now_ns()):
+            self._enqueue(_QueuedEvent(repetition))
+
+    async def close(self, patience_s: float = 2.0) -> None:
+        """Send what is queued for up to `patience_s`, then stop."""
+        await settle(self._senders, patience_s)
+        self.halt()
+
+    def halt(self) -> None:
+        """Cancel everything at once: this instance lost the lease."""
+        self._queue.clear()
+        for task in (*self._senders, *self._resting):
+            task.cancel()
+
+    def _enqueue(self, queued: _QueuedEvent) -> None:
+        if len(self._queue) + len(self._resting) >= MAX_QUEUED:
+            self.dropped += 1
+            return
+        self._queue.append(queued)
+        if len(self._senders) < SENDERS:
+            _keep(self._senders, self._send_all())
+
+    async def _send_all(self) -> None:
+        while self._queue:
+            await self._send(self._queue.popleft())
+
+    async def _send(self, queued: _QueuedEvent) -> None:
+        """Send once. A refusal is final; without an answer the event is tried again for two minutes."""
+        queued.tries += 1
+        try:
+            await self._write(queued.told)
+        except ApiError as refused:
+            is_ours = refused.reason == "AlreadyExists"  # an earlier try was carried out, but its answer was lost
+            log.log(logging.DEBUG if is_ours else logging.WARNING, "Server rejected event: %s", refused)
+        except (Unanswered, CredentialsError) as fault:
+            if queued.tries == MAX_TRIES:
+                log.warning("Unable to write event after %d tries: %s", MAX_TRIES, fault)
+                return
+            log.info("Unable to write event, retrying: %s", fault)
+            _keep(self._resting, self._send_again(queued))
+
+    async def _send_again(self, queued: _QueuedEvent) -> None:
+        """Wait outside of the queue, so that other events are sent meanwhile."""
+        await self._timing.sleep(RETRY_S * (1 + 0.25 * self._draw()))
+        self._enqueue(queued)
+
+    async def _write(self, told: NewEvent | Repetition) -> None:
+        """Create the event, or patch its series; an event that the API server no longer has is created again."""
+        if isinstance(told, NewEvent):
+            await self._writer.create_event(told.event)
+            return
+        try:
+            await self._writer.patch_event(told.namespace, told.name, told.series)
+        except ApiError as refused:
+            if refused.code != 404:
+                raise
+            await self._writer.create_event(told.event)
+
+
+def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)

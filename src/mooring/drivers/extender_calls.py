@@ -1,0 +1,302 @@
+"""Calls to scheduler extenders over HTTP: `ExtenderCaller` for a driver, `ExtenderClient` for one POST, and TLS.
+
+An attempt that needs an extender is suspended until the reply is reported, so every call must end: with a reply, or with a
+CallFault in the words of upstream's HTTP client.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import ssl
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import aiohttp
+
+from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
+from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.tls_contexts import client_context
+from mooring.apiclient.transport import FencedBody
+from mooring.drivers.extender_bodies import Whole, encoded
+from mooring.framework.config.problems import ConfigError
+from mooring.framework.config.types import Extender, ExtenderTLSConfig
+from mooring.framework.contract.intents import Call, CallFault, CallReply
+from mooring.kit.bounded_reading import TOO_MANY_VALUES, has_too_many_values, read_file
+from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.tasks import settle
+from mooring.model.release import KUBERNETES_VERSION
+from mooring.scheduler.inputs import CallAnswered
+from mooring.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+NO_LOOP = "extenders are asked only while an event loop runs"
+"""The fault of a call without an event loop: tests step an embedded cluster without one."""
+_BOUND = b"{}"
+"""The reply to a bind that succeeded; a dry run answers binds with it."""
+
+
+class ExtenderAsker(Protocol):
+    """What sends the calls: an ExtenderClient, or one that traces them."""
+
+    async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply: ...
+
+    async def close(self) -> None: ...
+
+
+class ExtenderCaller:
+    """Runs each Call as a task and reports its reply to the scheduler.
+
+    The driver calls `begin` for each Call. `then` is called after each report, because there may be new intents.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        whole: Whole,
+        then: Callable[[], None],
+        *,
+        is_dry_run: bool = False,
+        fence: Fence = NO_FENCE,
+        around: Callable[[ExtenderAsker], ExtenderAsker] = lambda client: client,
+    ) -> None:
+        """`whole` returns objects as the API server has them; `around` may put something around the client, such as traces.
+        Raises ConfigError for certificates that cannot be used."""
+        self._scheduler = scheduler
+        self._client = around(ExtenderClient(scheduler.extenders, fence=fence))
+        self._whole = whole
+        self._then = then
+        self._is_dry_run = is_dry_run
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, call: Call) -> None:
+        """Start a call. Without a running event loop, report a fault at once."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._report(call, CallFault(f'Post "{call.shown_url}": {NO_LOOP}'))
+            return
+        task = loop.create_task(self._ask(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """Cancel all calls and report nothing more; the attempts that wait for a reply stay suspended."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        self.stop()
+        await settle(self._tasks)
+        await self._client.close()
+
+    async def _ask(self, call: Call) -> None:
+        reply = await self._reply(call)
+        try:
+            self._report(call, reply)
+        except Exception as bug:  # no code awaits the task, so its exception would be lost
+            log.error("the reply to %s could not be processed", call.shown_url, exc_info=bug)
+
+    async def _reply(self, call: Call) -> CallReply:
+        """The reply or a fault, never an exception. A dry run answers binds itself."""
+        if call.binds and self._is_dry_run:
+            return _BOUND
+        try:
+            return await self._client.ask(call, encoded(call, self._whole))
+        except Exception as bug:  # otherwise the attempt would wait for ever
+            log.error("a call to %s failed unexpectedly", call.shown_url, exc_info=bug)
+            return _unanswered(call, repr(bug))
+
+    def _report(self, call: Call, reply: CallReply) -> None:
+        self._scheduler.handle(CallAnswered(call.token, reply))
+        self._then()
+
+
+# ---- the HTTP client
+
+
+MAX_REPLY_BYTES = 128 << 20
+"""The largest reply: 5,000 nodes of 25 KiB, as extenders that are not nodeCacheCapable return them."""
+CONNECTIONS = 512
+"""As many as binds may be under way (driver.MAX_BINDS): each may be a call."""
+USER_AGENT = f"kube-scheduler/v{KUBERNETES_VERSION} (mooring)"
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": USER_AGENT}
+_QUIET = ("Accept",)
+"""Headers that aiohttp adds and upstream does not send."""
+_NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+_NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+
+
+class ExtenderClient:
+    """One POST for each call, with a limit for time and size. Every failure is a CallFault, in upstream's words where it has
+    some; only FencedOff is raised."""
+
+    def __init__(
+        self,
+        extenders: Iterable[Extender],
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+        fence: Fence = NO_FENCE,
+    ) -> None:
+        """Raises ConfigError for certificates that cannot be used. It checks `fence` directly before it sends a bind."""
+        self._fence = fence
+        self._extenders = tuple(extenders)
+        self._contexts: dict[int, ssl.SSLContext] = {
+            id(extender): extender_context(extender) for extender in self._extenders
+        }
+        self._max_reply_bytes = max_reply_bytes
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply:
+        """The body of the reply. httpTimeout limits connecting, waiting and reading together, as in Go's http.Client."""
+        limit_s = call.extender.timeout.seconds
+        if limit_s <= 0:
+            limit_s = Extender.DEFAULT_TIMEOUT.seconds
+        progress = _Progress()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._ask(call, body, progress, traceparent)
+        except TimeoutError:
+            return CallFault(_NO_BODY if progress.has_headers else f'Post "{call.shown_url}": {_NO_HEADERS}')
+        except (aiohttp.ClientError, OSError, ValueError) as fault:
+            if call.binds:
+                self._fence.check()
+            return _unanswered(call, _words(fault))
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _ask(self, call: Call, body: bytes, progress: "_Progress", traceparent: str) -> CallReply:
+        """POST, and once more if the server closed a connection that was kept open."""
+        try:
+            return await self._post(call, body, progress, traceparent)
+        except aiohttp.ServerDisconnectedError:
+            # The server may close an idle connection just when it is used again. A filter call twice does no harm; a bind
+            # twice might.
+            if call.binds:
+                raise
+            return await self._post(call, body, progress, traceparent)
+
+    async def _post(self, call: Call, body: bytes, progress: "_Progress", traceparent: str) -> CallReply:
+        """One POST. Only a bind carries the fence: other calls change nothing."""
+        tls = call.extender.tls_config
+        posting = self._open().post(
+            call.url,
+            data=FencedBody(body, "application/json", self._fence if call.binds else NO_FENCE),
+            headers=_HEADERS | ({"traceparent": traceparent} if traceparent else {}),
+            skip_auto_headers=_QUIET,
+            ssl=self._contexts[id(call.extender)],
+            server_hostname=(tls.server_name or None) if tls is not None else None,
+            proxy=proxy_of(call.url) or None,
+        )
+        async with posting as answer:
+            progress.has_headers = True
+            if answer.status != 200:
+                return CallFault(f"failed {call.verb} with extender at URL {call.shown_url}, code {answer.status}")
+            return await self._read(call, answer)
+
+    async def _read(self, call: Call, answer: aiohttp.ClientResponse) -> CallReply:
+        """The body of a reply, up to the size limit; a Content-Length beyond it is refused without reading."""
+        limit = self._max_reply_bytes
+        chunks: list[bytes] = []
+        size = answer.content_length or 0
+        if size <= limit:
+            size = 0
+            async for chunk in answer.content.iter_any():
+                size += len(chunk)
+                if size > limit:
+                    break
+                chunks.append(chunk)
+        if size > limit:
+            answer.close()
+            return CallFault(f'Post "{call.shown_url}": the reply is larger than {limit} bytes, which is all we read')
+        reply = b"".join(chunks)
+        if has_too_many_values(reply):
+            return CallFault(f'Post "{call.shown_url}": the reply cannot be used: {TOO_MANY_VALUES}')
+        return reply
+
+    def _open(self) -> aiohttp.ClientSession:
+        """The session, made on the first call: it belongs to the event loop that runs then."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+            no_limit = aiohttp.ClientTimeout(total=None, sock_connect=None)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=no_limit, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+
+class _Progress:
+    """Whether the headers of a reply have arrived: Go's timeout messages differ before and after."""
+
+    has_headers = False
+
+
+def _unanswered(call: Call, why: str) -> CallFault:
+    """The fault of a call without a reply. Exceptions of the HTTP client may hold the whole URL."""
+    return CallFault(f'Post "{call.shown_url}": {why.replace(call.url, call.shown_url)}')
+
+
+def _words(fault: Exception) -> str:
+    """The text of Go's HTTP client for common faults."""
+    if isinstance(fault, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        return f"tls: {_of_tls(fault)}"
+    if isinstance(fault, aiohttp.ClientConnectorDNSError):
+        return f"dial tcp: lookup {fault.host}: no such host"
+    if isinstance(fault, aiohttp.ClientConnectorError):
+        reason = "connection refused" if fault.os_error.errno == errno.ECONNREFUSED else fault.os_error.strerror
+        return f"dial tcp {fault.host}:{fault.port}: connect: {reason}"
+    if isinstance(fault, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    if isinstance(fault, ConnectionResetError):
+        return "read: connection reset by peer"
+    return str(fault) or type(fault).__name__
+
+
+def _of_tls(fault: aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError) -> str:
+    cause = getattr(fault, "certificate_error", None) or getattr(fault, "os_error", fault)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"failed to verify certificate: x509: {cause.verify_message}"
+    return str(cause)
+
+
+# ---- TLS: inline data before files; without an authority, enableHTTPS means no verification
+
+
+def extender_context(extender: Extender) -> ssl.SSLContext:
+    """The TLS context for an extender. Raises ConfigError(stage="build")."""
+    written = extender.tls_config or ExtenderTLSConfig()
+    has_authority = bool(written.ca_data or written.ca_file)
+    # Parity: enableHTTPS does not turn TLS on (the URL does); it turns the checks off where there is no authority.
+    is_insecure = written.insecure or (extender.enable_https and not has_authority)
+    if is_insecure and has_authority:
+        raise _error("specifying a root certificates file with the insecure flag is not allowed")
+    authority = written.ca_data or _content(written.ca_file)
+    access = ConnectionSettings(extender.url_prefix, authority, is_insecure, written.server_name)
+    try:
+        return client_context(access, _pair(written))
+    except CredentialsError as fault:
+        raise _error(str(fault)) from None
+
+
+def _pair(written: ExtenderTLSConfig) -> KeyPair | None:
+    """Parity: a certificate without its key, or a key alone, is left out."""
+    if not (written.cert_data or written.cert_file) or not (written.key_data or written.key_file):
+        return None
+    return KeyPair(written.cert_data or _content(written.cert_file), written.key_data or _content(written.key_file))
+
+
+def _content(path: str) -> bytes:
+    if not path:
+        return b""
+    try:
+        return read_file(path)
+    except OSError as fault:
+        raise _error(f"open {path}: {os.strerror(fault.errno or 0).lower()}") from None
+
+
+def _error(text: str) -> ConfigError:
+    return ConfigError("build", [f"couldn't build extenders: {text}"])

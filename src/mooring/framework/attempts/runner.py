@@ -1,0 +1,44 @@
+"""A profile at work: opens attempts and keeps, from one to the next, the answers that can be kept (memo.py)."""
+
+from mooring.cluster.cluster import Cluster
+from mooring.framework.attempts.attempt import Attempt
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.plugin_caller import PluginCaller, unwrapped
+from mooring.framework.kept.kept_answers import KeptAnswers
+from mooring.framework.kept.prepared import PreparedProfile, SearchCursor
+from mooring.framework.profile.profiles import Profile
+from mooring.model.pod import Pod
+
+
+class Runner(PreparedProfile):
+    """A profile with what it keeps between attempts."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        caller: PluginCaller | None = None,
+        cursor: SearchCursor | None = None,
+        kept: KeptAnswers | None = None,
+    ) -> None:
+        """`kept` may be shared by the runners of a scheduler: it is bounded for all of them together."""
+        super().__init__(profile, caller, cursor)
+        self.kept = kept or KeptAnswers()
+        self._ask_for_binding_work = [plugin.has_binding_work for plugin in self.binding_plugins]
+
+    def open(self, pod: Pod, cluster: Cluster, seed: int = 0) -> Attempt:
+        """Begin an attempt to place a pod."""
+        cluster.nodes.settle()
+        memo = self.kept.memo(self, pod.shape, cluster.nodes)
+        return Attempt(self, SchedulingContext(pod, cluster, seed, memo, self.caller.for_attempt(pod.id)), memo)
+
+    def has_binding_work(self, context: SchedulingContext) -> bool:
+        """Whether a plugin may have a say between the decision and Bind, or its calls there are measured one by one."""
+        if self.profile.permits or context.wrap is not unwrapped:
+            return True
+        try:
+            for has_work in self._ask_for_binding_work:
+                if has_work(context):
+                    return True
+        except Exception:  # a plugin may raise anything: then it is asked, and named if it fails there too
+            return True
+        return False

@@ -1,0 +1,1 @@
+"""The specification of plugins: extension points, statuses, events, intents, and the context of an attempt."""

@@ -1,0 +1,1 @@
+"""Answers of plugins that are kept from one attempt to the next."""

@@ -1,0 +1,336 @@
+"""What is kept for one shape: for each row the filter that rejects it first, and the weighted sum of the scores.
+
+A `ShapeMemo` puts together what is kept for the parts of the shape (part_memo.py), which other shapes may share.
+`KeptAnswers` (kept_answers.py) owns all of them, and bounds them in bytes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from operator import is_
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.columns.kernels import Integers
+from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.contract.context import KeptValues, SchedulingContext
+from mooring.framework.contract.points import Plugin, Rows
+from mooring.framework.kept.feasible import DEAD, PASSED, First
+from mooring.framework.kept.part_memo import Bookmark, ByteCount, PartMemo, PartOutcomes, PartQuestions
+from mooring.model.shape import PodPart
+
+MEMO_OVERHEAD_BYTES = 10_000
+"""What a memo takes beside its arrays: dictionaries, plans, values of plugins. Measured over 2,000 templates: 10,300."""
+
+ASK = object()
+"""In a plan: the plugin has to be asked."""
+
+
+class PluginPlan(msgspec.Struct, frozen=True):
+    """What is to be done at PreFilter or PreScore."""
+
+    skipped: frozenset[str]
+    """Plugins that are known to skip."""
+    steps: tuple[tuple[Any, PodPart, Any], ...]
+    """The other plugins that may say something, the part of the shape that they go by, and what they say, or ASK."""
+    asked_next: tuple[tuple[int, Any], ...]
+    """The plugins of the next point (Filter or Score) that do not skip and whose answers are not kept, with their place in
+    the order."""
+    kept: tuple[int, ...]
+    """The places of the parts whose kept filters or scores have a say."""
+    kept_by_row: tuple[int, ...]
+    """Those of them whose answers change when pods come and go too, not only when nodes change."""
+
+
+class PlanBook:
+    """Makes the plans of a profile for one point.
+
+    Hot: nearly all shapes have one of a few plans, because parts say nothing or skip. These plans are kept, so that a pod
+    with requests that no pod had before finds the plan of the others.
+    """
+
+    LIMIT = 1024
+    """Plans that are kept: plugins are few, and so are the combinations of those that skip."""
+
+    def __init__(
+        self,
+        point: int,
+        parts: Sequence[PartQuestions],
+        asked: tuple[tuple[int, Plugin, PodPart], ...],
+        asked_next: Sequence[tuple[int, Plugin]],
+    ) -> None:
+        """`parts` are the questions whose answers are kept. `asked` are the plugins whose answers depend on more than the
+        shape, with their place in the order and the part of the shape that a skip may follow from; `asked_next` those of
+        Filter or Score whose answers are not kept."""
+        self.point = point
+        """PRE_FILTER or PRE_SCORE."""
+        self._parts = parts
+        self._asked = asked
+        self._asked_next = asked_next
+        self._plans: dict[tuple[PartOutcomes, ...], PluginPlan] = {}
+
+    def plan(self, outcomes: Sequence[PartOutcomes]) -> PluginPlan:
+        """The plan for a shape, by what the plugins of each of its parts say at this point. It is kept for others like it."""
+        key = tuple(outcomes)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._make(outcomes)
+            if not any(said.others for said in outcomes):
+                if len(self._plans) >= self.LIMIT:
+                    self._plans.clear()
+                self._plans[key] = plan
+        return plan
+
+    def _make(self, outcomes: Sequence[PartOutcomes]) -> PluginPlan:
+        skipped = frozenset[str]().union(*(said.skipped for said in outcomes))
+        steps: list[tuple[int, Any, PodPart, Any]] = [
+            (index, plugin, questions.part, answer)
+            for questions, said in zip(self._parts, outcomes, strict=True)
+            for index, plugin, answer in said.others
+        ]
+        steps += [(index, plugin, part, ASK) for index, plugin, part in self._asked if plugin.name not in skipped]
+        steps.sort(key=lambda step: step[0])
+        kept = [place for place, questions in enumerate(self._parts) if questions.has_say(self.point, skipped)]
+        return PluginPlan(
+            skipped,
+            tuple(step[1:] for step in steps),
+            tuple((index, plugin) for index, plugin in self._asked_next if plugin.name not in skipped),
+            tuple(kept),
+            tuple(place for place in kept if not self._parts[place].follows_nodes),
+        )
+
+
+@lru_cache(maxsize=4)
+def _all_pass(height: int) -> First:
+    """Where no filter rejects a node. Do not write to it: all shapes share it."""
+    column = np.full(height, PASSED, np.int8)
+    column.flags.writeable = False
+    return column
+
+
+@lru_cache(maxsize=4)
+def _all_zero(height: int) -> Integers:
+    """Where no score is given."""
+    column = np.zeros(height, np.int16)
+    column.flags.writeable = False
+    return column
+
+
+class _CombinedColumn:
+    """A column that is put together from those of several parts, up to date on the rows that were touched."""
+
+    __slots__ = ("_at", "_sources", "values")
+
+    def __init__(self) -> None:
+        self.values: NDArray[Any] = np.zeros(0, np.int8)
+        self._sources: list[NDArray[Any]] = []
+        self._at = Bookmark()
+
+    def refresh(
+        self,
+        nodes: NodeTable,
+        sources: Sequence[NDArray[Any]],
+        dtype: type[np.signedinteger[Any]],
+        combine: Callable[[Rows], NDArray[Any]],
+    ) -> None:
+        """`combine` gives the values of some rows; it reads the sources, and what else is noted in the log of touches."""
+        is_same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
+        if not is_same or len(self.values) != nodes.height or self.values.dtype != dtype:
+            self._at.forget()
+            self.values = np.zeros(nodes.height, dtype)
+            self._sources = list(sources)
+        rows = self._at.take_news(nodes, nodes.touches)
+        if rows is not None:
+            self.values[rows] = combine(rows)
+            self._at.move(nodes, nodes.touches)
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes
+
+    def copy(self, copies: Mapping[int, NDArray[Any]]) -> "_CombinedColumn":
+        """A copy that follows the copies of its sources, which are given by the ids of the originals."""
+        other = _CombinedColumn()
+        other.values, other._at = self.values.copy(), self._at.copy()
+        other._sources = [copies.get(id(source), source) for source in self._sources]
+        return other
+
+
+class ShapeMemo:
+    """All that a profile keeps for one shape.
+
+    Which plugins have a say is settled when they are first asked: a PreFilter or PreScore that reads only the shape may have
+    skipped some, and will skip the same ones every time.
+    """
+
+    # Hot: what a new memo does not have yet stands in the class, as in PartMemo.
+    pre_filter_plan: PluginPlan | None = None
+    pre_score_plan: PluginPlan | None = None
+    _filtering: Sequence[PartMemo] = ()
+    _scoring: Sequence[PartMemo] = ()
+    _row_filtering: Sequence[PartMemo] = ()
+    """Those of them whose answers change when pods come and go too. Hot: as a rule no node has changed."""
+    _row_scoring: Sequence[PartMemo] = ()
+    _own_values: dict[PodPart, KeptValues] | None = None
+    """Of parts that no plugin of the profile has questions about."""
+    rejects_nothing = False
+    """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
+    _combined_first: _CombinedColumn | None = None
+    _combined_sum: _CombinedColumn | None = None
+
+    def __init__(
+        self, parts: tuple[PartMemo, ...], places: Mapping[PodPart, int], byte_count: ByteCount | None = None
+    ) -> None:
+        """`places` are those of the parts in the tuple. Without a count of bytes it belongs to one attempt: what is asked in
+        a what-if is forgotten with it."""
+        self.parts = parts
+        self._places = places
+        self._byte_count = byte_count or ByteCount()
+        self._filters_at, self._scores_at = Bookmark(), Bookmark()
+        """How far all parts, and not only these, have followed the changes of nodes."""
+        self._noted_bytes = MEMO_OVERHEAD_BYTES
+        self._byte_count.bytes += MEMO_OVERHEAD_BYTES
+
+    # ---- filters
+
+    def settle_filters(self, plan: PluginPlan) -> None:
+        """PreFilter is over for the first time: fix which filters have a say."""
+        parts = self.parts
+        self._filtering = [parts[place] for place in plan.kept]
+        self._row_filtering = [parts[place] for place in plan.kept_by_row]
+        for part in self._filtering:
+            if part.filters is None:  # Hot: of a new shape most parts are known from other shapes
+                part.settle_filters(plan.skipped)
+        self.pre_filter_plan = plan
+
+    def first_rejections(self, context: SchedulingContext) -> First:
+        """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
+        nodes = context.nodes
+        is_at_end = self._filters_at.is_at_end(nodes, nodes.node_touches)
+        for part in self._row_filtering if is_at_end else self._filtering:
+            part.refresh_filters(context)
+        if not is_at_end:
+            self._filters_at.move(nodes, nodes.node_touches)
+        sources = [part.first for part in self._filtering if part.first is not None]
+        is_all_alive = nodes.alive_count == nodes.height
+        self.rejects_nothing = is_all_alive and not sources
+        if not is_all_alive or len(sources) > 1:
+            return self._combine_first(nodes, sources)
+        return sources[0] if sources else _all_pass(nodes.height)
+
+    def _combine_first(self, nodes: NodeTable, sources: list[First]) -> First:
+        def combine(rows: Rows) -> First:
+            first = np.where(nodes.alive[rows], np.int8(PASSED), np.int8(DEAD))  # DEAD is less than any index
+            for source in sources:
+                np.minimum(first, source[rows], out=first)
+            return first
+
+        combined = self._combined_first = self._combined_first or _CombinedColumn()
+        combined.refresh(nodes, sources, np.int8, combine)
+        return combined.values
+
+    def codes(self, index: int) -> Integers | None:
+        """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
+        for part in self._filtering:
+            for column in part.filters or ():
+                if column.question.index == index:
+                    return column.values
+        return None
+
+    # ---- scores
+
+    def settle_scores(self, plan: PluginPlan) -> None:
+        """PreScore is over for the first time: fix which scores have a say."""
+        parts = self.parts
+        self._scoring = [parts[place] for place in plan.kept]
+        self._row_scoring = [parts[place] for place in plan.kept_by_row]
+        for part in self._scoring:
+            if part.normalized is None:
+                part.settle_scores(plan.skipped)
+        self.pre_score_plan = plan
+
+    def score_sum(self, context: SchedulingContext) -> Integers:
+        """For each row the weighted sum of the kept scores that are not normalised. Do not write to it."""
+        nodes = context.nodes
+        is_at_end = self._scores_at.is_at_end(nodes, nodes.node_touches)
+        for part in self._row_scoring if is_at_end else self._scoring:
+            part.refresh_scores(context)
+        if not is_at_end:
+            self._scores_at.move(nodes, nodes.node_touches)
+        sources = [part.sum for part in self._scoring if part.sum is not None]
+        if len(sources) > 1:
+            return self._combine_sum(nodes, sources)
+        return sources[0] if sources else _all_zero(nodes.height)
+
+    def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
+        dtype = np.int64 if any(source.dtype == np.int64 for source in sources) else np.int32
+
+        def combine(rows: Rows) -> Integers:
+            total: Integers = sources[0][rows].astype(dtype)
+            for source in sources[1:]:
+                total += source[rows]
+            return total
+
+        combined = self._combined_sum = self._combined_sum or _CombinedColumn()
+        combined.refresh(nodes, sources, dtype, combine)
+        return combined.values
+
+    def raw_scores(self, index: int) -> Integers | None:
+        """The raw scores of one kept plugin that normalises, for all rows, as of the last refresh; None: all 0."""
+        for part in self._scoring:
+            for column in part.normalized or ():
+                if column.question.index == index:
+                    return column.values
+        return None
+
+    # ---- memory
+
+    @property
+    def own_bytes(self) -> int:
+        first, total = self._combined_first, self._combined_sum
+        return (
+            MEMO_OVERHEAD_BYTES + (0 if first is None else first.nbytes) + (0 if total is None else total.nbytes)
+        )  # Hot: asked for in every attempt, and as a rule there is neither
+
+    def note_bytes(self) -> None:
+        """Count what it takes now."""
+        now = self.own_bytes
+        self._byte_count.bytes += now - self._noted_bytes
+        self._noted_bytes = now
+
+    def drop(self) -> None:
+        """The memo is no longer kept. An attempt that still reads it finds it as it was."""
+        self._byte_count.bytes -= self._noted_bytes
+        self._byte_count = ByteCount()
+
+    def copy(self) -> "ShapeMemo":
+        """A copy that is not counted: an attempt that reads it leaves this one as it is."""
+        other = ShapeMemo(tuple(part.copy() for part in self.parts), self._places)
+        copy_of = dict(zip(self.parts, other.parts, strict=True))
+        if self._own_values is not None:
+            other._own_values = {part: values.copy() for part, values in self._own_values.items()}
+        other.pre_filter_plan, other.pre_score_plan = self.pre_filter_plan, self.pre_score_plan
+        for name in ("_filtering", "_scoring", "_row_filtering", "_row_scoring"):
+            setattr(other, name, [copy_of[part] for part in getattr(self, name)])
+        other._filters_at, other._scores_at = self._filters_at.copy(), self._scores_at.copy()
+        firsts = {id(a.first): b.first for a, b in copy_of.items() if a.first is not None and b.first is not None}
+        sums = {id(a.sum): b.sum for a, b in copy_of.items() if a.sum is not None and b.sum is not None}
+        other._combined_first = None if self._combined_first is None else self._combined_first.copy(firsts)
+        other._combined_sum = None if self._combined_sum is None else self._combined_sum.copy(sums)
+        return other
+
+    # ---- values of plugins
+
+    def part(self, part: PodPart) -> PartMemo:
+        """What is kept about a part that the profile has questions about."""
+        return self.parts[self._places[part]]
+
+    def values(self, part: PodPart) -> KeptValues:
+        place = self._places.get(part)
+        if place is not None:
+            return self.parts[place].values
+        if self._own_values is None:
+            self._own_values = {}
+        return self._own_values.setdefault(part, KeptValues())

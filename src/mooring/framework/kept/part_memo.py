@@ -1,0 +1,443 @@
+"""What a profile keeps about all pods that agree in one part of their shape, refreshed only on rows that were touched.
+
+A plugin declares with `@reads` which part of a pod's shape it looks at. What the plugins that go by one part said is a
+`PartMemo`: their answers at PreFilter and PreScore, and by row the first of their filters that rejects it and the sum of
+their scores. All shapes with this part share it (memo.py puts the parts of a shape together).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mooring.cluster.change_log import RowLog
+from mooring.cluster.columns.kernels import MAX_SCORE, Integers, weigh
+from mooring.cluster.nodes.table import NodeTable, few_rows
+from mooring.framework.contract.context import KeptValues, SchedulingContext
+from mooring.framework.contract.points import Plugin, Reads, Rows, ScorePlugin
+from mooring.framework.kept.feasible import PASSED, First
+from mooring.model.shape import PodPart, ShapePart
+
+PRE_FILTER, PRE_SCORE = 0, 1
+"""The places of these points in `PartMemo.outcomes`."""
+MAX_SKIP_SETS = 1024
+"""Sets of plugins that skip for which it is remembered which scores are left: in practice there are a handful."""
+MAX_SKIPS_FOR_NOW = 4096
+"""Kinds of pods for which SKIP_FOR_NOW is remembered: some 200 bytes each."""
+_MAX_INT16 = (1 << 15) - 1
+_MAX_INT32 = (1 << 31) - 1
+
+
+class KeptQuestion(msgspec.Struct, frozen=True):
+    """A filter or score whose answers are kept: its place in the profile's order, what they depend on, how to ask it."""
+
+    index: int
+    plugin: Plugin
+    point: str
+    reads: Reads
+    part: PodPart
+    ask: Callable[[SchedulingContext, Rows], Integers | None]
+    ask_row: Callable[[SchedulingContext, int], int]
+    """The same about one row, in plain numbers."""
+    weight: int = 1
+    """Of a score."""
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether the score of a node depends on those of others."""
+        return isinstance(self.plugin, ScorePlugin) and self.plugin.normalizes()
+
+
+@dataclass(frozen=True, eq=False)
+class PartQuestions:
+    """The questions of a profile that go by one part of the shape. Identity is equality."""
+
+    part: PodPart
+    pre_filters: tuple[tuple[int, Plugin], ...] = ()
+    """The PreFilter plugins whose answer follows from the part alone, with their place in the order."""
+    pre_scores: tuple[tuple[int, Plugin], ...] = ()
+    filters: tuple[KeptQuestion, ...] = ()
+    summed: tuple[KeptQuestion, ...] = ()
+    """The scores that need nothing but adding up."""
+    normalized: tuple[KeptQuestion, ...] = ()
+    """The scores that depend on those of other nodes."""
+    owner: object = None
+    """Profiles whose questions have the same owner get the same answers, and share them."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is any question about the part."""
+        return bool(self.pre_filters or self.pre_scores or self.filters or self.summed or self.normalized)
+
+    @cached_property
+    def follows_nodes(self) -> bool:
+        """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
+        return all(each.reads <= Reads.NODE for each in (*self.filters, *self.summed, *self.normalized))
+
+    def has_say(self, point: int, skipped: frozenset[str]) -> bool:
+        """Whether a filter (after PRE_FILTER) or a score (after PRE_SCORE) is left where these plugins skip."""
+        questions = self.filters if point == PRE_FILTER else (*self.summed, *self.normalized)
+        return any(each.plugin.name not in skipped for each in questions)
+
+    @cached_property
+    def _scores_left(self) -> "dict[frozenset[str], ScoresLeft]":
+        return {}
+
+    def scores_left(self, skipped: frozenset[str]) -> "ScoresLeft":
+        """The scores that have a say where PreScore skipped some plugins. Hot: the same few sets for all shapes."""
+        left = self._scores_left.get(skipped)
+        if left is None:
+            summed = [each for each in self.summed if each.plugin.name not in skipped]
+            normalized = [each for each in self.normalized if each.plugin.name not in skipped]
+            left = ScoresLeft(tuple(summed), tuple(normalized), integers_for([each.weight for each in summed]))
+            if len(self._scores_left) >= MAX_SKIP_SETS:
+                self._scores_left.clear()
+            self._scores_left[skipped] = left
+        return left
+
+
+@dataclass(frozen=True)
+class ScoresLeft:
+    """The scores of a part that have a say about some pods."""
+
+    summed: tuple[KeptQuestion, ...]
+    normalized: tuple[KeptQuestion, ...]
+    sum_type: "type[np.signedinteger[Any]]"
+    """The integers that the weighted sum of `summed` fits into."""
+
+
+class ByteCount(msgspec.Struct):
+    """How many bytes the arrays of memos take."""
+
+    bytes: int = 0
+
+
+class Bookmark(msgspec.Struct, gc=False):
+    """How far a reader has followed a node table.
+
+    Hot: there are four of them for a new shape, which the collector would look at.
+    """
+
+    _height: int = -1
+    _node_set_version: int = -1
+    _position: int = 0
+
+    def is_at_end(self, nodes: NodeTable, log: RowLog) -> bool:
+        """Whether nothing has changed since."""
+        return (
+            self._position == log.end
+            and self._node_set_version == nodes.node_set_version
+            and self._height == nodes.height
+        )
+
+    def take_news(self, nodes: NodeTable, log: RowLog) -> Rows | None:
+        """The rows that changed since; None: nothing has changed. Until the next `move` nothing passes for taken in, because
+        asking about them may raise.
+
+        All of them if that is no longer known, or if they are many. A row may be named twice: sorting them out would take
+        longer than asking about some of them twice.
+        """
+        if self._node_set_version != nodes.node_set_version or self._height != nodes.height:
+            self._height = -1
+            return slice(0, nodes.height)
+        if self._position == log.end:
+            return None
+        self._height = -1
+        touched = log.rows_since(self._position)
+        if touched is None or len(touched) * 4 > nodes.height:
+            return slice(0, nodes.height)
+        return touched
+
+    def move(self, nodes: NodeTable, log: RowLog) -> None:
+        """Everything up to now is taken in."""
+        self._height, self._node_set_version, self._position = nodes.height, nodes.node_set_version, log.end
+
+    def forget(self) -> None:
+        """Nothing passes for taken in."""
+        self._height = -1
+
+    def copy(self) -> "Bookmark":
+        return Bookmark(self._height, self._node_set_version, self._position)
+
+
+class KeptColumn:
+    """The answers of one plugin by row."""
+
+    __slots__ = ("_byte_count", "question", "values")
+
+    def __init__(self, question: KeptQuestion, byte_count: ByteCount) -> None:
+        self.question = question
+        self._byte_count = byte_count
+        self.values: Integers | None = None
+        """None: the plugin has answered 0 so far for every row.
+
+        Bytes where all answers fit: most scores and codes do, and then a shape takes a quarter of the memory.
+        """
+
+    def put(self, rows: Rows, answer: Integers | None, height: int) -> None:
+        if answer is None or not len(answer):
+            if self.values is not None:
+                self.values[rows] = 0
+            return
+        self._make_room(int(answer.min()), int(answer.max()), height)
+        if self.values is not None:
+            self.values[rows] = answer
+
+    def put_row(self, row: int, answer: int, height: int) -> None:
+        if answer or self.values is not None:
+            self._make_room(answer, answer, height)
+            assert self.values is not None
+            self.values[row] = answer
+
+    def _make_room(self, lowest: int, highest: int, height: int) -> None:
+        """Have an array that can hold these answers."""
+        is_small = lowest >= -128 and highest <= 127
+        if self.values is None:
+            if lowest or highest:
+                self.values = np.zeros(height, np.int8 if is_small else np.int64)
+                self._byte_count.bytes += self.values.nbytes
+        elif not is_small and self.values.dtype == np.int8:
+            self._byte_count.bytes += 7 * self.values.nbytes
+            self.values = self.values.astype(np.int64)
+
+    def fit(self, height: int) -> None:
+        """Forget answers about a table of another size."""
+        if self.values is not None and len(self.values) != height:
+            self._byte_count.bytes -= self.values.nbytes
+            self.values = None
+
+    def drop(self) -> None:
+        """It is no longer counted."""
+        self._byte_count = ByteCount()
+
+    def copy(self) -> "KeptColumn":
+        """A copy that is not counted."""
+        other = KeptColumn(self.question, ByteCount())
+        other.values = None if self.values is None else self.values.copy()
+        return other
+
+
+class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
+    """What the plugins of one part said at PreFilter or PreScore, by the part alone.
+
+    Where they said nothing or skipped, it is interned (`outcomes_of_skips`): identity is equality.
+    """
+
+    skipped: frozenset[str] = frozenset()
+    """The plugins that skip Filter or Score."""
+    others: tuple[tuple[int, Plugin, Any], ...] = ()
+    """Those that said something else than nothing, with their place in the order."""
+
+
+@lru_cache(maxsize=1024)
+def outcomes_of_skips(skipped: frozenset[str]) -> PartOutcomes:
+    return PartOutcomes(skipped)
+
+
+KeptOfPart = dict[ShapePart, "PartMemo"]
+"""What is kept about one part, by what stands for it in shapes."""
+
+
+class PartMemo:
+    """All that a profile keeps about one part of a shape. The rows that it answers about are those of one table."""
+
+    # Hot: what a new memo does not have yet stands in the class: one is made for each pod with requests of its own.
+    filters: list[KeptColumn] | None = None
+    """Those that have a say about pods with this part; None: none of them was asked yet, or none has a say."""
+    normalized: list[KeptColumn] | None = None
+    _summed: tuple[KeptQuestion, ...] = ()
+    _sum_type: type[np.signedinteger[Any]] = np.int64
+    first: First | None = None
+    """None: nothing is rejected."""
+    sum: Integers | None = None
+    """The weighted sum of the scores that need nothing but adding up; None: 0 for every row."""
+
+    def __init__(
+        self, questions: PartQuestions, byte_count: ByteCount, kept_in: "KeptOfPart | None" = None, key: Any = None
+    ) -> None:
+        """It is kept under the key until the last shape with the part is no longer kept; without either it belongs to one
+        attempt."""
+        self.questions = questions
+        self.part = questions.part
+        self._kept_in, self._key = kept_in, key
+        self.follows_nodes = questions.follows_nodes
+        self.byte_count = byte_count
+        self.users = 0
+        """The memos of shapes that read it."""
+        self.values = KeptValues()
+        self.outcomes: list[PartOutcomes | None] = [None, None]
+        """What the plugins that go by this part alone said at PRE_FILTER and PRE_SCORE; None: not asked yet."""
+        self.skips_for_now: dict[tuple[Any, ...], Any] = {}
+        """SKIP_FOR_NOW of a plugin at a point, for pods of a label set and a controller, with the version that it is for."""
+        self._filters_at, self._scores_at = Bookmark(), Bookmark()
+
+    def keep_skip_for_now(self, key: tuple[Any, ...], version: Any) -> None:
+        """A plugin skips pods of a kind until its version changes."""
+        if len(self.skips_for_now) >= MAX_SKIPS_FOR_NOW:
+            self.skips_for_now.clear()
+        self.skips_for_now[key] = version
+
+    def keep_skip(self, point: int, plugin: str) -> None:
+        """A plugin that may be asked about more skips all pods with this part."""
+        before = self.outcomes[point]
+        assert before is not None, "the plugins that go by the part alone are asked first"
+        skipped = before.skipped | {plugin}
+        self.outcomes[point] = PartOutcomes(skipped, before.others) if before.others else outcomes_of_skips(skipped)
+
+    def settle_filters(self, skipped: frozenset[str]) -> None:
+        """Fix which filters have a say: PreFilter was asked, and would always say the same."""
+        asked = [each for each in self.questions.filters if each.plugin.name not in skipped]
+        self.filters = [KeptColumn(each, self.byte_count) for each in asked]
+
+    def settle_scores(self, skipped: frozenset[str]) -> None:
+        """The same for scores after PreScore."""
+        left = self.questions.scores_left(skipped)
+        self.normalized = [KeptColumn(each, self.byte_count) for each in left.normalized]
+        self._summed, self._sum_type = left.summed, left.sum_type
+
+    # ---- filters
+
+    def refresh_filters(self, context: SchedulingContext) -> None:
+        """Ask the filters again where something was touched that their answers depend on."""
+        self._refresh(context, self._filters_at, self._filter_row, self._filter_rows)
+
+    def _filter_row(self, context: SchedulingContext, row: int) -> None:
+        """Hot: after a pod was placed one row is asked about, and for it NumPy's overhead would dominate."""
+        first, height = PASSED, context.nodes.height
+        for column in self.filters or ():
+            code = column.question.ask_row(context, row)
+            column.put_row(row, code, height)
+            if code and first == PASSED:
+                first = column.question.index
+        if first != PASSED and self.first is None:
+            self._make_first(height)
+        if self.first is not None:
+            self.first[row] = first
+
+    def _filter_rows(self, context: SchedulingContext, rows: Rows) -> None:
+        height, first = context.nodes.height, None
+        if self.first is not None and len(self.first) != height:
+            self.byte_count.bytes -= len(self.first)
+            self.first = None
+        for column in self.filters or ():
+            column.fit(height)
+            column.put(rows, column.question.ask(context, rows), height)
+            if column.values is not None:
+                found = np.where(column.values[rows] != 0, np.int8(column.question.index), np.int8(PASSED))
+                first = found if first is None else np.minimum(first, found)
+        if first is not None and self.first is None:
+            self._make_first(height)
+        if self.first is not None:
+            self.first[rows] = PASSED if first is None else first
+
+    def _make_first(self, height: int) -> None:
+        self.first = np.full(height, PASSED, np.int8)
+        self.byte_count.bytes += height
+
+    # ---- scores
+
+    def refresh_scores(self, context: SchedulingContext) -> None:
+        """The same for the scores."""
+        self._refresh(context, self._scores_at, self._score_row, self._score_rows)
+
+    def _score_row(self, context: SchedulingContext, row: int) -> None:
+        total, height = 0, context.nodes.height
+        for question in self._summed:
+            total += question.ask_row(context, row) * question.weight
+        if total and self.sum is None:
+            self._make_sum(height)
+        if self.sum is not None:
+            self.sum[row] = total
+        for column in self.normalized or ():
+            column.put_row(row, column.question.ask_row(context, row), height)
+
+    def _score_rows(self, context: SchedulingContext, rows: Rows) -> None:
+        height, total = context.nodes.height, self._add_up(context, rows)
+        if isinstance(rows, slice):  # all rows. Hot: the sum itself is kept, and nothing is copied to new memory
+            self.byte_count.bytes += (0 if total is None else total.nbytes) - (
+                0 if self.sum is None else self.sum.nbytes
+            )
+            self.sum = total
+        else:
+            if total is not None and self.sum is None:
+                self._make_sum(height)
+            if self.sum is not None:
+                self.sum[rows] = 0 if total is None else total
+        for column in self.normalized or ():
+            column.fit(height)
+            column.put(rows, column.question.ask(context, rows), height)
+
+    def _add_up(self, context: SchedulingContext, rows: Rows) -> Integers | None:
+        """The weighted sum of the scores of some rows, in memory of its own; None: 0 for all of them."""
+        total: Integers | None = None
+        is_own = False
+        for question in self._summed:
+            scores = question.ask(context, rows)
+            if scores is None:
+                continue
+            weighted = weigh(scores, question.weight, self._sum_type)
+            total, is_own = (weighted, weighted is not scores) if total is None else (total + weighted, True)
+        return total if total is None or is_own else total.copy()
+
+    def _make_sum(self, height: int) -> None:
+        self.sum = np.zeros(height, self._sum_type)
+        self.byte_count.bytes += self.sum.nbytes
+
+    def _refresh(
+        self,
+        context: SchedulingContext,
+        at: Bookmark,
+        ask_row: Callable[[SchedulingContext, int], None],
+        ask_rows: Callable[[SchedulingContext, Rows], None],
+    ) -> None:
+        """Ask about the rows that were touched since the bookmark, few of them one by one."""
+        nodes = context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        rows = at.take_news(nodes, log)
+        if rows is None:
+            return
+        few = few_rows(rows)
+        if few is None:
+            ask_rows(context, rows)
+        else:
+            for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
+                ask_row(context, row)
+        at.move(nodes, log)
+
+    def copy(self) -> "PartMemo":
+        """A copy that is not counted: refreshing it leaves this one as it is."""
+        other: PartMemo = object.__new__(PartMemo)
+        other.__dict__.update(self.__dict__)
+        other.byte_count, other.values = ByteCount(), self.values.copy()
+        other.outcomes, other.skips_for_now = list(self.outcomes), dict(self.skips_for_now)
+        other.filters = None if self.filters is None else [column.copy() for column in self.filters]
+        other.normalized = None if self.normalized is None else [column.copy() for column in self.normalized]
+        other.first = None if self.first is None else self.first.copy()
+        other.sum = None if self.sum is None else self.sum.copy()
+        other._filters_at, other._scores_at = self._filters_at.copy(), self._scores_at.copy()
+        return other
+
+    # ---- memory
+
+    @property
+    def arrays_bytes(self) -> int:
+        columns = (column.values for column in (*(self.filters or ()), *(self.normalized or ())))
+        return sum(array.nbytes for array in (self.first, self.sum, *columns) if array is not None)
+
+    def drop(self) -> None:
+        """It is no longer kept. An attempt that still reads it finds it as it was."""
+        self.byte_count.bytes -= self.arrays_bytes
+        self.byte_count = ByteCount()
+        for column in (*(self.filters or ()), *(self.normalized or ())):
+            column.drop()
+        if self._kept_in is not None:
+            del self._kept_in[self._key]
+
+
+def integers_for(weights: Sequence[int]) -> type[np.signedinteger[Any]]:
+    """The smallest type for sums of scores with these weights."""
+    most = sum(map(abs, weights)) * MAX_SCORE
+    return np.int16 if most <= _MAX_INT16 else np.int32 if most <= _MAX_INT32 else np.int64

@@ -1,0 +1,180 @@
+"""A profile made ready for attempts: its plugins with what their answers depend on, which is checked once, at the start."""
+
+from collections.abc import Iterable
+from functools import lru_cache, partial
+
+import msgspec
+
+from mooring.framework.config.problems import show
+from mooring.framework.contract.plugin_caller import PluginCaller
+from mooring.framework.contract.points import Plugin, Reads
+from mooring.framework.kept.asking import ask_filter, ask_filter_row, ask_score, ask_score_row
+from mooring.framework.kept.crowded_columns import CrowdedBook
+from mooring.framework.kept.feasible import PASSED
+from mooring.framework.kept.memo import PlanBook, ShapeMemo
+from mooring.framework.kept.part_memo import (
+    PRE_FILTER,
+    PRE_SCORE,
+    ByteCount,
+    KeptQuestion,
+    PartMemo,
+    PartQuestions,
+    integers_for,
+)
+from mooring.framework.kept.score_by_value import ScoreByValue
+from mooring.framework.profile.profiles import Profile
+from mooring.model.shape import PodPart
+
+
+class SearchCursor(msgspec.Struct):
+    """Where the next search that looks at a part of the nodes starts; all profiles of a scheduler share one."""
+
+    start: int = 0
+
+
+class PreparedProfile:
+    """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor and what is kept:
+    plans, levels, and verdicts beside nominated pods."""
+
+    def __init__(
+        self, profile: Profile, caller: PluginCaller | None = None, cursor: SearchCursor | None = None
+    ) -> None:
+        self.profile = profile
+        self.caller = caller or PluginCaller()
+        self.cursor = cursor or SearchCursor()
+        self.crowded = CrowdedBook()
+        self.filters = profile.filters
+        self.scores = profile.scores
+        if len(self.filters) >= PASSED:
+            raise ValueError(f"a profile can have at most {PASSED - 1} filter plugins, {len(self.filters)} are enabled")
+        self.filter_reads = [_reads_of(plugin, "filter", "pre_filter") for plugin in self.filters]
+        self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
+        self.weights = [profile.weights[plugin.name] for plugin in self.scores]
+        asked = _asked(profile.pre_filters, "pre_filter"), _asked(profile.pre_scores, "pre_score")
+        self.asked = [
+            (point, plugin, part)
+            for point, plugins in zip(("PreFilter", "PreScore"), asked, strict=True)
+            for _, plugin, part in plugins
+        ]
+        """The PreFilter and PreScore plugins whose answer depends on more than the shape, with the part of it that a skip
+        may follow from."""
+        named = {part for _, _, part in self.asked}
+        questions = [self._questions_about(part) for part in PodPart]
+        self.parts = tuple(each for each in questions if each.is_any or each.part in named)
+        """What is kept, by part of a shape."""
+        self.part_places = {questions.part: place for place, questions in enumerate(self.parts)}
+        self.reads_pods = Reads.ROW in (*self.filter_reads, *self.score_reads)
+        """Whether kept answers depend on the pods themselves that are on nodes, and not only on what is counted of them."""
+        self.asked_filters = [
+            (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
+        ]
+        """The filters whose answers are not kept, with their place in the order."""
+        self.pre_filter_plans = PlanBook(PRE_FILTER, self.parts, asked[0], self.asked_filters)
+        self.summed = frozenset(question.index for part in self.parts for question in part.summed)
+        """The score plugins whose kept answers need nothing but adding up."""
+        self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
+        """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
+        self.pre_score_plans = PlanBook(PRE_SCORE, self.parts, asked[1], self.asked_scores)
+        self.scores_by_value = [
+            (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
+        ]
+        """Those of them whose scores may follow from the value of a label."""
+        self.binding_plugins: tuple[Plugin, ...] = tuple(dict.fromkeys((*profile.reserves, *profile.pre_binds)))
+        """The plugins that may have work to do between the decision and Bind."""
+        self.total_type = integers_for(self.weights)
+        """The integers that totals fit into."""
+        self.levels: dict[int, int] = {}
+        """By index of a kept score plugin: what normalising makes of 0, where it tells no nodes apart."""
+
+    def _questions_about(self, part: PodPart) -> PartQuestions:
+        pre_filters = _fixed(self.profile.pre_filters, "pre_filter", part)
+        pre_scores = _fixed(self.profile.pre_scores, "pre_score", part)
+        filters = [
+            KeptQuestion(
+                index, plugin, "Filter", reads, part, partial(ask_filter, plugin), partial(ask_filter_row, plugin)
+            )
+            for index, (plugin, reads) in enumerate(zip(self.filters, self.filter_reads, strict=True))
+            if reads is not Reads.CLUSTER and _part_of(plugin, "filter", "pre_filter") is part
+        ]
+        scores = [
+            KeptQuestion(
+                index, plugin, "Score", reads, part, partial(ask_score, plugin), partial(ask_score_row, plugin), weight
+            )
+            for index, (plugin, reads, weight) in enumerate(
+                zip(self.scores, self.score_reads, self.weights, strict=True)
+            )
+            if reads is not Reads.CLUSTER and _part_of(plugin, "score", "pre_score") is part
+        ]
+        return PartQuestions(
+            part,
+            pre_filters,
+            pre_scores,
+            tuple(filters),
+            tuple(question for question in scores if not question.normalizes),
+            tuple(question for question in scores if question.normalizes),
+            self._owner(part, [*filters, *scores], (*pre_filters, *pre_scores)),
+        )
+
+    def _owner(self, part: PodPart, questions: list[KeptQuestion], fixed: tuple[tuple[int, Plugin], ...]) -> object:
+        """What stands for the answers about a part: the same object for profiles that get the same ones."""
+        profile = self.profile
+        asked = [(each.point, each.index, each.weight, each.plugin) for each in questions]
+        asked += [("fixed", index, 1, plugin) for index, plugin in fixed]
+        asked += [(point, 0, 1, plugin) for point, plugin, goes_by in self.asked if goes_by is part]
+        if not all(plugin.is_same_in_all_profiles for _, _, _, plugin in asked):
+            return object()
+        described = [(*place, type(plugin), show(profile.args.get(plugin.name))) for *place, plugin in asked]
+        return _interned(repr((part, described)))
+
+    @property
+    def kept_questions(self) -> list[KeptQuestion]:
+        """All filters and scores whose answers are kept."""
+        return [each for part in self.parts for each in (*part.filters, *part.summed, *part.normalized)]
+
+    def forgetful_memo(self) -> ShapeMemo:
+        """A memo for one attempt that shares nothing with others: what is asked in a what-if is forgotten with it."""
+        return ShapeMemo(tuple(PartMemo(questions, ByteCount()) for questions in self.parts), self.part_places)
+
+
+@lru_cache(maxsize=1024)
+def _interned(key: str) -> object:
+    return object()
+
+
+def _fixed(plugins: Iterable[Plugin], method: str, part: PodPart) -> tuple[tuple[int, Plugin], ...]:
+    """The plugins whose answer follows from this part of the shape alone."""
+    return tuple(
+        (index, plugin)
+        for index, plugin in enumerate(plugins)
+        if _declared(plugin, method) is Reads.SHAPE and _declared_part(plugin, method) is part
+    )
+
+
+def _asked(plugins: Iterable[Plugin], method: str) -> tuple[tuple[int, Plugin, PodPart], ...]:
+    return tuple(
+        (index, plugin, _declared_part(plugin, method))
+        for index, plugin in enumerate(plugins)
+        if _declared(plugin, method) is not Reads.SHAPE
+    )
+
+
+def _declared_part(plugin: Plugin, method: str) -> PodPart:
+    return getattr(getattr(plugin, method), "part", PodPart.WHOLE)
+
+
+def _declared(plugin: Plugin, method: str) -> Reads:
+    return getattr(getattr(plugin, method, None), "reads", Reads.CLUSTER)
+
+
+def _part_of(plugin: Plugin, method: str, before: str) -> PodPart:
+    """The part of the shape that a kept filter or score goes by; the whole if the point before it goes by another one."""
+    parts = {_declared_part(plugin, each) for each in (method, before) if hasattr(plugin, each)}
+    return parts.pop() if len(parts) == 1 else PodPart.WHOLE
+
+
+def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:
+    """What a filter or score reads. It can only be kept if the point before it always says the same for a shape."""
+    what = _declared(plugin, method)
+    if what is not Reads.CLUSTER and hasattr(plugin, before) and _declared(plugin, before) is not Reads.SHAPE:
+        raise ValueError(f"{method} of plugin {plugin.name} reads {what.name}, so its {before} must read only SHAPE")
+    return what

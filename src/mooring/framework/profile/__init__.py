@@ -1,0 +1,1 @@
+"""Profiles: which plugins are registered, and which of them run at which point."""

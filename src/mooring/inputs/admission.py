@@ -1,0 +1,266 @@
+"""Defaulting and admission for the objects of manifests, as far as they change where pods go.
+
+A simulation reads manifests that no API server has seen; this module does what an API server would do, by the rules in
+`rules/`. An object that an API server has admitted (from `kubectl get -o json`) stays exactly as it is.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import KINDS
+from mooring.api.kinds.namespaces import complete_limit_item
+from mooring.api.validation.problem import Problem, at_key, show
+from mooring.apiserver.admission.pod_admission import limit_faults
+from mooring.model.devices import EXACT_COUNT, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+from mooring.model.meta import KubeObject, ObjectMeta
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodSpec
+from mooring.model.quantity import round_up
+from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.model.workloads import (
+    PREEMPT_LOWER_PRIORITY,
+    SYSTEM_PRIORITIES,
+    LimitRange,
+    Namespace,
+    PriorityClass,
+    RuntimeClass,
+    Workload,
+)
+from mooring.rules.gated_fields import TOLERATION_OPERATORS, drop_disabled_fields, gated_operators, merges_spread_keys
+from mooring.rules.persistent_volumes import default_storage_class
+from mooring.rules.pod_admission import (
+    add_limits,
+    add_runtime,
+    add_tolerations,
+    global_default,
+    merge_label_keys,
+    overhead_fault,
+    overhead_of,
+    priority_of,
+    selector_conflicts,
+)
+from mooring.rules.pod_defaults import complete_pod
+
+DEFAULT_NAMESPACE = "default"
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+_KEPT = 64
+"""How many pod templates are remembered. Pods of one template mostly follow each other, or those of a few alternate."""
+
+
+def apply_defaults(objects: Sequence[KubeObject], gates: Mapping[str, bool] | None = None) -> list[Problem]:
+    """Admit all objects to a cluster of these objects. Each problem names its object."""
+    admission = Admission.of(objects, gates)
+    return [
+        problem.at(f"{type(admitted).__name__} {admitted.key}")
+        for admitted in objects
+        for problem in admission.admit(admitted)
+    ]
+
+
+def missing_namespaces(objects: Sequence[KubeObject], cluster: Sequence[KubeObject] = ()) -> list[Namespace]:
+    """The namespaces of pods for which there is no manifest, and none in the cluster."""
+    there = {admitted.name for admitted in (*cluster, *objects) if isinstance(admitted, Namespace)}
+    used = {pod.namespace: None for pod in objects if isinstance(pod, Pod) and pod.namespace not in there}
+    return [Namespace(metadata=ObjectMeta(name=name, labels={_NAMESPACE_LABEL: name})) for name in used]
+
+
+def was_admitted(checked: KubeObject) -> bool:
+    """Whether an API server has admitted this object: only an API server sets both uid and resourceVersion."""
+    return bool(checked.metadata.uid and checked.metadata.resource_version)
+
+
+@dataclass(slots=True)
+class Admission:
+    """The objects of a cluster that change other objects at admission: classes, limits, defaults."""
+
+    priority_classes: Mapping[str, JsonObject]
+    global_default: JsonObject | None
+    limits: Mapping[str, Sequence[JsonObject]]
+    """By namespace: the items of its LimitRanges."""
+    runtime_classes: Mapping[str, JsonObject]
+    default_storage_class: str
+    generated: Counter[str]
+    """How many names were generated from each generateName."""
+    gates: Mapping[str, bool]
+    """The feature gates of the cluster. One that is not named has its default."""
+    _templates: dict[bytes, tuple[JsonObject, list[Problem]]] = field(default_factory=dict)
+    """Encoded template -> its admitted spec, and its problems. The oldest is dropped first."""
+
+    @classmethod
+    def of(cls, objects: Sequence[KubeObject], gates: Mapping[str, bool] | None = None) -> "Admission":
+        """The admission of a cluster with these objects and feature gates."""
+        classes = _by_name(objects, PriorityClass)
+        return cls(
+            classes,
+            global_default(classes.values()),
+            _limit_items(objects),
+            _by_name(objects, RuntimeClass),
+            default_storage_class(_by_name(objects, StorageClass).values()),
+            Counter(),
+            gates or {},
+        )
+
+    def admit(self, admitted: KubeObject) -> list[Problem]:
+        """Change the object as the API server would; return what it would refuse."""
+        if was_admitted(admitted):
+            return []
+        self._name(admitted)
+        match admitted:
+            case Pod():
+                return self._admit_pod(admitted)
+            case Node():
+                _complete_node(admitted)
+            case Namespace():
+                admitted.metadata.labels = {**admitted.labels, _NAMESPACE_LABEL: admitted.name}
+            case PersistentVolume():
+                # The API server sets Pending; the volume controller would change it to Available at once.
+                admitted.status.phase = admitted.status.phase or "Available"
+            case PersistentVolumeClaim():
+                self._admit_claim(admitted)
+            case StorageClass():
+                admitted.volume_binding_mode = admitted.volume_binding_mode or IMMEDIATE
+            case PriorityClass():
+                admitted.preemption_policy = admitted.preemption_policy or PREEMPT_LOWER_PRIORITY
+            case ResourceClaim():
+                _complete_requests(admitted.spec)
+            case ResourceClaimTemplate():
+                _complete_requests(admitted.spec.spec)
+        return []
+
+    def _name(self, admitted: KubeObject) -> None:
+        """Set namespace, name and uid. Generated names end in a number instead of random characters, so that two runs have
+        the same names; the key is the uid."""
+        meta = admitted.metadata
+        kind = type(admitted).__name__
+        if isinstance(admitted, Workload) or (kind in KINDS and KINDS[kind].namespaced):
+            meta.namespace = meta.namespace or DEFAULT_NAMESPACE
+        else:
+            meta.namespace = ""
+        if not meta.name and meta.generate_name:
+            stem = f"{kind} {meta.namespace}/{meta.generate_name}"
+            meta.name = f"{meta.generate_name}{self.generated[stem]}"
+            self.generated[stem] += 1
+        meta.uid = meta.uid or admitted.key
+
+    def _admit_pod(self, pod: Pod) -> list[Problem]:
+        """Hot: pods of one template are admitted once. Otherwise half of the time would be conversion to JSON and back."""
+        pod.status.phase = pod.status.phase or "Pending"
+        labels = pod.metadata.labels
+        template = msgspec.json.encode((pod.namespace, labels, pod.spec))
+        admitted = self._templates.get(template)
+        if admitted is None:
+            admitted = self._admit_template(
+                pod.namespace, {"metadata": {"labels": labels}, "spec": msgspec.to_builtins(pod.spec)}
+            )
+            if len(self._templates) >= _KEPT:
+                del self._templates[next(iter(self._templates))]
+            self._templates[template] = admitted
+        spec, problems = admitted
+        pod.spec = msgspec.convert(spec, PodSpec)
+        return problems
+
+    def _admit_template(self, namespace: str, pod: JsonObject) -> tuple[JsonObject, list[Problem]]:
+        """The admitted spec of a pod, and its problems. The order is that of kube-apiserver's admission plugins."""
+        complete_pod(pod)
+        spec: JsonObject = pod["spec"]
+        drop_disabled_fields(spec, self.gates)
+        problems = self._gated(spec)
+        problems += self._add_limits(spec, namespace)
+        problems += self._set_priority(spec)
+        add_tolerations(spec)
+        problems += self._add_runtime(spec)
+        merge_label_keys(pod, merges_spread_keys(self.gates))
+        return spec, problems
+
+    def _gated(self, spec: JsonObject) -> list[Problem]:
+        """What a cluster with these gates does not admit."""
+        allowed = ", ".join(TOLERATION_OPERATORS)
+        return [
+            Problem(f"spec.{path}", show(operator), allowed) for path, operator in gated_operators(spec, self.gates)
+        ]
+
+    def _add_limits(self, spec: JsonObject, namespace: str) -> list[Problem]:
+        items = self.limits.get(namespace, ())
+        for item in items:
+            for _ in add_limits(spec, item):
+                pass  # an API server writes it into an annotation, which a simulation does not need
+        faults = (fault for item in items for fault in limit_faults(spec, item))
+        return [Problem("spec.containers", f"{fault}, as a LimitRange of {namespace} says") for fault in faults]
+
+    def _set_priority(self, spec: JsonObject) -> list[Problem]:
+        """Set priority and preemption policy from the class.
+
+        A pod that names no class may have a priority of its own. An API server would refuse that, but it is useful in a
+        simulation, and its meaning is clear.
+        """
+        wanted, own, policy = spec.get("priorityClassName", ""), spec.get("priority"), spec.get("preemptionPolicy")
+        given = priority_of(wanted, self.priority_classes.get(wanted), self.global_default)
+        if given is None or not (wanted or (given.class_name and own is None)):
+            spec["priority"], spec["preemptionPolicy"] = own or 0, policy or PREEMPT_LOWER_PRIORITY
+            known = ", ".join(sorted({*self.priority_classes, *SYSTEM_PRIORITIES}))
+            unknown = [Problem("spec.priorityClassName", show(wanted), f"a known class: {known}")]
+            return unknown if given is None and own is None else []
+        problems = []
+        if own not in (None, given.value):
+            allowed = f"{given.value}, the value of PriorityClass {given.class_name}"
+            problems.append(Problem("spec.priority", show(own), allowed))
+        if policy not in (None, given.policy):
+            allowed = f"{given.policy}, the policy of PriorityClass {given.class_name}"
+            problems.append(Problem("spec.preemptionPolicy", show(policy), allowed))
+        spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"] = given
+        return problems
+
+    def _add_runtime(self, spec: JsonObject) -> list[Problem]:
+        """Add overhead and node selector of the RuntimeClass; a class that is not in the input adds nothing."""
+        name = spec.get("runtimeClassName", "")
+        given = self.runtime_classes.get(name)
+        if given is None:
+            return []
+        problems = [
+            Problem(at_key("spec.nodeSelector", key), show(own), f"{value}, as RuntimeClass {name} has it")
+            for key, value, own in selector_conflicts(spec, given)
+        ]
+        if overhead_fault(spec.get("overhead") or {}, overhead_of(given)):
+            problems.append(Problem("spec.overhead", show(spec["overhead"]), f"that of RuntimeClass {name}"))
+        add_runtime(spec, given)
+        return problems
+
+    def _admit_claim(self, claim: PersistentVolumeClaim) -> None:
+        claim.status.phase = claim.status.phase or "Pending"
+        if claim.spec.storage_class_name is None and not claim.class_name and self.default_storage_class:
+            claim.spec.storage_class_name = self.default_storage_class
+
+
+def _by_name(objects: Iterable[KubeObject], kind: type[KubeObject]) -> dict[str, JsonObject]:
+    return {held.name: msgspec.to_builtins(held) for held in objects if isinstance(held, kind)}
+
+
+def _limit_items(objects: Iterable[KubeObject]) -> dict[str, list[JsonObject]]:
+    """The items of LimitRanges by namespace, sorted by name: the first item with a default for a resource wins."""
+    found: dict[str, list[JsonObject]] = {}
+    for written in sorted((o for o in objects if isinstance(o, LimitRange)), key=lambda o: o.name):
+        items: list[JsonObject] = msgspec.to_builtins(written.spec.limits or [])
+        for item in items:
+            complete_limit_item(item)
+        found.setdefault(written.namespace or DEFAULT_NAMESPACE, []).extend(items)
+    return found
+
+
+def _complete_node(node: Node) -> None:
+    if node.status.allocatable is None and node.status.capacity is not None:
+        node.status.allocatable = dict(node.status.capacity)
+    round_up(node.status.capacity)
+    round_up(node.status.allocatable)
+
+
+def _complete_requests(spec: ResourceClaimSpec) -> None:
+    for request in spec.devices.requests or ():
+        for asked in ((request.exactly,) if request.exactly else ()) + tuple(request.first_available or ()):
+            asked.allocation_mode = asked.allocation_mode or EXACT_COUNT
+            if asked.allocation_mode == EXACT_COUNT:
+                asked.count = asked.count or 1

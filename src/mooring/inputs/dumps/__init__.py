@@ -1,0 +1,1 @@
+"""Dumps of clusters: their contents, and how they are made anonymous."""

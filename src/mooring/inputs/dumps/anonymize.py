@@ -1,0 +1,105 @@
+"""`mooring dump --anonymize`: the same cluster under other names, so that people can attach it to a bug report.
+
+Everything is renamed twice: the first time only notes all names, and then each gets a new one. Amounts, times, counts, and
+words that are Kubernetes' own stay. Decisions on the copy are the same, under the new names.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from mooring.api.json_objects import JsonObject
+from mooring.framework.contract.annotation_keys import AnnotationKeys
+from mooring.inputs.created_objects import Manifest
+from mooring.inputs.dumps.anonymous_settings import anonymous_settings
+from mooring.inputs.dumps.contents import header_of
+from mooring.inputs.dumps.device_groups import DeviceGroups
+from mooring.inputs.dumps.name_book import NameBook
+from mooring.inputs.dumps.renaming import renamed
+from mooring.inputs.manifests import Manifests
+from mooring.model.devices import ResourceSlice
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+
+
+class Anonymizer:
+    """Renames what belongs to one cluster. It knows all names after `read`.
+
+    Raises TooManySelectors for device selectors that cannot be replaced.
+    """
+
+    def __init__(
+        self,
+        manifests: Manifests,
+        settings: JsonObject | None = None,
+        kept: AnnotationKeys | None = None,
+        declared: AnnotationKeys | None = None,
+    ) -> None:
+        """Annotations that are `kept` stay as they are. Those that plugins have `declared` get other keys and values."""
+        self._manifests = manifests
+        self._settings = settings
+        objects = [manifest.object for manifest in manifests.objects]
+        self._groups = DeviceGroups.of(objects)
+        self.book = NameBook()
+        self.book.kept_annotations = kept or AnnotationKeys()
+        self.book.renamed_annotations = declared or AnnotationKeys()
+        self.book.expressions = self._groups.expressions
+        self.book.made_of = _claim_names(objects)
+        self._all()
+        self.book.numbers |= _compared_values(objects, self.book.compared_keys)
+        self.book.close()
+
+    def manifests(self) -> Manifests:
+        """The cluster under new names."""
+        objects, workloads = self._all()
+        source = self._manifests
+        events = [renamed(self.book, event) for event in source.events]
+        # Keys of annotations are names, too.
+        header = msgspec.structs.replace(header_of(source), is_anonymous=True, left_out_annotations=None)
+        return Manifests(objects, workloads=workloads, events=events, header=header)
+
+    def settings(self) -> JsonObject | None:
+        """The configuration of the scheduler under new names."""
+        return None if self._settings is None else anonymous_settings(self.book, self._settings)
+
+    def _all(self) -> tuple[list[Manifest], list[Manifest]]:
+        """Objects and workloads, renamed; while the book is open, this notes all names."""
+        objects = self._renamed(self._manifests.objects)
+        workloads = self._renamed(self._manifests.workloads)
+        if not self.book.is_closed:
+            self.settings()
+            for event in self._manifests.events:
+                renamed(self.book, event)
+        return objects, workloads
+
+    def _renamed(self, manifests: Iterable[Manifest]) -> list[Manifest]:
+        return [replace(each, object=self._object(each.object), place=None, made_from="") for each in manifests]
+
+    def _object(self, item: KubeObject) -> KubeObject:
+        if isinstance(item, ResourceSlice):
+            plain = renamed(self.book, self._groups.without_attributes(item))
+            return self._groups.with_groups(plain, item)
+        return renamed(self.book, item)
+
+
+def _claim_names(objects: Iterable[KubeObject]) -> dict[str, tuple[str, str]]:
+    """The claims of ephemeral volumes, which are found by the names of the pod and its volume."""
+    return {
+        f"{pod.name}-{volume.name}": (pod.name, volume.name)
+        for pod in objects
+        if isinstance(pod, Pod)
+        for volume in pod.spec.volumes or ()
+        if volume.ephemeral is not None
+    }
+
+
+def _compared_values(objects: Sequence[KubeObject], keys: set[str]) -> set[str]:
+    """The numbers that nodes have under keys that selectors or tolerations compare by size."""
+    found: set[str] = set()
+    for node in objects if keys else ():
+        if isinstance(node, Node):
+            found |= {node.labels[key] for key in keys & node.labels.keys()}
+            found |= {taint.value for taint in node.taints if taint.key in keys}
+    return {text for text in found if text.lstrip("+-").isdecimal()}

@@ -1,0 +1,127 @@
+"""What a dump holds: every object that decisions read, with the fields that they read, and nothing else.
+
+The structs of the model have only these fields, so what is encoded from them has no managedFields, no environment, no
+commands and no arguments. Of annotations, which are free text, only those stay that Mooring or a plugin reads; the header
+names others.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import BY_STRUCT, KINDS, WORKLOADS
+from mooring.framework.contract.annotation_keys import AnnotationKeys
+from mooring.inputs.dump_header import DumpHeader, header_object, read_header
+from mooring.inputs.manifests import Manifests
+from mooring.inputs.pod_events import API_VERSION as EVENT_VERSION
+from mooring.inputs.pod_events import KIND as EVENT
+from mooring.model.meta import KubeObject
+from mooring.model.workloads import Workload
+from mooring.state.recording.concealed import READ_ANNOTATIONS
+
+NAMED_KEYS = 100
+"""How many keys of annotations that were left out the header names, those of most objects first: keys may be unique."""
+EVERY_KEY = AnnotationKeys.of("*")
+
+
+def dumped_objects(
+    manifests: Manifests, settings: JsonObject | None = None, kept: AnnotationKeys | None = None
+) -> list[JsonObject]:
+    """The items of the dump: its header, the settings of the scheduler if it has them, objects, workloads, events.
+
+    `kept` are annotations that plugins read, or that the user wants to keep.
+    """
+    return DumpedObjects(kept).items(manifests, settings)
+
+
+class DumpedObjects:
+    """Writes objects as manifests, and counts the annotations that it leaves out."""
+
+    def __init__(self, kept: AnnotationKeys | None = None) -> None:
+        self._kept = READ_ANNOTATIONS | (kept or AnnotationKeys())
+        self._left_out: Counter[str] = Counter()
+        """Keys of annotations that plugins would see, of pods, nodes and the like, by the number of objects."""
+
+    def items(self, manifests: Manifests, settings: JsonObject | None) -> list[JsonObject]:
+        objects = [*self._objects(manifests)]
+        left_out = [key for key, _ in self._left_out.most_common(NAMED_KEYS)]
+        known = header_of(manifests)
+        # A dump that is made of a dump lacks what the first one lacks.
+        named = sorted({*left_out, *(key for key in known.left_out_annotations or () if key not in self._kept)})
+        header = msgspec.structs.replace(known, left_out_annotations=named or None)
+        return [header_object(header), *([settings] if settings is not None else []), *objects]
+
+    def _objects(self, manifests: Manifests) -> Iterator[JsonObject]:
+        workloads = {(each.kind, each.object.key): each.object for each in manifests.workloads}
+        for manifest in manifests.objects:
+            workload = workloads.pop((manifest.kind, manifest.object.key), None)
+            self._left_out.update(key for key in manifest.object.metadata.annotations or () if key not in self._kept)
+            yield self._stripped(written_object(manifest.object, workload))
+        for workload in workloads.values():
+            yield self._stripped(written_object(workload))
+        for event in manifests.events:
+            yield {"apiVersion": EVENT_VERSION, "kind": EVENT, **self._stripped(msgspec.to_builtins(event))}
+
+    def _stripped(self, body: JsonObject) -> JsonObject:
+        """The object, after annotations that nothing reads were removed in place: its own, and those of its templates."""
+        metadata = body.get("metadata")
+        if isinstance(metadata, dict) and "annotations" in metadata:
+            held = metadata.pop("annotations")
+            if found := {key: text for key, text in held.items() if key in self._kept}:
+                metadata["annotations"] = found
+        spec = body.get("spec")
+        if isinstance(spec, dict):
+            for inner in _templates(spec):
+                self._stripped(inner)
+        return body
+
+
+def header_of(manifests: Manifests) -> DumpHeader:
+    """The header of the source, or a new one. A reader has made the pods of workloads, so all are there."""
+    return msgspec.structs.replace(manifests.header or DumpHeader(), has_all_pods=True)
+
+
+def header_in(items: Sequence[JsonObject]) -> DumpHeader:
+    """The header of a dump that `dumped_objects` made."""
+    return read_header(items[0]) or DumpHeader()
+
+
+def written_object(item: KubeObject, workload: KubeObject | None = None) -> JsonObject:
+    """An object as a manifest. A ReplicaSet and its like are read twice: for its selector, and as a workload."""
+    if isinstance(item, Workload):
+        body: JsonObject = msgspec.to_builtins(item)
+        body.pop("kind", None)
+        return {"apiVersion": WORKLOADS[item.kind].api_version, "kind": item.kind, **body}
+    spec = BY_STRUCT[type(item)]
+    body = msgspec.to_builtins(item)
+    if workload is not None:
+        whole = msgspec.to_builtins(workload)
+        body = {**whole, **body, "spec": {**whole.get("spec", {}), **body.get("spec", {})}}
+        body.pop("kind", None)
+    elif spec.makes_pods:  # a ReplicaSet that a reader made of a Deployment has no template
+        body["spec"] = {**body.get("spec", {}), "replicas": 0}
+    return {"apiVersion": spec.api_version, "kind": spec.kind, **body}
+
+
+def _templates(spec: JsonObject) -> Iterator[JsonObject]:
+    """The templates of a spec: of pods, of claims, and those of ephemeral volumes inside of a pod."""
+    if isinstance(spec.get("template"), dict):
+        yield spec["template"]
+    if isinstance(spec.get("metadata"), dict):  # the spec of a ResourceClaimTemplate is a template
+        yield spec
+    yield from spec.get("volumeClaimTemplates") or ()
+    for volume in spec.get("volumes") or ():
+        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if template is not None:
+            yield template
+
+
+def counts(items: Iterable[JsonObject]) -> dict[str, int]:
+    """How many objects of each kind there are."""
+    found: dict[str, int] = {}
+    for item in items:
+        if item["kind"] in KINDS or item["kind"] in WORKLOADS:
+            found[item["kind"]] = found.get(item["kind"], 0) + 1
+    return found

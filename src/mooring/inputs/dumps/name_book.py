@@ -1,0 +1,181 @@
+"""New names for an anonymous dump: one for each text, in the same order, and never for words that are Kubernetes' own.
+
+Decisions compare names: the lowest node name breaks ties, the first volume of a size is taken, pools of devices are tried by
+name. So the new names sort as the old ones do, and the same text has the same new name wherever it occurs.
+"""
+
+from collections.abc import Mapping, Set
+
+from mooring.framework.contract.annotation_keys import AnnotationKeys
+from mooring.inputs.dumps.public_words import HUGE_PAGES, OWN_REQUEST, PUBLIC_FINALIZERS, PUBLIC_PROVISIONERS
+from mooring.model.csi_migration import DRIVERS
+from mooring.model.volumes import DELIMITER, TOPOLOGY_LABELS
+
+PUBLIC_NAMES = frozenset(
+    (
+        *("default", "kube-system", "kube-public", "kube-node-lease", "kubernetes", "default-scheduler"),
+        *("system-cluster-critical", "system-node-critical"),
+    )
+)
+"""Names that every cluster has."""
+
+_LABELS = """
+app.kubernetes.io/component app.kubernetes.io/created-by app.kubernetes.io/instance app.kubernetes.io/managed-by
+app.kubernetes.io/name app.kubernetes.io/part-of app.kubernetes.io/version apps.kubernetes.io/pod-index
+batch.kubernetes.io/controller-uid batch.kubernetes.io/job-completion-index batch.kubernetes.io/job-name
+beta.kubernetes.io/arch beta.kubernetes.io/instance-type beta.kubernetes.io/os controller-revision-hash controller-uid
+failure-domain.beta.kubernetes.io/region failure-domain.beta.kubernetes.io/zone job-name kubernetes.io/arch
+kubernetes.io/hostname kubernetes.io/metadata.name kubernetes.io/os metadata.name node-role.kubernetes.io/control-plane
+node-role.kubernetes.io/master node-role.kubernetes.io/worker node.cloudprovider.kubernetes.io/shutdown
+node.cloudprovider.kubernetes.io/uninitialized node.kubernetes.io/disk-pressure
+node.kubernetes.io/exclude-from-external-load-balancers node.kubernetes.io/instance-type node.kubernetes.io/memory-pressure
+node.kubernetes.io/network-unavailable node.kubernetes.io/not-ready node.kubernetes.io/out-of-service
+node.kubernetes.io/pid-pressure node.kubernetes.io/unreachable node.kubernetes.io/unschedulable
+node.kubernetes.io/windows-build pod-template-generation pod-template-hash statefulset.kubernetes.io/pod-name
+topology.cinder.csi.openstack.org/zone topology.ebs.csi.aws.com/zone topology.gke.io/zone topology.kubernetes.io/region
+topology.kubernetes.io/zone
+"""
+PUBLIC_KEYS = frozenset(_LABELS.split())
+"""Keys of labels and taints that Kubernetes and its drivers set, and `metadata.name`, a field that selectors may name."""
+
+PUBLIC_VALUES = frozenset(("", "true", "false", "linux", "windows", "amd64", "arm64", "arm", "386", "ppc64le", "s390x"))
+"""Values of labels that say nothing about whose cluster it is."""
+
+_RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage", "storage", "pods"))
+_RESOURCE_PREFIXES = (
+    "requests.",
+    "hugepages-",
+    "attachable-volumes-csi-",
+    "attachable-volumes-",
+    "deviceclass.resource.kubernetes.io/",
+)
+_OWN_DOMAIN = "kubernetes.io/"
+
+
+class NameBook:
+    """First `name` and its kin only note the texts and return them; after `close` they return the new names."""
+
+    def __init__(self) -> None:
+        self._texts: set[str] = set()
+        self._new: dict[str, str] | None = None
+        self.numbers: set[str] = set()
+        """Values of labels that selectors compare as numbers (Gt, Lt), which must stay."""
+        self.compared_keys: set[str] = set()
+        """The keys of those labels."""
+        self.expressions: dict[str, str] = {}
+        """New texts of device selectors (device_groups.py)."""
+        self.made_of: dict[str, tuple[str, str]] = {}
+        """Names of claims that are made of the names of a pod and its volume; they are looked up in this form."""
+        self.kept_annotations = AnnotationKeys()
+        """Annotations that the user wants to keep as they are."""
+        self.renamed_annotations = AnnotationKeys()
+        """Annotations that plugins read: they stay under another key and with another value."""
+
+    def close(self) -> None:
+        """Give out names: `x` and the rank among all texts, with as many digits as the largest needs."""
+        width = len(str(len(self._texts)))
+        self._new = {text: f"x{rank:0{width}}" for rank, text in enumerate(sorted(self._texts))}
+
+    def noted(self) -> Set[str]:
+        """All texts that get a new name."""
+        return self._texts
+
+    def new_names(self) -> Mapping[str, str]:
+        """Old name -> new name, when the book is closed."""
+        return self._new or {}
+
+    @property
+    def is_closed(self) -> bool:
+        return self._new is not None
+
+    def name(self, text: str) -> str:
+        """The new name of any text."""
+        if not text:
+            return text
+        if self._new is None:
+            self._texts.add(text)
+            return text
+        return self._new[text]
+
+    def public_name(self, text: str) -> str:
+        """The name of a namespace, class or scheduler, which may be one that every cluster has."""
+        return text if text in PUBLIC_NAMES else self.name(text)
+
+    def driver(self, text: str) -> str:
+        """A driver or provisioner; the volumes of in-tree plugins are counted under the public names of their drivers."""
+        return text if text in DRIVERS or text in PUBLIC_PROVISIONERS else self.name(text)
+
+    def finalizer(self, text: str) -> str:
+        """A finalizer has a domain, or is Kubernetes' own."""
+        return text if text in PUBLIC_FINALIZERS else f"example.com/{self.name(text)}"
+
+    def claim(self, text: str) -> str:
+        """The name of a volume claim."""
+        if text in self.made_of:
+            return "-".join(map(self.name, self.made_of[text]))
+        return self.name(text)
+
+    # ---- labels and taints
+
+    def key(self, text: str) -> str:
+        return text if text in PUBLIC_KEYS else self.name(text)
+
+    def value(self, text: str) -> str:
+        is_public = text in PUBLIC_VALUES or text in PUBLIC_NAMES or text in self.numbers
+        return text if is_public else self.name(text)
+
+    def value_of(self, key: str, text: str) -> str:
+        """The value under a key: a volume may have several zones in one value."""
+        if key in TOPOLOGY_LABELS and DELIMITER in text:
+            return DELIMITER.join(map(self.value, text.split(DELIMITER)))
+        return self.value(text)
+
+    # ---- names with an inner form
+
+    def resource(self, text: str) -> str:
+        """`acme.com/gpu`: the domain stays a domain, because a configuration may ignore all resources of a domain."""
+        if text in _RESOURCES or HUGE_PAGES.fullmatch(text):
+            return text
+        for prefix in _RESOURCE_PREFIXES:
+            if text.startswith(prefix):
+                return prefix + self.resource(text.removeprefix(prefix))
+        if _OWN_DOMAIN in text:
+            return _OWN_DOMAIN + self.name(text)
+        return self.qualified(text)
+
+    def qualified(self, text: str) -> str:
+        """`domain/name` or `name`: attributes and capacities of devices belong to the domain of their driver."""
+        domain, slash, rest = text.partition("/")
+        return f"{self.driver(domain)}/{self.name(rest)}" if slash else self.name(text)
+
+    def request(self, text: str) -> str:
+        """A request of a resource claim, or an alternative of one: `request/alternative`."""
+        return "/".join(part if OWN_REQUEST.fullmatch(part) else self.name(part) for part in text.split("/"))
+
+    def image(self, text: str) -> str:
+        """Images without a tag are those with the tag `latest`, so the text with its tag is what gets a name."""
+        has_tag = text.rfind(":") > text.rfind("/")
+        return f"{self.name(text if has_tag else f'{text}:latest')}:v"
+
+    def image_on_node(self, text: str) -> str:
+        """Images of nodes are compared as they are written."""
+        return self.image(text) if text.rfind(":") > text.rfind("/") else self.name(text)
+
+    def volume_id(self, text: str) -> str:
+        """`aws://zone/vol-1` and `vol-1` are the same volume to the driver, and two to the in-tree plugin."""
+        if text.startswith("aws://"):
+            return "aws://" + "/".join(map(self.name, text.removeprefix("aws://").split("/")))
+        return self.name(text)
+
+    def version(self, text: str) -> str:
+        """A version stays a version; only equality counts."""
+        new = self.name(text)
+        return f"0.0.{int(new[1:])}" if self.is_closed else text
+
+    def address(self, text: str) -> str:
+        """An IP address that a port is bound to; new ones are from the range for documentation. Wildcards and the loopback
+        address have a meaning."""
+        if text in ("", "0.0.0.0", "::", "127.0.0.1", "::1"):
+            return text
+        new = self.name(text)
+        return f"2001:db8::{int(new[1:]):x}" if self.is_closed else text

@@ -1,0 +1,187 @@
+"""The lines of fields in a file, for problems. Computed only after problems were found.
+
+All wanted fields of a file form one tree, and one pass over the file fills in their lines: YAML event by event, JSON by
+decoding only those objects that lead to a wanted field. So the work is linear in the text, and input without problems costs
+nothing.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import yaml
+
+from mooring.inputs.documents import DocumentPlace, ManifestFile, is_json, json_pieces
+from mooring.kit.yaml_reader import events_of
+
+Step = str | int
+"""The name of a field or the index of an item."""
+
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
+_OBJECT = dict[str, msgspec.Raw]
+_LIST = list[msgspec.Raw]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A node of the tree of wanted fields."""
+
+    line: int = 0
+    below: dict[Step, "_Wanted"] = field(default_factory=dict)
+
+    def at(self, steps: Sequence[Step]) -> "_Wanted":
+        wanted = self
+        for step in steps:
+            wanted = wanted.below.setdefault(step, _Wanted())
+        return wanted
+
+    def line_of(self, steps: Sequence[Step]) -> int:
+        """The line of the field, or of the innermost value around it: a missing field has no line of its own."""
+        wanted, line = self, self.line
+        for step in steps:
+            wanted = wanted.below[step]
+            line = wanted.line or line
+        return line
+
+
+def lines_of(file: ManifestFile, fields: Sequence[tuple[DocumentPlace, str]]) -> list[int]:
+    """The line of each field, given by the place of its object and its path; 0 if it is not found."""
+    ways = [(*_to_object(place), *steps_of(path)) for place, path in fields]
+    root = _Wanted()
+    for way in ways:
+        root.at(way)
+    with suppress(
+        yaml.YAMLError, msgspec.MsgspecError, ValueError, RecursionError
+    ):  # the text is broken from some line on: what was found before counts
+        if is_json(file):
+            _find_in_json(file.text, root)
+        else:
+            _find_in_yaml(file.text, root)
+    return [root.line_of(way) for way in ways]
+
+
+def steps_of(path: str) -> list[Step]:
+    """`spec.containers[0].limits[example.com/gpu]` as steps."""
+    return [
+        plain or (int(within) if within.isdecimal() else within)
+        for plain, within in (match.groups(default="") for match in _STEP.finditer(path))
+    ]
+
+
+def _to_object(place: DocumentPlace) -> Iterator[Step]:
+    document, *items = place.numbers
+    yield document
+    for number in items:
+        yield "items"
+        yield number - 1
+
+
+# ---- YAML
+
+
+def _find_in_yaml(text: bytes, root: _Wanted) -> None:
+    """One pass over the events of all documents."""
+    number = 0
+    document = _LineWalk(None)
+    for event in events_of(text):
+        match event:
+            case yaml.DocumentStartEvent():
+                number += 1
+                document = _LineWalk(root.below.get(number))
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                document.open(event)
+            case yaml.ScalarEvent() | yaml.AliasEvent():
+                document.take(event)
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                document.close()
+
+
+@dataclass(slots=True)
+class _Open:
+    """An open mapping or sequence. `wanted` is None if no field in it is wanted."""
+
+    wanted: _Wanted | None
+    is_mapping: bool
+    index: int = 0
+    key: str | None = None
+    key_line: int = 0
+
+
+class _LineWalk:
+    """One pass over the events of a document, with the matching part of the tree."""
+
+    def __init__(self, wanted: _Wanted | None) -> None:
+        self._wanted = wanted
+        self._stack: list[_Open] = []
+
+    def open(self, event: Any) -> None:
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        self._stack.append(_Open(self._meet(event), is_mapping))
+
+    def take(self, event: Any) -> None:
+        inside = self._stack[-1] if self._stack else None
+        if inside is not None and inside.is_mapping and inside.key is None:
+            inside.key, inside.key_line = str(getattr(event, "value", "")), event.start_mark.line + 1
+        else:
+            self._meet(event)
+
+    def close(self) -> None:
+        self._stack.pop()
+
+    def _meet(self, event: Any) -> _Wanted | None:
+        """A value begins: if it is wanted, note its line, or that of its key. Of a repeated key the last one counts."""
+        line: int = event.start_mark.line + 1
+        if not self._stack:
+            found = self._wanted
+        else:
+            inside = self._stack[-1]
+            step: Step | None = inside.key if inside.is_mapping else inside.index
+            if inside.is_mapping:
+                line, inside.key = inside.key_line or line, None
+            inside.index += 1
+            found = inside.wanted.below.get(step) if inside.wanted is not None and step is not None else None
+        if found is not None:
+            found.line = line
+        return found
+
+
+# ---- JSON
+
+
+def _find_in_json(text: bytes, root: _Wanted) -> None:
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+    start = _address(memoryview(text))
+    for number, (_, piece) in enumerate(json_pieces(text), 1):
+        if number in root.below:
+            _descend(msgspec.Raw(piece), root.below[number], lambda raw: _line(ends, _address(memoryview(raw)) - start))
+
+
+def _descend(raw: msgspec.Raw, wanted: _Wanted, line_at: Any) -> None:
+    """Fill in the lines below a value. msgspec.Raw parts are views of the text, so their addresses give their offsets."""
+    wanted.line = line_at(raw)
+    if not wanted.below:
+        return
+    opening = bytes(memoryview(raw)[:1])
+    if opening == b"{":
+        parts: Any = msgspec.json.decode(raw, type=_OBJECT)
+    elif opening == b"[":
+        parts = dict(enumerate(msgspec.json.decode(raw, type=_LIST)))
+    else:
+        return
+    for step, inner in wanted.below.items():
+        if step in parts:
+            _descend(parts[step], inner, line_at)
+
+
+def _address(view: memoryview) -> int:
+    address: int = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
+    return address
+
+
+def _line(ends: Any, offset: int) -> int:
+    return bisect_left(ends, offset) + 1

@@ -1,0 +1,212 @@
+"""A cluster that questions are asked about: its objects, and the scheduler configuration that decides in it.
+
+It is a value: questions build from it whatever they try, and never change it.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from mooring.api.object_names import other_kind, pod_name
+from mooring.api.validation.problem import Problem, show
+from mooring.framework import config as configuration
+from mooring.framework.config.feature_gates import gates_with, parse_gates
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.contract.plain import PlainPlugin
+from mooring.framework.contract.points import Plugin
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.custom_workloads import TemplatePaths
+from mooring.inputs.documents import STDIN, STDIN_NAME, ManifestFile
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.input_errors import InputError, NoSuchPod
+from mooring.inputs.manifests import Manifests, note_ignored, read
+from mooring.inputs.pod_events import PodEvent
+from mooring.kit.bounded_reading import read_file
+from mooring.kit.words import alike, some
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.model.workloads import Workload
+from mooring.queue.queue_record import QueueRecord
+from mooring.state.assembly import all_plugins
+
+Source = str | os.PathLike[str]
+"""A file, or a folder of files."""
+Written = Mapping[str, Any]
+"""A Kubernetes object, or a list of them, as a dictionary."""
+Objects = Source | Written | Iterable[Source | Written]
+"""Files, folders and Kubernetes objects: one of them or several."""
+Config = Source | Written
+"""A KubeSchedulerConfiguration."""
+Plugins = Iterable[type[Plugin] | type[PlainPlugin]]
+"""Classes of plugins."""
+Gates = Mapping[str, bool]
+"""Feature gates by name; those that are not named have upstream's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCluster:
+    """Objects as an API server would return them, and how they are scheduled."""
+
+    objects: Sequence[KubeObject] = field(repr=False)
+    config: KubeSchedulerConfiguration = field(repr=False)
+    registry: Registry = field(default_factory=all_plugins, repr=False)
+    gates: Mapping[str, bool] | None = field(default=None, repr=False)
+    workloads: Sequence[Workload] = field(default=(), repr=False)
+    """Deployments, Jobs and so on: of those without pods in the input, the pods are among the objects."""
+    notes: Sequence[str] = ()
+    """What a user should know about how the input was read."""
+    events: Sequence[PodEvent] = field(default=(), repr=False)
+    """Events about pods, as far as the input has them: the history of a pod."""
+    queue: QueueRecord | None = field(default=None, repr=False)
+    """What the scheduler of a snapshot knew of pods that waited."""
+    templates: TemplatePaths = field(default_factory=dict, repr=False)
+    """Where kinds that Mooring does not know have their pod templates, for manifests that are applied later."""
+
+    def pods(self) -> list[Pod]:
+        """All pods that have not finished."""
+        return [item for item in self.objects if isinstance(item, Pod) and not item.is_finished]
+
+    def pending(self) -> list[Pod]:
+        """The pods without a node, in the order of the input."""
+        return [pod for pod in self.pods() if not pod.spec.node_name]
+
+    def pod(self, name: str, namespace: str = "") -> Pod:
+        """The pod with this `[pod/][namespace/]name`. Raises NoSuchPod, with similar names."""
+        pods, name = self.pods(), pod_name(name)
+        wanted = f"{namespace}/{name}" if namespace and "/" not in name else name
+        found = [pod for pod in pods if wanted in (pod.key, pod.name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
+        if any(isinstance(item, Pod) and wanted in (item.key, item.name) for item in self.objects):
+            raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
+        raise NoSuchPod(f"no pod {wanted!r} among {len(pods)} pods{other_kind(wanted)}{alike(wanted, pods)}")
+
+
+Apply = Callable[[LoadedCluster, Sequence[ManifestFile]], LoadedCluster]
+"""Applies manifests to a cluster."""
+
+# ---- loading
+
+
+def load(
+    objects: Objects,
+    config: Config | None = None,
+    plugins: Plugins = (),
+    feature_gates: Gates | None = None,
+    apply: Apply | None = None,
+) -> LoadedCluster:
+    """A cluster from files, folders or dictionaries, as `mooring.load` takes them. `apply` applies manifests beside a dump to
+    its cluster; without it they are part of one input.
+
+    Raises InputError with every problem of the objects, ConfigError for the configuration, GateError.
+    """
+    gates = None if feature_gates is None else gates_with(feature_gates)
+    manifests = read_objects(objects, gates=gates, separates=apply is not None)
+    if manifests.problems:
+        raise InputError(manifests.problems)
+    loaded = loaded_from(manifests, config, plugins, feature_gates)
+    loaded = replace(loaded, notes=[*loaded.notes, *manifests.notes_of_dump()])
+    return apply(loaded, manifests.to_apply) if apply is not None and manifests.to_apply else loaded
+
+
+def loaded_from(
+    manifests: Manifests, config: Config | None = None, plugins: Plugins = (), feature_gates: Gates | None = None
+) -> LoadedCluster:
+    """A cluster from what was read without a problem; without `config` and gates it has those of the source, or the
+    defaults."""
+    registry = all_plugins()
+    for plugin in plugins:
+        registry.register(plugin)
+    settings = manifests.settings
+    gates = parse_gates(settings.gates_text) if settings is not None else None
+    if feature_gates is not None:
+        gates = gates_with(feature_gates)
+    chosen = configuration_of(settings.configuration if config is None and settings is not None else config, gates)
+    return from_manifests(manifests, chosen, registry, gates)
+
+
+def from_manifests(
+    manifests: Manifests,
+    config: KubeSchedulerConfiguration,
+    registry: Registry,
+    gates: Mapping[str, bool] | None = None,
+) -> LoadedCluster:
+    """A cluster from what was read without a problem."""
+    objects = [manifest.object for manifest in manifests.objects]
+    workloads = [each.object for each in manifests.workloads if isinstance(each.object, Workload)]
+    notes = [*note_ignored(manifests), *manifests.custom.notes()]
+    notes += manifests.header.notes_about(registry) if manifests.header else []
+    known = (objects, config, registry, gates, workloads, notes, manifests.events, manifests.queue)
+    return LoadedCluster(*known, templates=manifests.custom.paths)
+
+
+def read_objects(
+    objects: Objects,
+    cluster: Sequence[KubeObject] = (),
+    validation: Validation = Validation.STRICT,
+    gates: Mapping[str, bool] | None = None,
+    templates: TemplatePaths | None = None,
+    separates: bool = False,
+) -> Manifests:
+    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises InputError for anything else.
+
+    `cluster` are the objects of the cluster that they come to, if there is one, and `gates` its feature gates. The other
+    arguments are those of `read`.
+    """
+    listed = [*objects] if isinstance(objects, Iterable) and not isinstance(objects, str | Mapping) else [objects]
+    for item in listed:
+        if not isinstance(item, str | os.PathLike | Mapping):
+            raise InputError(f"objects are files, folders and dictionaries, not {show(item)}")
+    paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
+    written = [item for item in listed if isinstance(item, Mapping)]
+    stdin = getattr(sys.stdin, "buffer", None)
+    if written:
+        paths, stdin = [*paths, STDIN], io.BytesIO(_as_list(written))
+    manifests = read(
+        paths,
+        stdin,
+        validation=validation,
+        cluster=cluster,
+        gates=gates,
+        templates=templates,
+        separates=separates,
+    )
+    if not written:
+        return manifests
+    manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
+    return manifests
+
+
+def _as_list(written: Sequence[Written]) -> bytes:
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
+
+
+def _as_dictionary(problem: Problem) -> Problem:
+    """A problem without the file name: dictionaries are read as if they came from standard input."""
+    if problem.file != STDIN_NAME:
+        return problem
+    return replace(problem, file="", line=0, where=problem.where.replace("document 1, item", "object"))
+
+
+def configuration_of(config: Config | None, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
+    """The configuration of a file or a dictionary, or upstream's default. Raises ConfigError, and InputError for a
+    file that cannot be read."""
+    if config is None:
+        return configuration.default(feature_gates=gates)
+    if isinstance(config, Mapping):
+        return configuration.from_object(config, feature_gates=gates)
+    if not isinstance(config, str | os.PathLike):
+        raise InputError([Problem("config", show(config), "a file or a dictionary")])
+    try:
+        text = read_file(config)
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise InputError([Problem("", f"cannot be read: {reason}", file=os.fspath(config))]) from None
+    return configuration.load(text, os.fspath(config), feature_gates=gates)

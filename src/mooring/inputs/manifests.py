@@ -1,0 +1,429 @@
+"""Reads manifests for a simulation: decodes, defaults, validates, and expands workloads into pods.
+
+No fault of the input raises: each becomes a Problem, and all of them are reported together, in the order of the input.
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from mooring.api.decode import decode_as, decode_json
+from mooring.api.kinds import KINDS, WORKLOADS, is_read, kind_problem
+from mooring.api.validate import amount_warnings, validate
+from mooring.api.validation.problem import Problem
+from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
+from mooring.inputs.admission import Admission, missing_namespaces, was_admitted
+from mooring.inputs.created_objects import CreatedObjects, Manifest
+from mooring.inputs.custom_workloads import CustomKinds, CustomWorkload, TemplatePaths
+from mooring.inputs.documents import MAX_BYTES, Document, DocumentPlace, ManifestFile, PlacedProblem, gather, split
+from mooring.inputs.dump_header import DumpHeader, is_header, read_header
+from mooring.inputs.field_checks import Validation, check_fields
+from mooring.inputs.lines import lines_of
+from mooring.inputs.pod_events import PodEvent, pod_event_of
+from mooring.model.meta import KubeObject
+from mooring.model.workloads import Workload
+from mooring.queue.queue_record import QueueRecord, is_record, read_record
+
+OnProgress = Callable[[int, int], None]
+"""Called with (bytes read, bytes in all)."""
+T = TypeVar("T", bound=KubeObject)
+LARGE_BYTES = 4 << 20
+"""From this size on, the objects that were read are kept from the collector: some 3,000, which it would visit for 15 ms."""
+_NOT_OF_A_SNAPSHOT = "does not have the form that `mooring snapshot` writes; remove it"
+
+
+@dataclass(slots=True)
+class Manifests:
+    """All that was read. `objects` has no object with a problem, and none that controllers would create for one."""
+
+    objects: list[Manifest] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Kinds that cannot change a decision, and how many objects of each there were."""
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """Problems that do not prevent the use of the objects."""
+    settings: SchedulerSettings | None = None
+    """The settings in a snapshot of a scheduler; the first ones count."""
+    workloads: list[Manifest] = field(default_factory=list)
+    """The workloads; `objects` has the pods of those that had none in the input."""
+    events: list[PodEvent] = field(default_factory=list)
+    """Events about pods, in the order of the input."""
+    header: DumpHeader | None = None
+    """What `mooring dump` wrote about the input; the first header counts."""
+    queue: QueueRecord | None = None
+    """The queue of the scheduler that a snapshot is of; the first one counts."""
+    custom: CustomKinds = field(default_factory=CustomKinds)
+    """Objects of kinds that Mooring does not know, with pod templates; `objects` has their pods."""
+    to_apply: Sequence[ManifestFile] = ()
+    """Files beside those that a cluster was saved in: they are to be applied to that cluster, and none of their objects is
+    among `objects`."""
+
+    def notes_of_dump(self) -> list[str]:
+        """What a user should know about a dump that was read."""
+        return self.header.notes() if self.header is not None else []
+
+
+def read(
+    paths: Sequence[str],
+    stdin: BinaryIO | None = None,
+    on_progress: OnProgress | None = None,
+    max_bytes: int = MAX_BYTES,
+    validation: Validation = Validation.STRICT,
+    cluster: Sequence[KubeObject] = (),
+    gates: Mapping[str, bool] | None = None,
+    templates: TemplatePaths | None = None,
+    separates: bool = False,
+) -> Manifests:
+    """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes.
+
+    `cluster` are objects that are there already: their classes and limits apply, DaemonSets run on their nodes, and their
+    names are taken. They are not among what is returned. `gates` are the feature gates of the cluster. `templates` says where
+    kinds that Mooring does not know have their pod templates. With `separates`, manifests beside a dump are not read but
+    returned as files that are to be applied to its cluster.
+    """
+    files, problems = gather(paths, stdin, max_bytes)
+    result = read_files(
+        files, on_progress, validation, cluster=cluster, gates=gates, templates=templates, separates=separates
+    )
+    result.problems = problems + result.problems
+    return result
+
+
+def read_files(
+    files: Sequence[ManifestFile],
+    on_progress: OnProgress | None = None,
+    validation: Validation = Validation.STRICT,
+    header: DumpHeader | None = None,
+    cluster: Sequence[KubeObject] = (),
+    gates: Mapping[str, bool] | None = None,
+    templates: TemplatePaths | None = None,
+    separates: bool = False,
+) -> Manifests:
+    """Read texts that are in memory; `header` says what they hold, if none of them does."""
+    total, done = sum(len(file.text) for file in files), 0
+    intake = _Intake(validation, header, cluster, gates, templates)
+    with _collector_paused(total >= LARGE_BYTES):
+        for file in files:
+            report = None if on_progress is None else _from(done, total, on_progress)
+            for found in split(file, report, keeps_repeats=True):
+                intake.take(found)
+            done += len(file.text)
+            if on_progress is not None:
+                on_progress(done, total)
+        to_apply = intake.separate(files) if separates else ()
+        result = intake.finish(files)
+        result.to_apply = to_apply
+        return result
+
+
+def _from(done: int, total: int, on_progress: OnProgress) -> Callable[[int], None]:
+    return lambda position: on_progress(done + position, total)
+
+
+@contextmanager
+def _collector_paused(is_large: bool) -> Iterator[None]:
+    """Hot: reading creates millions of objects and no garbage; the collector would take half of the time for a large dump.
+
+    In the end all of them would be young, and the collector would visit them at once (5 µs for an object of a dump). To
+    freeze and unfreeze them puts them among the old ones without a visit. Not after a small input: it would do the same to
+    what the program itself has just made, garbage included, and to count what is frozen takes 15 ns an object (66 ms for
+    each read in a process that had frozen four million).
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_large and not gc.get_freeze_count():  # or else what the program has frozen would be unfrozen
+            gc.freeze()
+            gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A problem and its document."""
+
+    order: int
+    place: DocumentPlace | None
+    problem: Problem
+
+
+class _Intake:
+    """Collects objects and problems document by document; `finish` treats them as one cluster."""
+
+    def __init__(
+        self,
+        validation: Validation,
+        header: DumpHeader | None = None,
+        cluster: Sequence[KubeObject] = (),
+        gates: Mapping[str, bool] | None = None,
+        templates: TemplatePaths | None = None,
+    ) -> None:
+        self._validation = validation
+        self._gates = gates
+        self._cluster = cluster
+        self._header = header
+        self._is_complete = header is not None and header.has_all_pods
+        self._complete_files: set[str] = set()
+        """Files whose workloads have all their pods in the input."""
+        self._cluster_files: set[str] = set()
+        """Files that a cluster was saved in: a dump, a snapshot, or objects that an API server has admitted."""
+        self._objects: list[Manifest] = []
+        self._workloads: list[Manifest] = []
+        self._ignored: Counter[tuple[str, str]] = Counter()
+        """By file and kind."""
+        self._custom = CustomKinds(templates or {})
+        self._custom_workloads: list[CustomWorkload] = []
+        self._problems: list[_Told] = []
+        self._odd_fields: list[_Told] = []
+        """Unknown and repeated fields. Kept apart until the end, so that their objects are still checked for others."""
+        self._warnings: list[_Told] = []
+        self._order = 0
+        self._settings: SchedulerSettings | None = None
+        self._events: list[PodEvent] = []
+        self._queue: QueueRecord | None = None
+
+    def take(self, found: Document | PlacedProblem) -> None:
+        """One document, or one problem, in the order of the input."""
+        self._order += 1
+        if isinstance(found, PlacedProblem):
+            self._problems.append(_Told(self._order, found.place, found))
+            return
+        if is_settings(found.kind, found.api_version):
+            self._take_settings(found)
+            return
+        if is_header(found.kind, found.api_version):
+            self._take_header(found)
+            return
+        if is_record(found.kind, found.api_version):
+            self._take_queue(found)
+            return
+        if (event := pod_event_of(found)) is not None:
+            self._events.append(event)
+            return
+        problem = kind_problem(found.kind, found.api_version)
+        if problem is not None:
+            self._problems += self._told(found, [problem])
+        elif not is_read(found.kind, found.api_version):
+            self._take_custom(found)
+        else:
+            self._type(found)
+
+    def _take_custom(self, document: Document) -> None:
+        """An object of a kind that Mooring does not know counts if it has a pod template."""
+        workload, problems = self._custom.workload_of(document, self._order)
+        if workload is not None:
+            self._custom_workloads.append(workload)
+        elif problems:
+            self._problems += self._told(document, problems)
+        else:
+            self._ignored[document.place.file, document.kind] += 1
+
+    def separate(self, files: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
+        """If some of the files are those of a cluster, forget what the others hold, and return those."""
+        kept = self._cluster_files
+        if not kept:
+            return ()
+        self._objects = [each for each in self._objects if each.file in kept]
+        self._workloads = [each for each in self._workloads if each.file in kept]
+        self._custom_workloads = [each for each in self._custom_workloads if each.place.file in kept]
+        self._ignored = Counter({key: count for key, count in self._ignored.items() if key[0] in kept})
+        for told in (self._problems, self._odd_fields, self._warnings):
+            told[:] = [each for each in told if each.problem.file in kept]
+        return [file for file in files if file.name not in kept]
+
+    def _take_settings(self, document: Document) -> None:
+        self._cluster_files.add(document.place.file)
+        settings = read_settings(document.plain(), document.place.file)
+        if settings is None:
+            self._problems += self._told(document, [Problem("configuration", _NOT_OF_A_SNAPSHOT)])
+        self._settings = self._settings or settings
+
+    def _take_queue(self, document: Document) -> None:
+        record = read_record(document.plain())
+        if record is None:
+            self._problems += self._told(document, [Problem("", _NOT_OF_A_SNAPSHOT)])
+        self._queue = self._queue or record
+
+    def _take_header(self, document: Document) -> None:
+        self._cluster_files.add(document.place.file)
+        header = read_header(document.plain())
+        if header is None:
+            text = "does not have the form that `mooring dump` writes; remove it"
+            self._problems += self._told(document, [Problem("", text)])
+        elif header.has_all_pods:
+            self._complete_files.add(document.place.file)
+        self._header = self._header or header
+
+    def _type(self, document: Document) -> None:
+        """Decode the document into an object, and into a workload as well if its kind is both (ReplicaSet, StatefulSet)."""
+        typed: list[KubeObject] = []
+        problems: list[Problem] = []
+        if document.kind in WORKLOADS:
+            workload, problems = _decode_workload(document)
+            if workload is not None:
+                self._workloads.append(self._manifest(workload, document))
+                typed.append(workload)
+        if document.kind in KINDS:
+            item, more = _decode(document)
+            problems += [problem for problem in more if problem not in problems]
+            if item is not None and not problems:
+                self._objects.append(self._manifest(item, document))
+                typed.append(item)
+        self._problems += self._told(document, problems)
+        if any(map(was_admitted, typed)):
+            self._cluster_files.add(document.place.file)
+        if self._validation is not Validation.IGNORE and not _is_undecodable(problems):
+            self._check_fields(document, any(was_admitted(item) for item in typed))
+
+    def _check_fields(self, document: Document, is_admitted: bool) -> None:
+        """An unknown field of an admitted object is only a warning: it comes from a newer Kubernetes, or was edited in."""
+        found = self._told(document, check_fields(document, is_admitted))
+        if self._validation is Validation.STRICT and not is_admitted:
+            self._odd_fields += found
+        else:
+            self._warnings += found
+
+    def _told(self, document: Document, problems: Sequence[Problem]) -> list[_Told]:
+        if not problems:
+            return []
+        where, file = document.where(), document.place.file
+        return [_Told(self._order, document.place, problem.at(where, file)) for problem in problems]
+
+    def _manifest(self, typed: KubeObject, document: Document) -> Manifest:
+        return Manifest(typed, document.place, order=self._order)
+
+    def finish(self, files: Sequence[ManifestFile]) -> Manifests:
+        """Treat all objects as the API server and the controllers would. The order matters: admission sets defaults,
+        validation checks the result, controllers expand only sound workloads."""
+        objects = [*self._cluster, *(manifest.object for manifest in self._objects)]
+        admission = Admission.of(objects, self._gates or (self._settings.gates if self._settings else None))
+        for manifest in (*self._objects, *self._workloads):
+            self._tell(manifest, admission.admit(manifest.object))
+        self._tell_doubles()
+        for manifest in (*self._objects, *self._workloads):
+            self._tell(manifest, validate(manifest.object))
+            if not was_admitted(manifest.object):
+                self._warnings += _of(manifest, amount_warnings(manifest.object))
+        self._objects = self._sound(self._objects)
+        self._workloads = self._sound(self._workloads)
+        expanded = [each for each in self._workloads if self._lacks_pods(each.file)]
+        custom = [each for each in self._custom_workloads if self._lacks_pods(each.place.file)]
+        created = CreatedObjects(self._objects, self._cluster, admission, self._tell)
+        self._objects += created.run(expanded, custom, self._custom)
+        self._problems += self._odd_fields
+        self._objects = self._sound(self._objects)
+        namespaces = missing_namespaces([manifest.object for manifest in self._objects], self._cluster)
+        self._objects += [Manifest(namespace, None) for namespace in namespaces]
+        self._objects.sort(key=lambda manifest: manifest.order)
+        problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
+        return Manifests(
+            self._objects,
+            _by_kind(self._ignored),
+            problems,
+            warnings,
+            self._settings,
+            self._workloads,
+            self._events,
+            self._header,
+            self._queue,
+            self._custom,
+        )
+
+    def _lacks_pods(self, file: str) -> bool:
+        """Whether workloads of the file stand for pods that are not in it."""
+        return not self._is_complete and file not in self._complete_files
+
+    def _tell(self, manifest: Manifest, problems: Sequence[Problem]) -> None:
+        self._problems += _of(manifest, problems)
+
+    def _tell_doubles(self) -> None:
+        """Problems of objects that the input has twice."""
+        first: dict[tuple[str, str], Manifest] = {}
+        kept_twice = [manifest for manifest in self._workloads if manifest.kind not in KINDS]
+        for manifest in sorted((*self._objects, *kept_twice), key=lambda manifest: manifest.order):
+            other = first.setdefault((manifest.kind, manifest.object.key), manifest)
+            if other is not manifest and other.place is not None:
+                text = f"the object is in {other.file}, {other.place.label}, already; remove one of the two"
+                self._tell(manifest, [Problem("metadata.name", text)])
+
+    def _sound(self, manifests: list[Manifest]) -> list[Manifest]:
+        faulty = {told.order for told in self._problems}
+        return [manifest for manifest in manifests if manifest.order not in faulty] if faulty else manifests
+
+
+def _by_kind(ignored: Mapping[tuple[str, str], int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (_, kind), count in ignored.items():
+        found[kind] += count
+    return found
+
+
+def _of(manifest: Manifest, problems: Sequence[Problem]) -> list[_Told]:
+    if not problems:
+        return []
+    where, file = manifest.where, manifest.file
+    return [_Told(manifest.order, manifest.place, problem.at(where, file)) for problem in problems]
+
+
+def _is_undecodable(problems: Sequence[Problem]) -> bool:
+    """Whether the document cannot be decoded at all: then it has no fields to check."""
+    return any(not problem.path for problem in problems)
+
+
+def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Problem]:
+    """The problems with their lines, sorted by document and line."""
+    wanted: dict[str, list[_Told]] = {}
+    for each in told:
+        if each.place is not None and not each.problem.line:
+            wanted.setdefault(each.place.file, []).append(each)
+    lines: dict[int, int] = {}
+    for file in files:
+        asked = wanted.pop(file.name, [])
+        if not asked:
+            continue
+        found = lines_of(file, [(each.place, each.problem.path) for each in asked if each.place is not None])
+        lines |= {id(each): line for each, line in zip(asked, found, strict=True)}
+    numbered = [(each.order, each.problem.line or lines.get(id(each), 0), each.problem) for each in told]
+    return [problem.on(line) for _, line, problem in sorted(numbered, key=lambda entry: entry[:2])]
+
+
+def _decode(document: Document) -> tuple[KubeObject | None, list[Problem]]:
+    """Hot: JSON is decoded directly into the struct; only if that fails, plain data shows all faults."""
+    if isinstance(document.body, msgspec.Raw):
+        try:
+            return decode_json(document.body, document.kind), []
+        except ValueError:
+            pass  # msgspec reports only the first fault; the plain data shows all
+    return _decode_plain(document, KINDS[document.kind].struct)
+
+
+def _decode_workload(document: Document) -> tuple[Workload | None, list[Problem]]:
+    workload, problems = _decode_plain(document, Workload)
+    if workload is not None:
+        workload.kind = document.kind
+    return workload, problems
+
+
+def _decode_plain(document: Document, struct: type[T]) -> tuple[T | None, list[Problem]]:
+    try:
+        plain = document.plain()
+    except ValueError:
+        return None, [Problem("", "the text is not UTF-8: write JSON in UTF-8")]
+    typed, problems = decode_as(struct, plain)
+    return typed if not problems else None, problems
+
+
+def note_ignored(manifests: Manifests) -> list[str]:
+    """A note about objects that cannot change a decision."""
+    if not manifests.ignored:
+        return []
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(manifests.ignored.items()))
+    return [f"ignored, because decisions do not read these kinds: {kinds}"]

@@ -1,1 +1,0 @@
-"""The scheduler beside a running API server: driver, writers, leader election, metrics."""

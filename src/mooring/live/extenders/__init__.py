@@ -1,1 +1,0 @@
-"""Calls of extenders over HTTP."""

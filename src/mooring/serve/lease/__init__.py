@@ -1,0 +1,1 @@
+"""Leader election: the lease, its candidates, and the thread that renews it."""

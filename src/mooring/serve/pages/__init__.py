@@ -1,0 +1,1 @@
+"""Health, metrics, configuration and snapshots over HTTP, and who may see them."""

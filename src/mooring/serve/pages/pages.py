@@ -1,0 +1,253 @@
+"""Which page answers at which path, the health pages, and the page that changes the verbosity of logs.
+
+Paths, texts and status codes are kube-scheduler's: probes, scrapers and scripts depend on them. What the pages show comes
+from callables, so that this package knows no scheduler. `zpages.py` has /statusz and /flagz.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.logs import Log
+from mooring.kit.shown_text import quoted
+from mooring.serve.pages.answers import PageReply, PageRequest, failure, json_document, not_found_page, plain
+from mooring.serve.pages.zpages import Build, FlagsPage, StatusPage
+
+# ---- /healthz, /livez and /readyz
+
+
+Observe = Callable[[str, str, bool], None]
+"""Called for every check that runs: its name, the page (`readyz`), whether it passed; for kubernetes_healthcheck."""
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One line of a health page."""
+
+    name: str
+    problem: Callable[[], str]
+    """Returns what is wrong; empty if nothing is."""
+
+
+PING = Check("ping", lambda: "")
+
+
+class Health(msgspec.Struct, frozen=True):
+    """The questions that the checks of a scheduler ask."""
+
+    is_elected: bool
+    """Whether the scheduler takes part in leader election."""
+    is_stopping: Callable[[], bool]
+    is_synced: Callable[[], bool]
+    """Whether every reflector has listed, and the scheduler has all that was listed."""
+
+
+def health_pages(health: Health, log: Log, observe: Observe = lambda name, page, passed: None) -> "list[HealthPage]":
+    """The three pages of a scheduler, with upstream's checks in upstream's order."""
+    # Parity: the elector is never attached to this check in 1.36, so it always passes.
+    election = [Check("leaderElection", lambda: "")] if health.is_elected else []
+    ready = [
+        Check("shutdown", lambda: "process is shutting down" if health.is_stopping() else ""),
+        Check("sched-handler-sync", lambda: "" if health.is_synced() else "handlers are not fully synchronized"),
+    ]
+    return [
+        HealthPage("healthz", election or [PING], log, observe),
+        HealthPage("livez", [PING], log, observe),
+        HealthPage("readyz", [*election, *ready], log, observe),
+    ]
+
+
+class HealthPage(msgspec.Struct, frozen=True):
+    """Runs named checks, all at once or one by one. The log has the reason of a failure; callers do not get it, because the
+    page is open to everyone."""
+
+    name: str
+    checks: Sequence[Check]
+    log: Log
+    observe: Observe = msgspec.field(default=lambda name, page, passed: None)
+
+    def answer(self, question: PageRequest) -> PageReply:
+        """All checks, without those in `?exclude=`; `?verbose` lists them. Text and status are those of upstream."""
+        excluded = dict.fromkeys(question.values("exclude"))
+        lines, problems = self._run(excluded)
+        unknown = sorted(set(excluded) - {check.name for check in self.checks})
+        if unknown:
+            names = ",".join(map(quoted, unknown))
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+        if problems:
+            failed = ",".join(problems)
+            reasons = "".join(f"[-]{name} failed: {problem}\n" for name, problem in problems.items())
+            self.log.v(2, f"{failed} check failed: {self.name}", reasons=reasons)
+            return failure("\n".join([*lines, f"{self.name} check failed"]), 500)
+        if not any(name == "verbose" for name, _ in question.query):
+            return plain("ok")
+        return plain("".join(f"{line}\n" for line in [*lines, f"{self.name} check passed"]))
+
+    def _run(self, excluded: dict[str, None]) -> tuple[list[str], dict[str, str]]:
+        """A line for each check, and the problem of each failed check by its name."""
+        lines, problems = [], {}
+        for check in self.checks:
+            if check.name in excluded:
+                lines.append(f"[+]{check.name} excluded: ok")
+                continue
+            problem = check.problem()
+            self.observe(check.name, self.name, not problem)
+            if problem:
+                problems[check.name] = problem
+            lines.append(f"[-]{check.name} failed: reason withheld" if problem else f"[+]{check.name} ok")
+        return lines, problems
+
+    def answer_one(self, check: Check) -> PageReply:
+        problem = check.problem()
+        return failure(f"internal server error: {problem}", 500) if problem else plain("ok")
+
+
+# ---- all pages
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+LISTED = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
+"""The paths that /statusz lists."""
+GATED = {"/flagz": "ComponentFlagz", "/statusz": "ComponentStatusz"}
+"""Pages that there are only with a feature gate, which is on by default."""
+
+Handler = Callable[[PageRequest], PageReply]
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """Where the pages get what they show. All must return at once: they run on the event loop of the scheduler."""
+
+    metrics: Callable[[], bytes]
+    resource_metrics: Callable[[], bytes]
+    """Empty unless this instance leads."""
+    sli_metrics: Callable[[], bytes]
+    reset_metrics: Callable[[], None]
+    configuration: Callable[[], Mapping[str, Any]]
+    """The v1 KubeSchedulerConfiguration in effect, with all defaults."""
+    flags: Callable[[], Mapping[str, str]]
+    set_verbosity: Callable[[int], None] | None = None
+    """None: profiling is off, and with it all of /debug."""
+
+
+class Pages:
+    """The pages of one process by path. An unknown path is a 404, as in Go's ServeMux."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        health: Sequence[HealthPage],
+        clock: Clock,
+        started_ns: int,
+        build: Build | None = None,
+        more: Mapping[str, Handler] | None = None,
+        gates: Mapping[str, bool] | None = None,
+    ) -> None:
+        """`more` are pages that upstream does not have, by path. Feature gates that are not named have their defaults."""
+        self._sources = sources
+        self._started_ns = started_ns
+        build = build or Build()
+        hidden = {path for path, gate in GATED.items() if not (gates or {}).get(gate, True)}
+        listed = tuple(path for path in LISTED if path not in hidden)
+        self._handlers: dict[str, Handler] = {
+            "/metrics": self._metrics,
+            "/metrics/resources": lambda question: _exposition(sources.resource_metrics()),
+            "/metrics/slis": lambda question: _exposition(sources.sli_metrics()),
+            "/configz": self._configuration,
+            "/statusz": StatusPage(build, clock, started_ns, listed).answer,
+            "/flagz": FlagsPage(build, sources.flags).answer,
+        }
+        for path in hidden:
+            del self._handlers[path]
+        self._handlers.update(more or {})
+        for page in health:
+            self._add_health(page)
+        if sources.set_verbosity is not None:
+            self._handlers["/debug/flags"] = index
+            self._handlers["/debug/flags/v"] = VerbosityPage(sources.set_verbosity).answer
+
+    def _add_health(self, page: HealthPage) -> None:
+        self._handlers[f"/{page.name}"] = page.answer
+        for check in page.checks:
+            self._handlers[f"/{page.name}/{check.name}"] = _of_one(page, check)
+
+    def answer(self, question: PageRequest) -> PageReply:
+        return self._handler(question.path)(question)
+
+    def reads_body(self, question: PageRequest) -> bool:
+        """Whether the page looks at the body. The server reads no other bodies."""
+        return question.method == "PUT" and question.path == "/debug/flags/v" and question.path in self._handlers
+
+    def _handler(self, path: str) -> Handler:
+        if path in self._handlers:
+            return self._handlers[path]
+        if path.startswith("/debug/flags/") and "/debug/flags" in self._handlers:
+            return index
+        return lambda question: not_found_page()
+
+    def _metrics(self, question: PageRequest) -> PageReply:
+        if question.method == "DELETE":
+            self._sources.reset_metrics()
+            return plain("metrics reset\n")
+        started = ("Process-Start-Time-Unix", str(self._started_ns // NS_PER_S))
+        return _exposition(self._sources.metrics(), started)
+
+    def _configuration(self, question: PageRequest) -> PageReply:
+        return json_document({"componentconfig": self._sources.configuration()})
+
+
+def _exposition(metrics: bytes, *headers: tuple[str, str]) -> PageReply:
+    return PageReply(metrics, content_type=METRICS_TYPE, headers=headers)
+
+
+def _of_one(page: HealthPage, check: Check) -> Handler:
+    return lambda question: page.answer_one(check)
+
+
+# ---- /debug/flags/v
+
+
+INDEX = """<html>
+<head>
+<title>/debug/flags/</title>
+</head>
+<body>
+/debug/flags/<br>
+<br>
+flags:<br>
+<table>
+<tr>v<br>
+</table>
+<br>
+full flags configurable<br>
+</body>
+</html>
+"""
+_MOST = 2**31 - 1
+"""klog keeps the verbosity in an int32."""
+
+
+class VerbosityPage:
+    """Changes the verbosity of the logs while the process runs. Texts are those of klog and strconv."""
+
+    def __init__(self, set_verbosity: Callable[[int], None]) -> None:
+        self._set = set_verbosity
+
+    def answer(self, question: PageRequest) -> PageReply:
+        """PUT a number; the errors are those of Go's strconv.ParseUint."""
+        if question.method != "PUT":
+            return _line("unsupported http method", 406)
+        written = question.body.decode(errors="replace")
+        if not (written.isascii() and written.isdigit()):
+            return _line(f"strconv.ParseUint: parsing {quoted(written)}: invalid syntax", 400)
+        if len(written) > len(str(_MOST)) or int(written) > _MOST:
+            return _line(f"strconv.ParseUint: parsing {quoted(written)}: value out of range", 400)
+        self._set(int(written))
+        return _line(f"successfully set klog.logging.verbosity to {written}", 200)
+
+
+def index(question: PageRequest) -> PageReply:
+    return PageReply(INDEX.encode(), content_type="text/html; charset=utf-8")
+
+
+def _line(text: str, status: int) -> PageReply:
+    return PageReply(f"{text}\n".encode(), status, "text/plain")

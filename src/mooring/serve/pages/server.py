@@ -1,0 +1,233 @@
+"""The HTTPS server of the pages: limits for connections and requests, authorization, and a graceful end.
+
+It runs on the event loop of the scheduler, so its limits protect the scheduler: a slow or hostile client must not take file
+descriptors or time from binds and watches.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+
+from mooring.api.api_errors import ApiError, forbidden, request_entity_too_large, timeout
+from mooring.kit.json_text import whole_characters
+from mooring.kit.listener import ConnectionLimits, Listener, connection_log
+from mooring.kit.logs import Log
+from mooring.kit.same_origin import is_own_origin
+from mooring.kit.shown_text import quoted
+from mooring.serve.pages.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
+from mooring.serve.pages.answers import PageReply, PageRequest, failure, refusal
+from mooring.serve.pages.pages import Pages
+
+ALWAYS_SENT = (("Cache-Control", "no-cache, private"), ("Server", "mooring"), ("X-Content-Type-Options", "nosniff"))
+"""`Server` replaces the header of aiohttp, which would show its version. Pages have text of tenants and callers: no browser
+may guess that it is HTML. Upstream sends this header with errors and health pages only."""
+
+
+class ListenError(Exception):
+    """The address cannot be listened on."""
+
+
+class WebLimits(msgspec.Struct, frozen=True):
+    """Bounds for clients. Times are in seconds."""
+
+    connections: int = 100
+    """Enough for probes, a few scrapers and people; all other descriptors are for binds, statuses, events and watches."""
+    of_one_remote: int = 50
+    handshake_s: float = 10.0
+    first_request_s: float = 32.0
+    """From the connection to its first complete request; upstream's ReadHeaderTimeout."""
+    request_s: float = 60.0
+    idle_s: float = 90.0
+    body_bytes: int = 4096
+    """The largest body that a page reads is a number."""
+    end_s: float = 5.0
+    """How long open requests may go on after `stop`."""
+
+    @classmethod
+    def within(cls, descriptors: int) -> "WebLimits":
+        """The limits for a process with so many file descriptors: at most a quarter of them, at least four."""
+        most = max(min(cls().connections, descriptors // 4), 4)
+        return cls(most, max(most // 2, 2))
+
+
+class MountedPages(Protocol):
+    """Pages of another package below a prefix. They answer by themselves, and may stream."""
+
+    prefix: str
+    """It ends in a slash. The path without the slash belongs to them too."""
+
+    def is_open(self, path: str) -> bool:
+        """Whether a path is the same for everyone, and needs no credentials, as the health pages."""
+        ...
+
+    async def handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request that was admitted. It has no time limit here, and must not raise."""
+        ...
+
+
+class WebServer:
+    """`start`, then `stop` once. Open requests may finish after `stop`, for `end_s`."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        authorizer: RequestAuthorizer,
+        log: Log,
+        limits: WebLimits | None = None,
+        mounted: MountedPages | None = None,
+    ) -> None:
+        self._pages = pages
+        self._mounted = mounted
+        self._authorizer = authorizer
+        self._log = log
+        self._limits = limits or WebLimits()
+        self._connections: web.Server | None = None
+        self._listener: Listener | None = None
+        self._open = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def start(self, address: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen, and return the port: the given one, or a free one for 0. Raises ListenError. Tests pass no TLS."""
+        limits = self._limits
+        self._connections = web.Server(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=limits.idle_s,
+            lingering_time=1.0,
+            handler_cancellation=self._mounted is not None,  # a question whose asker has left need not be answered
+            logger=connection_log(self._log.warning),
+        )
+        room = ConnectionLimits(limits.connections, limits.of_one_remote, limits.handshake_s, limits.first_request_s)
+        listener = Listener(self._connections, room, tls)
+        try:
+            bound = await listener.start(address, port)
+        except (OSError, OverflowError) as error:
+            told = getattr(error, "strerror", None) or error
+            raise ListenError(f"failed to create listener: failed to listen on {address}:{port}: {told}") from None
+        self._listener = listener
+        self._log.info("Serving securely", address=f"{address}:{bound}")
+        return bound
+
+    async def stop(self) -> None:
+        """Accept no new connections; open requests have `end_s` to finish."""
+        if self._listener is None or self._connections is None:
+            return
+        await self._listener.close()
+        self._log.info("[graceful-termination] secure server has stopped listening")
+        self._connections.pre_shutdown()
+        try:
+            async with asyncio.timeout(self._limits.end_s):
+                await self._idle.wait()
+        except TimeoutError:
+            self._log.warning("Closing requests that are still open", count=self._open)
+        await self._connections.shutdown(timeout=0.1)
+        self._listener = self._connections = None
+        self._log.info("[graceful-termination] secure server is exiting")
+
+    # ---- one request
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """Count the request as open, so that `stop` waits for it and the listener does not close its connection as
+        idle."""
+        assert self._listener is not None
+        listener = self._listener
+        listener.busy(incoming.protocol)
+        self._open += 1
+        self._idle.clear()
+        try:
+            mounted = self._mounted
+            if mounted is not None and f"{incoming.rel_url.raw_path}/".startswith(mounted.prefix):
+                return await self._answer_mounted(incoming, mounted)
+            return _response(await self._answer(incoming))
+        finally:
+            listener.idle(incoming.protocol)
+            self._open -= 1
+            if not self._open:
+                self._idle.set()
+
+    async def _answer_mounted(self, incoming: web.BaseRequest, mounted: MountedPages) -> web.StreamResponse:
+        """Admit a request to mounted pages as one to any page, by its path, and let them answer."""
+        if not mounted.is_open(incoming.rel_url.raw_path):
+            refused = await self._within_limits(incoming, self._admit)
+            if refused is not None:
+                return _response(refused)
+        return await mounted.handle(incoming)
+
+    async def _answer(self, incoming: web.BaseRequest) -> PageReply:
+        """The reply, or the refusal for whatever goes wrong."""
+        reply = await self._within_limits(incoming, self._admit_and_answer)
+        assert reply is not None, "a page answers"
+        return reply
+
+    async def _within_limits(
+        self, incoming: web.BaseRequest, work: Callable[[web.BaseRequest], Awaitable[PageReply | None]]
+    ) -> PageReply | None:
+        """What the work returns, or the refusal for whatever goes wrong."""
+        try:
+            async with asyncio.timeout(self._limits.request_s):
+                return await work(incoming)
+        except ApiError as error:
+            return refusal(error)
+        except ReviewFailed as error:
+            return failure(f"Internal Server Error: {quoted(incoming.path)}: {error}", 500)
+        except TimeoutError:
+            return refusal(timeout("request did not complete within the allotted timeout"))
+        except Exception as fault:  # a bug in one page must not end the server
+            self._log.error("A page failed", fault, path=incoming.path)
+            return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
+
+    async def _admit(self, incoming: web.BaseRequest) -> None:
+        """Raises ApiError or ReviewFailed unless the caller may do this. A browser may bring a client certificate, so that
+        web pages from elsewhere have to be kept out. Their names need not be: TLS tells them from this server."""
+        if not is_own_origin(incoming.headers):
+            raise forbidden("", "", "the request comes from a web page of another origin")
+        await self._authorizer.admit(_caller(incoming), incoming.method, incoming.path)
+
+    async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
+        """Authorize first: the body of a refused request is never read."""
+        await self._admit(incoming)
+        question = PageRequest(
+            incoming.method,
+            incoming.path,
+            tuple(incoming.query.items()),
+            whole_characters(",".join(incoming.headers.getall("Accept", ()))),
+        )
+        if self._pages.reads_body(question):
+            body = await _body(incoming, self._limits.body_bytes)
+            question = PageRequest(question.method, question.path, question.query, question.accept, body)
+        return self._pages.answer(question)
+
+
+def _caller(incoming: web.BaseRequest) -> Caller:
+    """What TLS and the headers say about the sender."""
+    transport = incoming.transport
+    peer = transport.get_extra_info("peername") if transport is not None else None
+    tls = transport.get_extra_info("ssl_object") if transport is not None else None
+    return Caller(
+        whole_characters(incoming.headers.get("Authorization", "")),
+        certified_user(tls.getpeercert()) if tls is not None else None,
+        is_loopback(peer[0]) if isinstance(peer, tuple) else False,
+    )
+
+
+async def _body(incoming: web.BaseRequest, max_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in incoming.content.iter_any():
+        body += chunk
+        if len(body) > max_bytes:
+            raise request_entity_too_large(f"limit is {max_bytes}")
+    return bytes(body)
+
+
+def _response(answer: PageReply) -> web.Response:
+    response = web.Response(
+        body=answer.body, status=answer.status, headers=[("Content-Type", answer.content_type), *ALWAYS_SENT]
+    )
+    for name, value in answer.headers:
+        response.headers.add(name, value)
+    return response

@@ -1,0 +1,1 @@
+"""Spans through the OpenTelemetry SDK."""

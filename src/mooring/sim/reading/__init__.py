@@ -1,1 +1,0 @@
-"""Manifests, folders, dumps and arrivals as users write them."""

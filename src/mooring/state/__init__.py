@@ -1,0 +1,1 @@
+"""A scheduler's state as a value: taken, saved, restored, compared, mended, recorded and replayed."""

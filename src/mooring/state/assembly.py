@@ -1,0 +1,101 @@
+"""Builds a scheduler from a configuration: plugins, one runner for each profile, and the scheduler around them.
+
+This is the only module that knows both the in-tree plugins and the scheduler: everything else is handed a registry.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from mooring.cluster.cluster import Cluster
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.config.feature_gates import with_defaults
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.contract.points import SchedulerServices
+from mooring.framework.kept.kept_answers import KeptAnswers
+from mooring.framework.kept.prepared import SearchCursor
+from mooring.framework.profile.profiles import build_profiles
+from mooring.framework.profile.registry import Registry, load_entry_points
+from mooring.kit.clock import Clock
+from mooring.plugins.builtin import in_tree
+from mooring.scheduler.core import Report, Tell
+from mooring.scheduler.decide import DecideOptions
+from mooring.scheduler.extenders.interest import in_asking_order
+from mooring.scheduler.observer import Observer
+from mooring.scheduler.outbox import Outbox
+from mooring.scheduler.scheduler import Scheduler
+from mooring.state.recorded_scheduler import RecordedScheduler, Recorder, StepClock
+
+
+def all_plugins() -> Registry:
+    """The plugins that come with Mooring and those that installed packages register."""
+    registry = in_tree()
+    load_entry_points(registry)
+    return registry
+
+
+def build_runners(
+    config: KubeSchedulerConfiguration,
+    registry: Registry | None = None,
+    services: SchedulerServices | None = None,
+    gates: Mapping[str, bool] | None = None,
+    observer: Observer | None = None,
+    kept: KeptAnswers | None = None,
+) -> dict[str, Runner]:
+    """A runner for each scheduler name; raises ConfigError where the configuration asks for what cannot be had."""
+    observer = observer or Observer()
+    plugins = registry if registry is not None else all_plugins()
+    profiles = build_profiles(config, plugins, gates, services, observer.registry)
+    # Parity: upstream has one nextStartNodeIndex for all profiles, so the runners share the cursor. They share the kept
+    # answers as well, whose limit in bytes holds for the whole scheduler.
+    cursor, kept = SearchCursor(), kept or KeptAnswers()
+    observer.watch_kept_answers(kept)
+    return {name: Runner(profile, observer.caller_for(profile), cursor, kept) for name, profile in profiles.items()}
+
+
+def build_scheduler(
+    config: KubeSchedulerConfiguration,
+    clock: Clock,
+    registry: Registry | None = None,
+    options: DecideOptions | None = None,
+    tell: Tell | None = None,
+    report: Report | None = None,
+    observer: Observer | None = None,
+    max_unschedulable_s: float = 300,
+    gates: Mapping[str, bool] | None = None,
+    kept: KeptAnswers | None = None,
+    recorder: Recorder | None = None,
+) -> Scheduler:
+    """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one.
+
+    `max_unschedulable_s` is upstream's --pod-max-in-unschedulable-pods-duration (300 s). `kept` has its own limit in bytes.
+    The outbox exists before the plugins, because plugins get services that write to it. `recorder` is shown every step.
+    """
+    build: Callable[..., Scheduler] = Scheduler
+    if recorder is not None:
+        clock = step_clock = StepClock(clock)
+        build = partial(RecordedScheduler, recorder=recorder, step_clock=step_clock)
+    all_gates = with_defaults(gates)
+    outbox, cluster = Outbox(), Cluster(all_gates)
+    services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
+    # The options of a driver say nothing about extenders: these come from the configuration alone.
+    options = replace(
+        options or DecideOptions(),
+        extenders=in_asking_order(config.extenders),
+        names_expected_node=all_gates["NominatedNodeNameForExpectation"],
+    )
+    runners = build_runners(config, registry, services, gates, observer, kept)
+    return build(
+        clock,
+        runners,
+        services,
+        outbox,
+        options,
+        initial_backoff_s=config.pod_initial_backoff_seconds,
+        max_backoff_s=config.pod_max_backoff_seconds,
+        max_unschedulable_s=max_unschedulable_s,
+        pop_from_backoff=all_gates["SchedulerPopFromBackoffQ"],
+        tell=tell,
+        report=report,
+        observer=observer,
+    )

@@ -1,0 +1,1 @@
+"""The self-check: compares a scheduler with one that is built anew from the same objects, and mends what differs."""

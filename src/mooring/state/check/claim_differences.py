@@ -1,0 +1,71 @@
+"""Compares what several nodes or pods share: volumes, and the devices of claims."""
+
+from collections.abc import Hashable, Iterator, Mapping
+
+import numpy as np
+
+from mooring.cluster.cluster import Cluster
+from mooring.model.node import Node
+from mooring.model.storage import PersistentVolume
+from mooring.state.check.difference import BATCH, DifferenceKind, Findings, StateDifference, in_batches
+from mooring.state.check.object_differences import version_of
+from mooring.state.check.row_pairs import RowPairing
+
+
+def compare_volumes(running: Cluster, fresh: Cluster) -> Findings:
+    """Volumes on nodes by driver, and volumes as they are filed by class and claim."""
+    for count, _ in enumerate(fresh._volumes.refresh_in_steps(), 1):
+        if count % BATCH == 0:
+            yield None
+    ours, theirs = running.volumes_on_nodes(), fresh.volumes_on_nodes()
+    pairing = RowPairing(running.nodes, fresh.nodes)
+    for driver in list(ours.by_driver.keys() | theirs.by_driver.keys()):
+        nothing = np.zeros(max(running.nodes.capacity, fresh.nodes.capacity), np.int64)
+        columns = ours.by_driver.get(driver, nothing), theirs.by_driver.get(driver, nothing)
+        for name, believed, right in pairing.now().unequal(*columns):
+            yield StateDifference("volume", Node, name, f"volumes of {driver}", str(believed), str(right))
+        yield None
+    yield from in_batches(pairing.now().names, lambda name: _volumes_of_row(name, running, fresh))
+    storage = running.storage
+    names = list(storage._placed.keys() | storage.volumes.keys())
+    yield from in_batches(names, lambda name: _filed_volume(name, running))
+
+
+def _volumes_of_row(name: str, running: Cluster, fresh: Cluster) -> Iterator[StateDifference]:
+    """Asked of both anew, because between two batches pods may have come."""
+    row, other = running.nodes.row_book.get(name), fresh.nodes.row_book.get(name)
+    if row is None or other is None:
+        return
+    ours, theirs = running._volumes, fresh._volumes
+    if ours.row(row) is not theirs.row(other) and ours.row(row) != theirs.row(other):
+        ours, theirs = running.volumes_on_nodes(), fresh.volumes_on_nodes()
+        for what in ("used", "attached", "named", "fault"):
+            believed, right = getattr(ours.row(row), what), getattr(theirs.row(other), what)
+            if believed != right:
+                yield StateDifference("volume", Node, name, f"volumes {what}", str(believed), str(right))
+
+
+def _filed_volume(name: str, running: Cluster) -> Iterator[StateDifference]:
+    volume, filed = running.storage.volume(name), running.storage._placed.get(name)
+    if volume is not filed:
+        yield StateDifference("volume", PersistentVolume, name, "filed", version_of(filed), version_of(volume))
+
+
+# ---- devices
+
+
+def compare_devices(running: Cluster, fresh: Cluster) -> Findings:
+    """How many claims hold each device."""
+    ours, theirs = running.claims, fresh.claims
+    for what in ("exclusive", "shares", "consumed"):
+        yield from _unequal("device", what, getattr(ours, what), getattr(theirs, what))
+    yield None
+
+
+def _unequal(
+    kind: DifferenceKind, what: str, ours: Mapping[Hashable, object], theirs: Mapping[Hashable, object]
+) -> Iterator[StateDifference]:
+    for key in ours.keys() | theirs.keys() if ours != theirs else ():
+        if ours.get(key) != theirs.get(key):
+            name = "/".join(key) if isinstance(key, tuple) else str(key)
+            yield StateDifference(kind, None, name, what, str(ours.get(key, 0)), str(theirs.get(key, 0)))

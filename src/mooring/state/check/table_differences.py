@@ -1,0 +1,179 @@
+"""Compares two node tables by the names of nodes: the nodes, their pods, and every column."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.columns.images import Images
+from mooring.cluster.nodes.float_columns import FloatColumns
+from mooring.cluster.nodes.table import NodeTable
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.state.check.difference import DifferenceKind, Findings, StateDifference, in_batches
+from mooring.state.check.row_pairs import RowPairing, in_codes_of
+
+
+def compare_tables(running: Cluster, fresh: Cluster) -> Findings:
+    """Everything of the node tables but tallies."""
+    ours, theirs = running.nodes, fresh.nodes
+    pairing = RowPairing(ours, theirs)
+    yield from _rows(ours, theirs)
+    yield from _pods(ours, theirs)
+    yield from _numbers(ours, theirs, pairing)
+    yield from _codes(ours, theirs, pairing)
+    yield from _labels(ours, theirs, pairing)
+    yield from _ports(ours, theirs)
+    yield from _images(ours, theirs)
+    yield from _floats(running)
+
+
+def _row(name: str, what: str, believed: object, fresh: object, kind: DifferenceKind = "row") -> StateDifference:
+    return StateDifference(kind, Node, name, what, str(believed), str(fresh))
+
+
+def _rows(running: NodeTable, fresh: NodeTable) -> Findings:
+    """Names of rows, and which of them have a node."""
+    for name in running.row_book.keys() ^ fresh.row_book.keys():
+        is_there = name in running.row_book
+        yield _row(name, "row", "there is one" if is_there else "there is none", "none" if is_there else "there is one")
+    if running.alive_count != int(np.count_nonzero(running.alive[: running.height])):
+        alive = int(np.count_nonzero(running.alive[: running.height]))
+        yield StateDifference("row", None, "nodes", "count", str(running.alive_count), str(alive))
+    yield None
+
+
+def _pods(running: NodeTable, fresh: NodeTable) -> Findings:
+    """Which pods are on which node, by the list of each row and by the pod."""
+    yield from in_batches(list(running.row_book), lambda name: _pods_of_row(name, running, fresh))
+    yield from in_batches(fresh.pod_ids(), lambda pod_id: _row_of_pod(pod_id, running, fresh))
+
+
+def _pods_of_row(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    row, other = running.row_book.get(name), fresh.row_book.get(name)
+    if row is None or other is None:
+        return
+    ours, theirs = ({pod.id: pod for pod in table.pods_on[at]} for table, at in ((running, row), (fresh, other)))
+    for pod_id in ours.keys() - theirs.keys():
+        elsewhere = fresh.row_of_pod(pod_id)
+        where = "nowhere" if elsewhere is None else f"on {fresh.names[elsewhere]}"
+        yield StateDifference("object", Pod, ours[pod_id].key, "node", f"on {name}", where)
+    if len(ours) != len(running.pods_on[row]):
+        yield _row(name, "pods", f"{len(running.pods_on[row])}, some of them twice", len(theirs))
+    for pod_id in ours:
+        if running.row_of_pod(pod_id) != row:
+            yield _row(name, "pods", f"{ours[pod_id].key} is looked up elsewhere", f"{ours[pod_id].key} is here")
+
+
+def _row_of_pod(pod_id: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    row, there = fresh.row_of_pod(pod_id), running.row_of_pod(pod_id)
+    if row is not None and there is None:
+        pod = next(pod for pod in fresh.pods_on[row] if pod.id == pod_id)
+        yield StateDifference("object", Pod, pod.key, "node", "nowhere", f"on {fresh.names[row]}")
+
+
+def _numbers(running: NodeTable, fresh: NodeTable, pairing: RowPairing) -> Findings:
+    """Amounts and other columns of numbers."""
+    for what in ("alive", "allowed_pods", "pod_count", "unschedulable"):
+        for name, ours, theirs in pairing.now().unequal(getattr(running, what), getattr(fresh, what)):
+            yield _row(name, what.replace("_", " "), ours, theirs)
+    yield None
+    fresh.amounts.places(running.amounts.resource_book)
+    for resource in list(running.amounts.resource_book):
+        place, other = running.amounts.resource_book.get(resource), fresh.amounts.resource(resource)
+        if place is None:
+            continue
+        for what in ("allocatable", "requested", "scored"):
+            ours, theirs = getattr(running.amounts, what)[place], getattr(fresh.amounts, what)[other]
+            for name, believed, right in pairing.now().unequal(ours, theirs):
+                yield _row(name, f"{what} {resource}", believed, right)
+        yield None
+
+
+def _codes(running: NodeTable, fresh: NodeTable, pairing: RowPairing) -> Findings:
+    """Taints and declared features."""
+    pairs = pairing.now()
+    for name, _, _ in pairs.unequal(in_codes_of(fresh.taints, running.taints), fresh.taints.codes):
+        ours, theirs = (t.taints.values[t.taints.codes[t.row_book[name]]] for t in (running, fresh))
+        yield _row(name, "taints", ours, theirs)
+    for name, _, _ in pairs.unequal(in_codes_of(fresh.features, running.features), fresh.features.codes):
+        held, real = (t.features.values[t.features.codes[t.row_book[name]]] for t in (running, fresh))
+        yield _row(name, "declared features", sorted(held), sorted(real))
+    yield None
+
+
+def _labels(running: NodeTable, fresh: NodeTable, pairing: RowPairing) -> Findings:
+    """Columns of labels, and the labels that new columns are made of."""
+    for key in list(running.labels._columns):
+        ours, theirs = running.labels.column(key), fresh.labels.column(key)
+        for name, _, code in pairing.now().unequal(in_codes_of(theirs, ours), theirs.codes):
+            believed = ours.values[ours.codes[running.row_book[name]]]
+            yield _row(name, f"label {key}", believed, theirs.values[code])
+        yield None
+    yield from in_batches(pairing.now().names, lambda name: _labels_of(name, running, fresh))
+
+
+def _labels_of(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    row, other = running.row_book.get(name), fresh.row_book.get(name)
+    if row is None or other is None:
+        return
+    ours, theirs = running.labels._labels.get(row, {}), fresh.labels._labels.get(other, {})
+    if ours is not theirs and ours != theirs:
+        yield _row(name, "labels", ours, theirs)
+    for key in ours:
+        if row not in running.labels._rows.get(key, ()):
+            yield _row(name, f"label {key}", "not among the nodes that have it", "among them")
+
+
+def _ports(running: NodeTable, fresh: NodeTable) -> Findings:
+    """Ports that are taken although no pod of the node holds them.
+
+    Parity: of two pods of a node with the same port the first that leaves frees it, as upstream, and a fresh scheduler
+    cannot know that. So a port that is free here and taken there is no difference.
+    """
+    for (protocol, port), rows in list(running.ports._used.items()):
+        theirs = fresh.ports._used.get((protocol, port), {})
+        for row, addresses in rows.items():
+            name = running.names[row]
+            held = theirs.get(fresh.row_book.get(name, -1), set())
+            for address in addresses - held:
+                yield _row(name, f"port {address}:{port}/{protocol}", "taken", "free", "port")
+    yield None
+
+
+def _images(running: NodeTable, fresh: NodeTable) -> Findings:
+    """Images of nodes, and on how many nodes a row believes each to be, where it looked after the last change."""
+    yield from in_batches(
+        [name for name in running.row_book if name in fresh.row_book], lambda name: _images_of(name, running, fresh)
+    )
+
+
+def _images_of(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    row, other = running.row_book.get(name), fresh.row_book.get(name)
+    if row is None or other is None:
+        return
+    ours, theirs = running.images, fresh.images
+    if ours._names.get(row, frozenset()) != theirs._names.get(other, frozenset()):
+        missing = ours._names.get(row, frozenset()) ^ theirs._names.get(other, frozenset())
+        yield _row(name, "images", f"differ in {sorted(missing)[:3]}", "those of its node")
+    elif row in ours._names and ours._captured.get(row) == ours._epoch:
+        real = {image: _nodes_with(theirs, image) for image in theirs._names.get(other, ())}
+        if ours._seen.get(row, {}) != real:
+            yield _row(name, "images on other nodes", ours._seen.get(row, {}), real)
+
+
+def _nodes_with(images: Images, name: str) -> int:
+    image = images._images.get(name)
+    return 0 if image is None else len(image.rows)
+
+
+def _floats(running: Cluster) -> Findings:
+    """The amounts as floats: they follow the table, so they are compared with those of the same table, made anew."""
+    kept, nodes = running.float_columns(), running.nodes
+    anew = FloatColumns(nodes)
+    anew.refresh()
+    for what in ("divisor", "held", "free", "free_percent"):
+        ours, theirs = getattr(kept, what), getattr(anew, what)
+        for row in np.flatnonzero((ours != theirs).any(0)).tolist() if ours.shape == theirs.shape else ():
+            yield _row(nodes.names[row], f"floats of {what.replace('_', ' ')}", ours[:, row], theirs[:, row])
+    yield None

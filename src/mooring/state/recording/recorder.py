@@ -1,0 +1,233 @@
+"""Records the steps of a scheduler. Each is encoded when it is over; a thread compresses and writes them (`run_files.py`)."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from mooring.framework.config.settings import settings_object
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.contract.annotation_keys import AnnotationKeys
+from mooring.framework.contract.intents import Intent
+from mooring.kit.clock import NS_PER_S
+from mooring.plugins.builtin import in_tree
+from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved
+from mooring.scheduler.scheduler import Scheduler
+from mooring.state.recording.concealed import Concealer
+from mooring.state.recording.pod_templates import PodTemplates
+from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
+from mooring.state.recording.segment_file import SegmentHeader
+from mooring.state.recording.steps import ATTEMPT, LINES, RELEASE, Line, MakeLine, append_line, outcomes_of
+from mooring.state.saved_state import is_quiet, other_objects, state_of
+
+log = logging.getLogger(__name__)
+
+FLUSH_NS = NS_PER_S // 2
+"""A process that is killed loses the steps of this time at most."""
+RETRY_NS = 10 * NS_PER_S
+"""How long after a segment another one is begun because steps were lost: a disk that is full stays so for a while."""
+LARGEST = 2
+"""A scheduler that is never quiet gets segments without a state when they are so many times as large as they should be:
+otherwise old ones could not be removed."""
+FLUSH_BYTES = 64 << 10
+"""So many bytes of lines are written together, if they come within that time: some 100 steps. Blocks of 16 KiB make files a
+tenth larger; larger ones than this save nothing."""
+
+
+class RecordingSettings(msgspec.Struct, frozen=True):
+    """Where a scheduler is to be recorded, and within which limits."""
+
+    directory: Path
+    limits: RecordingLimits = msgspec.field(default_factory=RecordingLimits)
+    version: str = ""
+    """Of Mooring, for the header."""
+    annotations: tuple[str, ...] = ()
+    """Patterns of annotation keys whose values are written, beside those that Mooring reads itself."""
+
+
+def scheduler_header(
+    config: KubeSchedulerConfiguration,
+    gates: Mapping[str, bool] | None,
+    started_ns: int,
+    version: str = "",
+    annotations: Sequence[str] = (),
+) -> SegmentHeader:
+    """The header for a scheduler with this configuration; its other fields may be set afterwards."""
+    settings = settings_object(config, gates)
+    enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
+    others = sorted(enabled - set(in_tree()))
+    return SegmentHeader(
+        run="",
+        number=0,
+        started_ns=started_ns,
+        version=version,
+        settings=settings,
+        plugins=others,
+        annotations=[*annotations],
+    )
+
+
+def record_live(
+    settings: RecordingSettings | None,
+    config: KubeSchedulerConfiguration,
+    gates: Mapping[str, bool] | None,
+    started_ns: int,
+    max_unschedulable_s: float = 300.0,
+) -> "RunRecorder | None":
+    """The recorder of a live scheduler, which breaks ties by seed; None where nothing is to be recorded. Raises OSError."""
+    if settings is None:
+        return None
+    header = scheduler_header(config, gates, started_ns, settings.version, settings.annotations)
+    header.max_unschedulable_s = max_unschedulable_s
+    return record_run(settings.directory, header, settings.limits)
+
+
+def record_run(directory: Path, header: SegmentHeader, limits: RecordingLimits | None = None) -> "RunRecorder":
+    """Begin to record a run in a folder of its own in the directory. Raises OSError where that cannot be written to."""
+    limits, figures = limits or RecordingLimits(), RecordingFigures()
+    return RunRecorder(RunFiles(directory, limits, header.started_ns, figures), header, limits, figures)
+
+
+class RunRecorder:
+    """The recorder of one scheduler. `header` says what the scheduler is; run and number are filled in."""
+
+    def __init__(
+        self, files: RunFiles, header: SegmentHeader, limits: RecordingLimits, figures: RecordingFigures
+    ) -> None:
+        self._files, self._limits, self.figures = files, limits, figures
+        self._header = header
+        self._conceal, self._templates = Concealer(AnnotationKeys.of(header.annotations)), PodTemplates()
+        self._makers: dict[type[Input], MakeLine] = {
+            **LINES,
+            ObjectAdded: self._templates.added,
+            ObjectRemoved: self._templates.removed,
+        }
+        self._lines = bytearray()
+        """Of the steps that were not handed over, each with its end."""
+        self._steps = 0
+        """How many they are."""
+        self._last_ns = header.started_ns
+        """The time of the last step."""
+        self._flushed_ns = header.started_ns
+        self._renewed_ns = header.started_ns
+        self._number = 0
+        self._lost = 0
+        """Steps that were dropped since the present segment began; then nothing more is written to it."""
+        self._begin("empty")
+
+    # ---- the steps
+
+    def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
+        try:
+            outcomes = outcomes_of(intents) if intents else ()
+            line = self._makers[type(input)](now_ns - self._last_ns, outcomes, input, self._conceal)
+            if self._append(line, now_ns):
+                self._hand_over(scheduler, now_ns)
+        except Exception as fault:
+            self._fail(fault)
+
+    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+        self._stepped(ATTEMPT, scheduler, now_ns, intents)
+
+    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+        self._stepped(RELEASE, scheduler, now_ns, intents)
+
+    def _stepped(self, code: int, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+        try:
+            if self._append((code, now_ns - self._last_ns, outcomes_of(intents)), now_ns):
+                self._hand_over(scheduler, now_ns)
+        except Exception as fault:
+            self._fail(fault)
+
+    def _append(self, line: Line, now_ns: int) -> bool:
+        """Note a step. Returns whether it is time to hand steps over.
+
+        Hot: it is encoded at once, while its objects are in the caches of the processor; nothing of it is kept but the line.
+        """
+        lines = self._lines
+        append_line(line, lines, -1)
+        lines += b"\n"
+        self._last_ns = now_ns
+        self._steps += 1
+        return len(lines) >= FLUSH_BYTES or not 0 <= now_ns - self._flushed_ns < FLUSH_NS
+
+    def _hand_over(self, scheduler: Scheduler, now_ns: int) -> None:
+        """Hand steps over, and begin a new segment when it is time and the scheduler is quiet."""
+        self._flush(now_ns)
+        if not self._wants_segment(now_ns):
+            return
+        if is_quiet(scheduler):
+            self._renew(scheduler, now_ns)
+        elif self._files.segment_size >= LARGEST * self._limits.segment_bytes and not self._lost:
+            self._begin("steps")
+
+    def _fail(self, fault: Exception) -> None:
+        """A recording must never stop a scheduler. The steps before this one are good; what follows needs a new state."""
+        if not self._lost:
+            log.error("steps of the scheduler could not be recorded", exc_info=fault)
+        self.figures.faults += 1
+        del self._lines[self._lines.rfind(b"\n") + 1 :]
+        self.interrupted()
+
+    def interrupted(self) -> None:
+        """Something else than a step changed the scheduler: what follows needs a new state."""
+        self._flush(self._last_ns)
+        self._lost += 1
+
+    def close(self) -> None:
+        """Write what is noted, and end the run."""
+        self._flush(self._last_ns)
+        self._files.close()
+
+    # ---- writing
+
+    def _flush(self, now_ns: int) -> None:
+        lines, self._lines = self._lines, bytearray()
+        steps, self._steps, self._flushed_ns = self._steps, 0, now_ns
+        if self._lost or self._files.is_failed or not self._files.has_room():
+            self._lost += steps
+            self.figures.lost_steps += steps
+        elif steps:
+            self.figures.steps += steps
+            del lines[-1:]  # a block has no end after its last line
+            self._files.write(lambda: lines)
+
+    def _wants_segment(self, now_ns: int) -> bool:
+        if self._lost:
+            has_caught_up = not self._limits.drops or self._files.waiting == 0
+            return has_caught_up and now_ns - self._renewed_ns >= RETRY_NS
+        is_due = now_ns - self._renewed_ns >= self._limits.interval_s * NS_PER_S
+        return is_due or self._files.segment_size >= self._limits.segment_bytes
+
+    def _renew(self, scheduler: Scheduler, now_ns: int) -> None:
+        """Begin a segment with the present state."""
+        state, others = state_of(scheduler), other_objects(scheduler)
+        self._last_ns = self._renewed_ns = now_ns
+        self._begin("state")
+        conceal = self._conceal
+
+        def encode() -> bytes:
+            state.objects = {
+                kind: [msgspec.Raw(msgspec.json.encode(conceal(item))) for item in items]
+                for kind, items in others.items()
+            }
+            state.nodes = [conceal(node) for node in state.nodes]
+            state.pods = [conceal(pod) for pod in state.pods]
+            return msgspec.json.encode(state)
+
+        self._files.write(encode)
+
+    def _begin(self, begins: str) -> None:
+        self._number += 1
+        self._templates.clear()
+        lost, self._lost = self._lost, 0
+        header = msgspec.structs.replace(
+            self._header,
+            run=self._files.run,
+            number=self._number,
+            begins=begins,
+            lost=lost,
+            started_ns=self._last_ns,
+        )
+        self._files.begin(header)

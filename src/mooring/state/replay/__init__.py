@@ -1,0 +1,1 @@
+"""Recorded runs, made again step by step."""

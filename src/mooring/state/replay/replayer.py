@@ -1,0 +1,187 @@
+"""Runs a recording again and compares each step: a scheduler that is told the same at the same times decides the same."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mooring.framework.config import ConfigError
+from mooring.framework.profile.registry import Registry
+from mooring.model.meta import KubeObject
+from mooring.scheduler.core import Tell
+from mooring.scheduler.scheduler import Scheduler
+from mooring.state.recording.reading import RecordedRun, RecordedStep, StepReader
+from mooring.state.recording.segment_file import RecordingError, SegmentHeader
+from mooring.state.recording.steps import ATTEMPT, RELEASE, Outcome, outcomes_of
+from mooring.state.replay.recorded_settings import MadeDecision, RecordedClock, missing_plugins, scheduler_of
+from mooring.state.replay.run_reader import ReadingMark, RunReader
+from mooring.state.saved_state import SavedState, is_quiet, other_objects, restore, state_of
+
+_ENCODER = msgspec.json.Encoder()
+FAULTS = 5
+"""How many faults of steps are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedStep:
+    """A recorded step and what came out of it now."""
+
+    number: int
+    """Counted from the beginning of the replay of its run."""
+    step: RecordedStep
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        return self.outcomes == self.step.outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayHooks:
+    """Who follows a replay beside its steps."""
+
+    tell: Tell | None = None
+    """Receives the stories of pods, as the scheduler tells them."""
+    began: Callable[[Scheduler], None] | None = None
+    """Called with each scheduler that the replay builds: one at the beginning, and one after each gap."""
+    decided: Callable[[RecordedStep, MadeDecision], None] | None = None
+    """Called with each decision before anything follows from it, and with the step that it belongs to."""
+    restore: Callable[[Scheduler, SavedState], None] = restore
+    """Brings a new scheduler into a recorded state, at once or at the latest before the next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayMark:
+    """A place between two steps of a replay."""
+
+    header: SegmentHeader
+    state: SavedState
+    others: Mapping[str, Sequence[KubeObject]]
+    """The objects of the state that are neither nodes nor pods."""
+    reading: ReadingMark
+
+    def whole_state(self) -> SavedState:
+        written = {kind: [msgspec.Raw(_ENCODER.encode(item)) for item in items] for kind, items in self.others.items()}
+        return msgspec.structs.replace(self.state, objects=written)
+
+
+def why_not(run: RecordedRun, registry: Registry | None) -> list[str]:
+    """Why a run cannot be replayed: it is not that of a scheduler, or not of one that can be built here."""
+    if not run.segments:
+        return []  # the reader says so
+    if run.header.source != "scheduler":
+        return [f"{run.name}: another scheduler decided here, and Mooring only watched: use `mooring agree`"]
+    consequence = "Without it no decision of this run can be trusted, so the run is not replayed"
+    return [f"{text}. {consequence}" for text in missing_plugins(run, registry)]
+
+
+class Replayer:
+    """Replays one run. `scheduler` is as it was recorded after the last step that `steps` returned."""
+
+    def __init__(
+        self,
+        run: RecordedRun,
+        registry: Registry | None = None,
+        hooks: ReplayHooks | None = None,
+        clock: RecordedClock | None = None,
+    ) -> None:
+        """`clock` is set to the time of each step; hooks may read it."""
+        self.run = run
+        self._registry = registry
+        self._hooks = hooks or ReplayHooks()
+        self._history = RunReader(run, self._begin)
+        self.clock = clock or RecordedClock(0)
+        self.scheduler: Scheduler | None = None
+        """None before the first step."""
+        self.begun: SegmentHeader | None = None
+        """The header of the segment that the scheduler began with."""
+        self.count = 0
+        """How many steps were replayed."""
+        self.fault_count = 0
+        """How many steps ended in an exception. That is no difference in itself: they may have when they were recorded."""
+        self.faults: dict[str, None] = {}
+        """Their texts, some of them."""
+        self._present: RecordedStep | None = None
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be replayed, and why; what can be replayed all the same."""
+        return self._history.problems
+
+    @property
+    def reader(self) -> StepReader:
+        """It knows the objects as they were after the last step."""
+        return self._history.reader
+
+    @property
+    def segments_done(self) -> int:
+        return self._history.segments_done
+
+    def steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[ReplayedStep]:
+        """All steps until a moment, from the last segment on whose state is older than `from_ns`."""
+        for step in self.recorded_steps(from_ns, until_ns):
+            yield self.repeat(step)
+
+    def recorded_steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[RecordedStep]:
+        """The same steps as they were recorded; the caller passes each to `repeat` before or after it takes the next."""
+        if self._can_begin():
+            yield from self._history.steps(from_ns, until_ns)
+
+    def mark(self) -> "ReplayMark | None":
+        """Where the replay is, for one that goes on from there; None while a plugin is in the middle of its work."""
+        scheduler, header = self.scheduler, self.begun
+        if scheduler is None or header is None or not is_quiet(scheduler):
+            return None
+        return ReplayMark(header, state_of(scheduler), other_objects(scheduler), self._history.mark())
+
+    def resume(self, mark: "ReplayMark") -> Iterator[RecordedStep]:
+        """Begin with the state of a mark. Returns the steps after those that were read before the mark."""
+        self._begin(mark.header, mark.whole_state())
+        return self._history.resume(mark.reading)
+
+    def _can_begin(self) -> bool:
+        problems = why_not(self.run, self._registry)
+        self.problems.extend(problems)
+        return not problems
+
+    def _begin(self, header: SegmentHeader, state: SavedState | None) -> None:
+        """Build a scheduler, in this state if there is one. Raises RecordingError."""
+        hooks = self._hooks
+        self.clock.now = header.started_ns if state is None else state.now_ns
+        decided = None if hooks.decided is None else self._decided
+        try:
+            scheduler = scheduler_of(header, self.clock, self._registry, hooks.tell, decided)
+        except ConfigError as fault:
+            raise RecordingError(f"its configuration cannot be used: {fault.problems[0]}") from fault
+        if state is not None:
+            hooks.restore(scheduler, state)
+        self.scheduler, self.begun = scheduler, header
+        if hooks.began is not None:
+            hooks.began(scheduler)
+
+    def _decided(self, made: MadeDecision) -> None:
+        if self._present is not None and self._hooks.decided is not None:
+            self._hooks.decided(self._present, made)
+
+    def repeat(self, step: RecordedStep) -> ReplayedStep:
+        """Do one step again. A step that raised when it was recorded raises again: what it had changed by then counts."""
+        scheduler = self.scheduler
+        assert scheduler is not None
+        self.clock.now = step.now_ns
+        self._present = step
+        try:
+            if step.code == ATTEMPT:
+                scheduler.attempt()
+            elif step.code == RELEASE:
+                scheduler.release_waiting()
+            elif step.input is not None:
+                scheduler.handle(step.input)
+        except Exception as fault:
+            self._note_fault(fault)
+        self.count += 1
+        return ReplayedStep(self.count, step, tuple(outcomes_of(scheduler.take_intents())))
+
+    def _note_fault(self, fault: Exception) -> None:
+        self.fault_count += 1
+        if len(self.faults) < FAULTS:
+            self.faults[f"{type(fault).__name__}: {fault}"] = None

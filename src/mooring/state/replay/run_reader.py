@@ -1,0 +1,196 @@
+"""Reads the steps of a run over all of its segments, and says what is missing.
+
+After a gap the steps go on where the next state was recorded: what lies between is left out, because nobody knows what the
+scheduler knew there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mooring.kit.clock import in_seconds
+from mooring.model.meta import KubeObject
+from mooring.model.pod_spec import PodSpec
+from mooring.state.recording.reading import RecordedRun, RecordedStep, StepReader, read_state
+from mooring.state.recording.segment_file import RecordingError, SegmentHeader, SegmentReader
+from mooring.state.saved_state import SavedState
+
+Began = Callable[[SegmentHeader, SavedState | None], None]
+"""Called where steps begin that do not follow from those before: with an empty scheduler (None), or with its state. May raise
+RecordingError: then the segment is left out."""
+MakeReader = Callable[[int, int | None], StepReader]
+"""Called with the time at which a segment begins, and with the end of what is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingMark:
+    """Right after a step of a run, for a reader that goes on from there."""
+
+    segment: int
+    """Its position in the run."""
+    steps: int
+    """How many steps of the segment were read."""
+    now_ns: int
+    objects: Mapping[tuple[str, str], KubeObject]
+    specs: Mapping[int, PodSpec]
+    """Those that later lines of the segment refer to."""
+
+
+class RunReader:
+    """The steps of one run, in order."""
+
+    def __init__(self, run: RecordedRun, began: Began, make_reader: MakeReader = StepReader) -> None:
+        self.run = run
+        self.problems = list(run.problems)
+        """What is missing, and where the steps go on."""
+        self._make_reader = make_reader
+        self.reader = make_reader(0, None)
+        """It knows the objects as they were after the last step."""
+        self.segments_done = 0
+        self._began = began
+        self._is_known = False
+        """Whether steps can be read: all that was before them is known."""
+        self._until_ns: int | None = None
+        self._checked: tuple[SegmentReader, SavedState] | None = None
+        """The state of the segment to begin with, which was read to see whether it can be."""
+        self._segment = self._read = 0
+        """The segment that is being read, and how many of its steps were."""
+
+    def steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[RecordedStep]:
+        """All steps until a moment, from the last segment on whose state is older than `from_ns`."""
+        if not self.run.segments:
+            self.problems.append(f"{self.run.name}: the run has no segment that can be read")
+        self._until_ns = until_ns
+        yield from self._over(self._segments(from_ns))
+
+    def mark(self) -> ReadingMark:
+        """Where the reader is, after a step."""
+        reader = self.reader
+        return ReadingMark(self._segment, self._read, reader.now_ns, dict(reader.objects), dict(reader.specs))
+
+    def resume(self, mark: ReadingMark) -> Iterator[RecordedStep]:
+        """The steps after a mark that a reader of this run has made."""
+        self.reader = self._make_reader(mark.now_ns, None)
+        self.reader.objects, self.reader.specs = dict(mark.objects), dict(mark.specs)
+        self._is_known = True
+        yield from self._over(self.run.segments[mark.segment :], mark.steps)
+
+    def _over(self, segments: Sequence[SegmentReader], skipped: int = 0) -> Iterator[RecordedStep]:
+        """The steps of the segments, without the first ones if they were read before."""
+        before: SegmentReader | None = None
+        for segment in segments:
+            if self._until_ns is not None and segment.header.started_ns > self._until_ns:
+                return
+            self._segment, self._read = self.run.segments.index(segment), skipped
+            yield from self._steps_of(segment, before, skipped)
+            skipped = 0
+            if self.reader.is_over:
+                return
+            before = segment
+            self.segments_done += 1
+
+    def _segments(self, from_ns: int | None) -> list[SegmentReader]:
+        """From the last segment on that begins before the moment and has all that is needed."""
+        segments = self.run.segments
+        if from_ns is None:
+            return segments
+        starts = [i for i, segment in enumerate(segments) if segment.header.started_ns <= from_ns]
+        return segments[next((i for i in reversed(starts) if self._can_begin(segments[i])), 0) :]
+
+    def _can_begin(self, segment: SegmentReader) -> bool:
+        """Whether nothing before the segment is needed."""
+        if segment.header.begins != "state":
+            return segment.header.begins == "empty"
+        try:
+            self._checked = segment, read_state(next(segment.blocks(), b""))
+        except RecordingError:
+            return False
+        return True
+
+    def _steps_of(self, segment: SegmentReader, before: SegmentReader | None, skipped: int) -> Iterator[RecordedStep]:
+        blocks = segment.blocks()
+        try:
+            if skipped:
+                blocks = _after(blocks, skipped, has_state=segment.header.begins == "state")
+            else:
+                self._begin(segment, before, blocks)
+            for block in blocks:
+                for step in self.reader.steps(block):
+                    self._read += 1
+                    yield step
+                if self.reader.is_over:
+                    return
+            if segment.damage is not None:
+                raise RecordingError(segment.damage)
+            if not segment.is_ended and segment is not self.run.segments[-1]:
+                raise RecordingError("its end is missing")
+        except RecordingError as fault:
+            self._stop(segment, str(fault))
+
+    # ---- where segments meet
+
+    def _begin(self, segment: SegmentReader, before: SegmentReader | None, blocks: Iterator[bytes]) -> None:
+        """Make sure that all is known that the steps of the segment follow from. Raises RecordingError."""
+        header = segment.header
+        if before is not None and self._is_known:
+            self._note_gap(before, segment)
+        if header.begins == "state":
+            block = next(blocks, None)
+            if block is None:
+                raise RecordingError(segment.damage or "its state was not written")
+            if not self._is_known:
+                self._go_on_from(header, self._state(segment, block))
+        elif header.begins == "empty":
+            self.reader = self._make_reader(header.started_ns, self._until_ns)
+            self._began(header, None)
+            self._is_known = True
+        if not self._is_known:
+            raise RecordingError("the steps before it are gone, and it has no state to go on from")
+
+    def _state(self, segment: SegmentReader, block: bytes) -> SavedState:
+        checked, self._checked = self._checked, None
+        return checked[1] if checked is not None and checked[0] is segment else read_state(block)
+
+    def _go_on_from(self, header: SegmentHeader, state: SavedState) -> None:
+        self.reader = self._make_reader(header.started_ns, self._until_ns)
+        try:
+            self.reader.know(state)
+            self._began(header, state)
+        except RecordingError:
+            raise
+        except Exception as fault:  # a state that was written by hand may contradict itself in any way
+            raise RecordingError(f"its state cannot be used: {type(fault).__name__}: {fault}") from fault
+        self._is_known = True
+
+    def _note_gap(self, before: SegmentReader, segment: SegmentReader) -> None:
+        """Steps are missing between two segments: what is known no longer holds."""
+        header = segment.header
+        begins = f"the replay goes on at {in_seconds(header.started_ns)}"
+        if header.lost:
+            self.problems.append(f"{segment.path}: {header.lost:,} steps before it were not recorded; {begins}")
+        elif header.number != before.header.number + 1:
+            between = f"the segments between {before.path.name} and this one are missing"
+            self.problems.append(f"{segment.path}: {between}; {begins}")
+        else:
+            return
+        self._is_known = False
+
+    def _stop(self, segment: SegmentReader, reason: str) -> None:
+        """The segment ends early: the next one must have a state."""
+        is_read = self._is_known and self.reader.now_ns > segment.header.started_ns
+        until = f"replayed until {in_seconds(self.reader.now_ns)}" if is_read else "not replayed"
+        following = [each for each in self.run.segments if each.header.number > segment.header.number]
+        on = next((each.header.started_ns for each in following if each.header.begins != "steps"), None)
+        goes_on = "nothing follows" if on is None else f"the replay goes on at {in_seconds(on)}"
+        self.problems.append(f"{segment.path}: {reason}; {until}, {goes_on}")
+        self._is_known = False
+
+
+def _after(blocks: Iterator[bytes], skipped: int, has_state: bool) -> Iterator[bytes]:
+    """The blocks without the state and the first lines."""
+    if has_state:
+        next(blocks, None)
+    for block in blocks:
+        lines = block.count(b"\n") + 1
+        if skipped < lines:
+            yield block.split(b"\n", skipped)[-1] if skipped else block
+        skipped = max(skipped - lines, 0)

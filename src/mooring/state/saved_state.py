@@ -1,0 +1,250 @@
+"""The state of a scheduler as a value: another one with the same configuration can go on from there, and decides alike.
+
+What follows from objects is not in it (columns, tallies, kept answers): it is worked out again. What cannot be worked out
+again is: rows and orders, which decide between nodes that are equally good; the queue with times and rejections; pods
+that are assumed; the counters that seeds are drawn from.
+
+A state can be taken only while no plugin is in the middle of something (`is_quiet`): work of PreBind, waits on Permit
+and evictions are code, not values.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from mooring.api.kinds import BY_STRUCT, KINDS
+from mooring.framework.attempts.runner import Runner
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod, new_entry
+from mooring.scheduler.binding import Binding
+from mooring.scheduler.core import Core
+from mooring.scheduler.scheduler import Scheduler
+
+_KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod", "start", "uid"}))
+"""What is saved of an entry, in the order in which it is written; the other fields follow from its pod, its gate or the
+attempt that is under way, or are for metrics."""
+
+PodNumber = int
+"""The position of a pod in `SavedState.pods`."""
+
+
+class SavedEntry(msgspec.Struct, rename="camel"):
+    """A pod in the queue or in flight."""
+
+    pod: PodNumber
+    fields: dict[str, int | bool | str | list[str] | None]
+
+
+class SavedBinding(msgspec.Struct, rename="camel"):
+    """A pod whose Bind has not been answered."""
+
+    pod: PodNumber
+    """As it is assumed."""
+    uid: str
+    """Of its entry, which is in flight."""
+
+
+class SavedState(msgspec.Struct, rename="camel"):
+    """All that a scheduler needs to go on. Pods are written once, and named by their number."""
+
+    now_ns: int
+    rows: list[str]
+    """Names of nodes by row; empty where a row is free."""
+    free_rows: list[int]
+    unsettled_rows: list[int]
+    nodes: list[Node]
+    """Zone by zone, in order of arrival."""
+    image_sizes: dict[str, int]
+    image_lags: dict[int, dict[str, int]]
+    objects: dict[str, list[msgspec.Raw]]
+    """By kind, in order of arrival."""
+    pods: list[Pod]
+    known: list[PodNumber]
+    """Pods as the watch showed them."""
+    on_rows: list[list[PodNumber]]
+    assumed: list[str]
+    """Ids of the pods that are on a node by decision only."""
+    nominated: list[tuple[PodNumber, str]]
+    queue: dict[str, list[SavedEntry]]
+    bindings: list[SavedBinding]
+    attempts: int
+    last_token: int
+    search_start: int
+    pre_bind_looked_ns: int
+    ports: list[tuple[int, tuple[str, str, int]]] | None = None
+    """Rows, and ports that are taken there; None in states of format 1: those of the pods."""
+
+
+def is_quiet(scheduler: Scheduler) -> bool:
+    """Whether the state can be taken: every pod waits in the queue, is on its node, or its Bind is under way."""
+    core = scheduler.core
+    return (
+        core.extender_calls.suspension is None
+        and not core.extender_calls.binders
+        and not core.services.waiting.by_id
+        and not core.evictions.by_preemptor
+        and core.pre_bind.is_idle
+        and core.cluster.storage.is_settled()
+        and core.cluster.claims.is_settled()
+        and all(not binding.has_waited for binding in core.bindings.values())
+        and len(core.bindings) == core.queue.in_flight_count
+    )
+
+
+# ---- taking a state
+
+
+class _Pods:
+    """Numbers pods as they are named; a pod that was named before has its number."""
+
+    def __init__(self) -> None:
+        self.found: list[Pod] = []
+        self._numbers: dict[int, PodNumber] = {}
+
+    def number(self, pod: Pod) -> PodNumber:
+        number = self._numbers.setdefault(id(pod), len(self.found))
+        if number == len(self.found):
+            self.found.append(pod)
+        return number
+
+
+def state_of(scheduler: Scheduler) -> SavedState:
+    """The present state. The scheduler must be quiet. Objects are shared, not copied: they are values."""
+    core, pods = scheduler.core, _Pods()
+    table, queue = core.cluster.nodes, core.queue
+    known = [pods.number(pod) for pod in core.pods.values()]
+    on_rows = [[pods.number(pod) for pod in there] for there in table.pods_on]
+    return SavedState(
+        now_ns=core.clock.now_ns(),
+        rows=list(table.names),
+        free_rows=table.free_rows(),
+        unsettled_rows=table.unsettled_rows(),
+        nodes=[node for name in table.order.by_zone() if (node := table.nodes[table.row_book[name]]) is not None],
+        image_sizes=table.images.sizes(),
+        image_lags=table.images.lagging(),
+        ports=table.ports.uses(),
+        objects={},
+        known=known,
+        on_rows=on_rows,
+        assumed=[pod.id for pod in table.pods() if core.cache.is_assumed(pod.id)],
+        nominated=_nominated(core, pods),
+        queue={place: [_saved(entry, pods) for entry in entries] for place, entries in queue.places().items()},
+        bindings=[SavedBinding(pods.number(each.pod), each.entry.uid) for each in core.bindings.values()],
+        pods=pods.found,
+        attempts=queue.attempts,
+        last_token=core.outbox.last_token,
+        search_start=_cursor_start(core.runners.values()),
+        pre_bind_looked_ns=core.pre_bind.looked_ns,
+    )
+
+
+def other_objects(scheduler: Scheduler) -> dict[str, list[KubeObject]]:
+    """What belongs into `SavedState.objects`, not encoded yet: that takes long, and can be done later."""
+    return {BY_STRUCT[kind].kind: list(found.values()) for kind, found in scheduler.cluster.objects.items() if found}
+
+
+def _nominated(core: Core, pods: _Pods) -> list[tuple[PodNumber, str]]:
+    """Nominations in the order in which they were made."""
+    found = []
+    for uid, node in core.queue.nominations.promised().items():
+        pod = next(pod for pod in core.cluster.nominated.on(node) if pod.id == uid)
+        found.append((pods.number(pod), node))
+    return found
+
+
+def _saved(entry: QueuedPod, pods: _Pods) -> SavedEntry:
+    values = {name: getattr(entry, name) for name in _KEPT}
+    return SavedEntry(pods.number(entry.pod), values)
+
+
+def _cursor_start(runners: Iterable[Runner]) -> int:
+    return next((runner.cursor.start for runner in runners), 0)
+
+
+# ---- going on from a state
+
+
+def restore(scheduler: Scheduler, state: SavedState) -> None:
+    """Bring a scheduler that knows nothing into the state. Its clock must show `state.now_ns`."""
+    for _ in restoring(scheduler, state):
+        pass
+
+
+def restoring(scheduler: Scheduler, state: SavedState) -> Iterator[None]:
+    """The same in parts of some 0.1 ms, for those who have others to serve meanwhile. It is not done before the last one."""
+    core = scheduler.core
+    yield from _restore_objects(core, state)
+    yield from _restore_pods(core, state)
+    core.outbox.last_token = state.last_token
+    core.pre_bind.looked_ns = state.pre_bind_looked_ns
+    for runner in core.runners.values():
+        runner.cursor.start = state.search_start
+    entries = {place: [_entry(saved, state) for saved in saved_entries] for place, saved_entries in state.queue.items()}
+    core.queue.take_over(entries, state.attempts)
+    for number, node in state.nominated:
+        core.queue.nominations.add(state.pods[number], node)
+    _restore_bindings(core, state, {entry.uid: entry for entry in entries["in flight"]})
+    _restore_images(core, state)
+
+
+def _restore_objects(core: Core, state: SavedState) -> Iterator[None]:
+    for kind, written in state.objects.items():
+        decoder = msgspec.json.Decoder(KINDS[kind].struct)
+        for item in written:
+            core.cluster.put(decoder.decode(item))
+            yield
+    core.cluster.nodes.lay_out(state.rows, state.free_rows)
+    for node in state.nodes:
+        core.cluster.nodes.put_node(node)
+        yield
+
+
+def _restore_pods(core: Core, state: SavedState) -> Iterator[None]:
+    """Pods that are known, then those on nodes; members of groups are counted on the way."""
+    groups, assumed = core.cluster.groups, set(state.assumed)
+    for number in state.known:
+        pod = state.pods[number]
+        core.pods[pod.key] = pod
+        if groups is not None and (pod.spec.node_name or pod.spec.scheduler_name in core.runners):
+            groups.add(pod)
+    yield
+    for numbers in state.on_rows:
+        for number in numbers:
+            pod = state.pods[number]
+            if pod.id in assumed:
+                core.cache.assume(pod, pod.spec.node_name)
+            else:
+                core.cache.confirm(pod)
+        yield
+
+
+def _entry(saved: SavedEntry, state: SavedState) -> QueuedPod:
+    entry = new_entry(state.pods[saved.pod], 0)
+    for name in _KEPT:
+        value = saved.fields[name]
+        setattr(entry, name, tuple(value) if isinstance(value, list) else value)
+    return entry
+
+
+def _restore_bindings(core: Core, state: SavedState, in_flight: Mapping[str, QueuedPod]) -> None:
+    """Bindings whose Bind is under way. What plugins knew in their attempts is not needed any more."""
+    for saved in state.bindings:
+        pod, entry = state.pods[saved.pod], in_flight[saved.uid]
+        runner = core.runners[entry.profile]
+        held = core.cache.get(pod.id) or pod
+        context = runner.open(entry.pod, core.cluster, core.queue.attempts).context
+        core.bindings[entry.uid] = Binding(entry, held, runner, context, pod.spec.node_name)
+
+
+def _restore_images(core: Core, state: SavedState) -> None:
+    """Last: which counts of images rows see depends on when they changed, and which ports are taken on who left."""
+    table = core.cluster.nodes
+    if state.ports is not None:
+        table.ports.take_over(state.ports)
+    table.images.put_sizes(state.image_sizes)
+    table.settle()
+    table.images.lag(state.image_lags)
+    for row in state.unsettled_rows:
+        table.touches.note(row)

@@ -1,0 +1,203 @@
+"""The writes of a scheduler as they arrive at a server, and which of them are repeated."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from build import a_pod
+from mooring.api.api_errors import ApiError, conflict, internal_error, invalid, not_found, too_many_requests
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unreadable
+from mooring.drivers.api_writer import ApiWriter
+from recording_server import Answer, Recorder, Time, a_recorder, always, nowhere, refused, said, script
+
+POD = a_pod("p", namespace="ns", metadata={"uid": "6f1c", "resourceVersion": "7"})
+PATCH: dict[str, Any] = {"status": {"nominatedNodeName": "n2"}}
+PATHS = "/api/v1/namespaces/ns/pods/p"
+UNAVAILABLE = ApiError(503, "ServiceUnavailable", "no")
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    async def within_time() -> None:
+        async with asyncio.timeout(20):
+            await main
+
+    asyncio.run(within_time())
+
+
+@asynccontextmanager
+async def a_writer(url: str, time: Time, draw: float = 0.0) -> AsyncIterator[ApiWriter]:
+    async with (
+        LeanClient(ConnectionSettings(url), "binder", timing=time.timing()) as binder,
+        LeanClient(ConnectionSettings(url), "statuses", timing=time.timing()) as statuses,
+        LeanClient(ConnectionSettings(url), "objects", timing=time.timing()) as objects,
+        LeanClient(ConnectionSettings(url), "events", timing=time.timing()) as events,
+    ):
+        yield ApiWriter(binder, statuses, objects, events, time.timing(), lambda: draw)
+
+
+def recorded(answer: Answer, *act: Any, time: Time | None = None, draw: float = 0.0) -> Recorder:
+    """What a server saw of one call of a writer. What the call raises is raised."""
+    seen: list[Recorder] = []
+
+    async def main() -> None:
+        async with a_recorder(answer) as recorder:
+            seen.append(recorder)
+            async with a_writer(recorder.url, time or Time(), draw) as writer:
+                name, *arguments = act
+                await getattr(writer, name)(*arguments)
+
+    run(main())
+    return seen[0]
+
+
+def test_claims_do_not_wait_behind_statuses() -> None:
+    """They have a client of their own, and so connections of their own."""
+    path = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status"
+    act: tuple[Any, ...] = ("write", "PATCH", path, {"status": {}}, "application/merge-patch+json")
+    (request,) = recorded(always(said(200, {"metadata": {"name": "c"}})), *act).requests
+    assert request.headers["user-agent"].startswith("objects")
+
+
+def test_a_binding() -> None:
+    (request,) = recorded(
+        always(said(201, {"kind": "Status", "status": "Success", "code": 201})), "bind", POD, "n1"
+    ).requests
+    assert request.line == f"POST {PATHS}/binding"
+    assert request.body == (
+        b'{"kind":"Binding","apiVersion":"v1","metadata":{"name":"p","namespace":"ns","uid":"6f1c"},'
+        b'"target":{"kind":"Node","name":"n1"}}'
+    )
+    assert (request.headers["content-type"], request.headers["user-agent"]) == ("application/json", "binder")
+
+
+def test_a_status_patch() -> None:
+    (request,) = recorded(always(said(200)), "patch_status", POD, PATCH).requests
+    assert (request.line, request.body) == (f"PATCH {PATHS}/status", b'{"status":{"nominatedNodeName":"n2"}}')
+    assert request.headers["content-type"] == "application/strategic-merge-patch+json"
+    assert request.headers["user-agent"] == "statuses"
+
+
+def test_the_deletion_of_a_victim() -> None:
+    (request,) = recorded(always(said(200)), "delete", POD).requests
+    assert (request.line, request.json) == (f"DELETE {PATHS}", {"kind": "DeleteOptions", "apiVersion": "v1"})
+
+
+def test_an_event_and_its_series() -> None:
+    event = {"metadata": {"name": "p.1", "namespace": "ns"}, "reason": "Scheduled"}
+    (created,) = recorded(always(said(201)), "create_event", event).requests
+    assert (created.line, created.json) == ("POST /apis/events.k8s.io/v1/namespaces/ns/events", event)
+    assert (created.headers["content-type"], created.headers["user-agent"]) == ("application/json", "events")
+    series = {"count": 2, "lastObservedTime": "2026-11-15T06:39:44.856348Z"}
+    (patched,) = recorded(always(said(200)), "patch_event", "ns", "p.1", series).requests
+    assert patched.line == "PATCH /apis/events.k8s.io/v1/namespaces/ns/events/p.1"
+    assert patched.body == b'{"series":{"count":2,"lastObservedTime":"2026-11-15T06:39:44.856348Z"}}'
+    assert patched.headers["content-type"] == "application/strategic-merge-patch+json"
+
+
+@pytest.mark.parametrize(
+    ("answer", "last_wait"),
+    [
+        (refused(conflict("pods", "p", "x")), []),
+        (refused(internal_error("x")), []),
+        (refused(UNAVAILABLE), []),
+        (None, [1.0]),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", []),
+    ],
+    ids=["409", "500", "503", "the connection is lost", "a page of a proxy"],
+)
+def test_a_status_patch_is_tried_four_times(answer: bytes | None, last_wait: list[float]) -> None:
+    """A lost patch may still arrive: the writer waits for it, whatever the other tries led to."""
+    time = Time()
+    recorded(script(answer, answer, answer, then=said(200)), "patch_status", POD, PATCH, time=time)
+    assert time.slept_s == [0.01, 0.05, 0.25, *last_wait]
+    time = Time()
+    with pytest.raises((ApiError, ConnectionLost, Unreadable)):
+        recorded(script(*(answer,) * 4, then=said(200)), "patch_status", POD, PATCH, time=time)
+    assert time.slept_s == [0.01, 0.05, 0.25, *last_wait]
+
+
+def test_a_status_patch_without_an_answer_is_given_time_to_arrive() -> None:
+    """It is not tried again: it has taken the whole time limit."""
+
+    class Silent:
+        async def send(
+            self, method: str, path: str, body: bytes, content_type: str = "", traceparent: str = ""
+        ) -> bytes:
+            raise TimedOut("no answer")
+
+    async def main() -> None:
+        time, silent = Time(), Silent()
+        with pytest.raises(TimedOut):
+            await ApiWriter(silent, silent, silent, silent, time.timing()).patch_status(POD, PATCH)
+        assert time.slept_s == [1.0]
+
+    run(main())
+
+
+def test_the_waits_differ_by_up_to_a_tenth() -> None:
+    time = Time()
+    recorded(script(*(refused(UNAVAILABLE),) * 3, then=said(200)), "patch_status", POD, PATCH, time=time, draw=1.0)
+    assert time.slept_s == pytest.approx([0.011, 0.055, 0.275])
+
+
+def test_a_status_patch_waits_for_a_server_that_is_not_there() -> None:
+    async def main() -> None:
+        time = Time()
+        async with a_writer(nowhere(), time) as writer:
+            with pytest.raises(ConnectionRefused):
+                await writer.patch_status(POD, PATCH)
+        assert time.slept_s == [0.01, 0.05, 0.25]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [not_found("pods", "p"), invalid("Pod", "p", ()), too_many_requests("x"), ApiError(403, "Forbidden", "x")],
+    ids=lambda error: str(error.code),
+)
+def test_other_refusals_of_a_status_patch_are_final(error: ApiError) -> None:
+    time = Time()
+    with pytest.raises(ApiError) as told:
+        recorded(always(refused(error)), "patch_status", POD, PATCH, time=time)
+    assert (told.value.code, time.slept_s) == (error.code, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "codes"),
+    [(conflict("pods/binding", "p", "x"), 409), (internal_error("x"), 500), (UNAVAILABLE, 503)],
+    ids=["409", "500", "503"],
+)
+@pytest.mark.parametrize("call", [("bind", POD, "n1"), ("delete", POD)], ids=["bind", "delete"])
+def test_binds_and_deletions_are_not_repeated(call: tuple[Any, ...], error: ApiError, codes: int) -> None:
+    time = Time()
+    with pytest.raises(ApiError) as told:
+        recorded(script(refused(error), then=said(200)), *call, time=time)
+    assert (told.value.code, time.slept_s) == (codes, [])
+
+
+def test_a_pod_is_looked_up() -> None:
+    async def main() -> None:
+        found = {"metadata": {"uid": "6f1c"}, "spec": {"nodeName": "n1"}}
+        answers = said(200, found), refused(not_found("pods", "p")), refused(UNAVAILABLE), said(200, [1])
+        async with a_recorder(script(*answers)) as recorder, a_writer(recorder.url, Time()) as writer:
+            assert await writer.read_pod(POD) == found
+            assert await writer.read_pod(POD) is None
+            with pytest.raises(ApiError):
+                await writer.read_pod(POD)
+            with pytest.raises(Unreadable):
+                await writer.read_pod(POD)
+            assert recorder.lines == [f"GET {PATHS}"] * 4
+
+    run(main())
+
+
+def test_an_event_is_written_whatever_a_plugin_says() -> None:
+    event = {"metadata": {"name": "e", "namespace": "shop"}, "note": "half \ud800"}
+    (created,) = recorded(always(said(201)), "create_event", event).requests
+    assert b'"note":"half \\ud800"' in created.body

@@ -1,0 +1,82 @@
+"""Groups that preempt, in recordings and self-checks: a run replays equal, and a check finds no fault while evictions run."""
+
+from pathlib import Path
+
+from build import a_node
+from gangs import WITH_PREEMPTION, a_group, a_member
+from mooring.drivers.simulated_driver import START_NS, Driver
+from mooring.framework import config as configuration
+from mooring.framework.contract.intents import Evict, Intent
+from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.inputs import EvictionAnswered
+from mooring.state.assembly import build_scheduler
+from mooring.state.recording.recorder import record_run, scheduler_header
+from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.replay.differences import ReplayTally
+from mooring.state.replay.replayer import Replayer
+from mooring.state.saved_state import is_quiet
+from recorded_days import only_run
+from self_checking import CheckedCluster, a
+
+
+def put_all(driver: Driver) -> None:
+    """Four nodes full of low pods, two of which leave together, and two gangs."""
+    driver.create(a_group("low", uid="uid-low", disruptionMode="PodGroup"))
+    for number in range(4):
+        driver.create(a_node(f"n{number}", cpu="2"))
+        driver.create(a(f"low-{number}", cpu="1", nodeName=f"n{number}"))
+        driver.create(a_member(f"low-member-{number}", "low", cpu="1", nodeName=f"n{number}"))
+    for name, ports in (("first", ()), ("second", (80,))):  # sums decide about the one, trials about the other
+        driver.create(a_group(name, 2, uid=f"uid-{name}", priority=100))
+        for number in range(2):
+            driver.create(a_member(f"{name}-{number}", name, cpu="1", priority=100, host_ports=ports))
+
+
+def test_a_run_with_groups_that_preempt_replays_equal(tmp_path: Path) -> None:
+    config, clock = configuration.default(feature_gates=WITH_PREEMPTION), VirtualClock(START_NS)
+    limits = RecordingLimits(interval_s=2, drops=False)  # each segment begins with a state
+    run = record_run(tmp_path, scheduler_header(config, WITH_PREEMPTION, START_NS), limits)
+    scheduler = build_scheduler(config, clock, None, DecideOptions(by_seed), gates=WITH_PREEMPTION, recorder=run)
+    driver = Driver(clock, scheduler, with_versions=True)
+    put_all(driver)
+    for _ in range(20):
+        driver.settle()
+        driver.advance_second()
+    run.close()
+    assert sum(bool(pod.spec.node_name) for pod in driver.pods() if pod.priority == 100) == 4
+    recorded = only_run(tmp_path)
+    assert len(recorded.segments) > 2
+    for segment in recorded.segments:
+        replayer, tally = Replayer(recorded), ReplayTally()
+        for step in replayer.steps(segment.header.started_ns):
+            tally.add(step)
+        assert replayer.fault_count == 0
+        assert replayer.problems == []
+        assert tally.differing_steps == 0
+    whole, tally = Replayer(recorded), ReplayTally()
+    for step in whole.steps():
+        tally.add(step)
+    assert tally.evictions > 0
+
+
+def test_a_self_check_finds_no_fault_while_the_evictions_for_a_group_run() -> None:
+    cluster = CheckedCluster(**WITH_PREEMPTION)
+    put_all(cluster.driver)
+    found: list[Intent] = []
+    cluster.scheduler.attempt()
+    cluster.scheduler.carry_out(found.append)
+    evictions = [intent for intent in found if isinstance(intent, Evict)]
+    assert evictions
+    assert not is_quiet(cluster.scheduler)
+    assert cluster.scheduler.check() == []
+    assert cluster.check() == []
+    for eviction in evictions:
+        cluster.driver.delete("Pod", eviction.victim.key)
+        cluster.scheduler.handle(EvictionAnswered(eviction.victim, eviction.preemptor))
+    for _ in range(20):
+        cluster.driver.settle()
+        cluster.clock.advance_ns(NS_PER_S)
+        cluster.driver.tick()
+    assert cluster.check() == []
+    assert cluster.reports == []
