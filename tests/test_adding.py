@@ -17,7 +17,7 @@ from mooring.api.kind_spec import OF_METADATA, labels_at
 from mooring.api.kind_spec import KindSpec, Watch
 from mooring.api.kind_spec import BY_NAME
 from mooring.model.meta import KubeObject, Wire
-from mooring.api.table_columns import AGE, NAME, Column, field_cell
+from mooring.api.kind_spec import AGE, NAME, Column, field_cell
 from mooring.api.validation.field_rules import in_range
 from mooring.api.validation.problem import Problems
 

@@ -16,8 +16,7 @@ from build import a_node, a_pod
 from how_many import examples
 from mooring.answers.recorded.agree import agree
 from mooring.answers.recorded.agreement import Agreement
-from mooring.answers.recorded.judged_binding import BindingVerdict
-from mooring.answers.recorded.judging import sought_nodes
+from mooring.answers.recorded.judging import BindingVerdict, sought_nodes
 from mooring.drivers.simulated_driver import Driver
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration

@@ -216,7 +216,7 @@ def test_a_dask_cluster_has_the_same_results(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_dask_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.compare.dask_workers.CONNECT_S", 0.1)
+    monkeypatch.setattr("mooring.answers.compare.workers.CONNECT_S", 0.1)
     with pytest.raises(RunFault, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:1: "):
         compare(SMALL, vary=BOTH, dask="tcp://127.0.0.1:1")
 

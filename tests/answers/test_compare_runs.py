@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from mooring.answers.compare import dask_workers, workers
+from mooring.answers.compare import workers
+from mooring.answers.compare import workers as dask_workers
 from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.figures import RunFigures, UseFigures, WaitFigures
 from mooring.answers.compare.run import RunInputs, RunResult, run_once

@@ -12,9 +12,8 @@ from how_many import examples
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.cure_search import find_cures
 from mooring.answers.explain.request_cures import step_of, with_requests
-from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.edits import ChangePod, changed_pod, edited
-from mooring.cluster.nodes.check import check_table
+from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, changed_pod, edited
+from mooring.cluster.pods.cache import check_table
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.pod import Pod
 

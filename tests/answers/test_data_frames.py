@@ -12,9 +12,9 @@ from mooring.answers.explain.group_explanation import GroupExplanation
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.recorded.agreement import Agreement
 from mooring.answers.recorded.decision_difference import StepDifference
-from mooring.answers.recorded.judged_binding import BindingVerdict, JudgedBinding
+from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding
 from mooring.answers.recorded.pod_story import PodFacts, PodStory
-from mooring.answers.recorded.replay_answer import ReplayAnswer, ReplayedRun
+from mooring.answers.recorded.replaying import ReplayAnswer, ReplayedRun
 from mooring.sim.results import Moment
 from mooring.state.replay.differences import ReplayTally
 

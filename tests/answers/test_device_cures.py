@@ -12,8 +12,7 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from how_many import examples
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.cure_search import find_cures
-from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.edits import PutObject, changed_pod, edited
+from mooring.answers.trial.counterfactual import Counterfactual, PutObject, changed_pod, edited
 from mooring.framework import config as configuration
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.devices import ResourceClaim

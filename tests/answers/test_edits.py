@@ -1,7 +1,16 @@
 """Edits applied to a list of objects."""
 
 from build import a_node, a_pod
-from mooring.answers.trial.edits import ChangePod, Edit, MovePod, PlacePod, PutObject, RemovePod, changed_pod, edited
+from mooring.answers.trial.counterfactual import (
+    ChangePod,
+    Edit,
+    MovePod,
+    PlacePod,
+    PutObject,
+    RemovePod,
+    changed_pod,
+    edited,
+)
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

@@ -18,8 +18,7 @@ from mooring.answers.explain.explain import explain_named, explain_pod
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.explain.group_explanation import GroupExplanation
 from mooring.answers.trial.asked_group import asked_group
-from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.edits import edited
+from mooring.answers.trial.counterfactual import Counterfactual, edited
 from mooring.answers.trial.group_trials import GroupTrials
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.loaded_cluster import LoadedCluster, load

@@ -7,8 +7,7 @@ from written import Written, a_node, a_pod
 
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.explain import RUNNERS_UP, explain_named, explain_pod
-from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation, evicts
-from mooring.answers.explain.explanation_tables import ScoredNode
+from mooring.answers.explain.explanation import PodExplanation, ScoredNode, WorkloadExplanation, evicts
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.inputs.loaded_cluster import load
 

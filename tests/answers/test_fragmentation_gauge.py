@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mooring.answers.compare import fragmentation
-from mooring.answers.compare.fragmentation import FragmentationGauge
+from mooring.answers.compare import node_use
+from mooring.answers.compare.node_use import FragmentationGauge
 
 
 class Day:
@@ -15,7 +15,7 @@ class Day:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, horizon_ns: int) -> None:
         self.now_ns, self.taken_ns = 100, list[int]()
         self.shares: dict[str, float | None] = {"cpu": 0.0, "memory": None}
-        monkeypatch.setattr(fragmentation, "fragmentation_of", self._taken)
+        monkeypatch.setattr(node_use, "fragmentation_of", self._taken)
         simulated: Any = SimpleNamespace(clock=SimpleNamespace(now_ns=lambda: self.now_ns))
         self.gauge = FragmentationGauge(simulated, (), horizon_ns)
 

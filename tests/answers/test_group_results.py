@@ -12,7 +12,7 @@ from mooring.answers.simulate.group_results import (
     told_groups,
 )
 from mooring.sim.group_states import GroupState
-from mooring.sim.group_waits import GroupWait
+from mooring.sim.results import GroupWait
 
 PLACED = GroupState("ns/placed", 2, {"ns/a": "n1", "ns/b": "n2", "ns/c": ""}, 3.2)
 SOON = GroupState("ns/soon", 1, {"ns/d": "n1"}, 0.001)

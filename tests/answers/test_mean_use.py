@@ -3,8 +3,8 @@
 import numpy as np
 
 from build import a_node
-from mooring.answers.form.pools import POOL_LABELS
-from mooring.answers.simulate.mean_use import MeanUse, MeanUses, mean_uses
+from mooring.answers.form.utilisation import POOL_LABELS
+from mooring.answers.simulate.simulation_tables import MeanUse, MeanUses, mean_uses
 from mooring.sim.gauge import NodeMeans
 
 ZONE = "topology.kubernetes.io/zone"

@@ -8,9 +8,8 @@ from written import Written, a_node, a_pod
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan.additions import AddedNodes
-from mooring.answers.plan.arrivals_peak import pods_at_peak
 from mooring.answers.plan.offers import NodeOffer, read_offers
-from mooring.answers.plan.plan import Plan, plan
+from mooring.answers.plan.plan import Plan, plan, pods_at_peak
 from mooring.answers.plan.shrink import DrainedPod, DrainStep, KeptNode
 from mooring.inputs.arrivals import arrivals_of
 from mooring.inputs.input_errors import InputError

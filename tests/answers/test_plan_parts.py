@@ -7,11 +7,11 @@ from test_plan_patterns import a_demand
 
 from build import a_pod
 from mooring.answers.plan.additions import AddedNodes
+from mooring.answers.plan.demand import SpreadLimit
 from mooring.answers.plan.knapsacks import Knapsack, by_density, most_worth
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.programs import Packing, lower_bound, solve
 from mooring.answers.plan.search import FoundNodes
-from mooring.answers.plan.spreading import SpreadLimit
 from mooring.answers.plan.tidying import by_preference, found_steps, sum_of
 from mooring.model.node import Node
 

@@ -10,8 +10,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import mooring
-from mooring.answers.notebook import QuestionedCluster
-from mooring.answers.question_errors import fits
+from mooring.answers.notebook import QuestionedCluster, fits
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "cluster.yaml")
 CALLS: dict[str, Callable[..., Any]] = {

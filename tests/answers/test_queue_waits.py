@@ -10,8 +10,8 @@ import pytest
 
 import mooring
 from build import a_node, a_pod
+from mooring.answers.explain.explain import queue_waits
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.explain.queue_waits import queue_waits
 from mooring.framework import config
 from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.model.meta import KubeObject

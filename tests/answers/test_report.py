@@ -14,8 +14,7 @@ from written import a_node, a_pod
 
 import mooring
 from mooring.answers.form.answer import ClusterAnswer
-from mooring.answers.form.html_tables import MOST_COLUMNS
-from mooring.answers.form.html_text import MOST_CHARACTERS, cut, visible
+from mooring.answers.form.html_tables import MOST_CHARACTERS, MOST_COLUMNS, cut, visible
 from mooring.answers.form.plots import (
     BAR_HEIGHT,
     CURVES_HEIGHT,

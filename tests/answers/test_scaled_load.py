@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_pod
-from mooring.answers.compare.scaled_load import scaled_arrivals, scaled_plan
+from mooring.answers.compare.run import scaled_arrivals, scaled_plan
 from mooring.inputs.arrivals import Arrival, ArrivalsError
 from mooring.inputs.load_plan import LoadPlan, LoadPlanError
 

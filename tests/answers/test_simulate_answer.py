@@ -18,9 +18,9 @@ from mooring.answers.simulate.simulating import run_day
 from mooring.framework.contract.status import Code, Rejection
 from mooring.inputs.arrivals import arrivals_of
 from mooring.scheduler.decision import Diagnosis
-from mooring.sim import failure_reasons
+from mooring.sim import results
 from mooring.sim.day_record import StayFile
-from mooring.sim.failure_reasons import FailureCounter, FailureReason
+from mooring.sim.results import FailureCounter, FailureReason
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs/schemas/simulate.v1.json").read_text())
@@ -220,7 +220,7 @@ def test_reasons_are_counted_as_a_plain_loop_over_nodes_counts_them(found: list[
 
 
 def test_so_many_distinct_reasons_are_counted_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_reasons, "REASONS", 2)
+    monkeypatch.setattr(results, "REASONS", 2)
     counter = FailureCounter()
     for text in ("a", "b", "c", "a"):
         counter.add(Diagnosis(1, [(Rejection((f"pod {text} is in the way",), plugin="P"), 1)]))

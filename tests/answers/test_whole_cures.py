@@ -7,8 +7,7 @@ from cure_lists import cures_of, rows_of
 from written import Written, a_node, a_pod
 
 from mooring.answers.explain.cure_search import find_cures
-from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.edits import ChangePod, PutObject
+from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, PutObject
 from mooring.inputs.loaded_cluster import load
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 

@@ -8,8 +8,7 @@ import build
 from device_building import a_device, a_slice
 from mooring.answers.explain.cure_search import find_cures
 from mooring.answers.explain.cures_by_nodes import kinds_of_nodes
-from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.edits import PlacePod
+from mooring.answers.trial.counterfactual import Counterfactual, PlacePod
 from mooring.inputs.loaded_cluster import load
 
 ADD_A = "add a node like a (the only one of its kind)"

@@ -9,12 +9,10 @@ from build import a_pod
 from mooring.answers.form.answer import AnswerTable
 from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit
 from mooring.answers.simulate.day_answer import DayAnswer
-from mooring.answers.simulate.mean_use import MeanUse, MeanUses
+from mooring.answers.simulate.simulation_tables import MeanUse, MeanUses
 from mooring.sim.day import Waits
-from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.gauge import Span
-from mooring.sim.group_waits import GroupWait
-from mooring.sim.results import Moment, SimulatedEviction, Story
+from mooring.sim.results import FailureReason, GroupWait, Moment, SimulatedEviction, Story
 
 GPU, TPU = "example.com/gpu", "example.com/tpu"
 HALF, NONE = MeanUse(2, 4, {"cpu": 0.5, "memory": None}), MeanUse(1, 0, {"cpu": 0.0, "memory": 0.25})

@@ -13,9 +13,8 @@ from mooring.answers.simulate.results_as_data import explanation_as_data, why_no
 from mooring.answers.simulate.simulation_answer import SimulationAnswer, explanation_tables, told_limits
 from mooring.framework.contract.status import Code, Rejection
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
-from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.group_states import GroupState
-from mooring.sim.results import Explanation, Fate, Moment, NodeUse, PodResult, SimulatedEviction, Story
+from mooring.sim.results import Explanation, FailureReason, Fate, Moment, NodeUse, PodResult, SimulatedEviction, Story
 
 GI = 1 << 30
 GPU = "example.com/gpu"

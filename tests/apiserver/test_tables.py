@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.json_objects import JsonObject
-from mooring.api.kind_spec import KindSpec
+from mooring.api.kind_spec import Cell, KindSpec, human_duration
 from mooring.api.kinds import BY_KIND, RESOURCES
-from mooring.api.table_columns import Cell, human_duration
 from mooring.apiserver.server.forms import table, table_of_one
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data/tables.json").read_text())

@@ -27,7 +27,7 @@ class Ran:
 
 def mooring(*arguments: str | Path, stdin: bytes = b"") -> Ran:
     """What a command printed. An exception that a user would see as a traceback fails the test."""
-    with patch("mooring.cli.progress.LINES_S", math.inf):  # on a busy machine, an import of SciPy may take 10 s
+    with patch("mooring.cli.terminal.LINES_S", math.inf):  # on a busy machine, an import of SciPy may take 10 s
         result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -2,14 +2,14 @@
 
 import pytest
 
-from mooring.cli.progress import LateBar
+from mooring.cli.terminal import LateBar
 
 
 def test_without_a_terminal_a_line_is_written_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     times = iter((100.0, 101.0, 110.5, 111.0, 119.0, 121.0))
-    monkeypatch.setattr("mooring.cli.progress.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("mooring.cli.terminal.time.monotonic", lambda: next(times))
     with LateBar("simulating") as bar:
         for done in (1, 10, 11, 19, 21):
             bar(done, 200)

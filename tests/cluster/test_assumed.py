@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from mooring.cluster.claims.storage_view import Assumed
 from mooring.cluster.nodes.table import ClusterError
-from mooring.cluster.pods.assumed import Assumed
 from mooring.model.meta import ObjectMeta
 from mooring.model.storage import PersistentVolume
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node
-from mooring.cluster.nodes.check import check_table
-from mooring.cluster.tallies.carried_terms import CarriedTerms, TermsAbout
-from mooring.cluster.tallies.carriers import KINDS
+from mooring.cluster.pods.cache import check_table
+from mooring.cluster.tallies.carried_terms import KINDS, CarriedTerms, TermsAbout
 from mooring.model.label_set import label_set_of
 from pods_with_terms import NAMESPACES, PREFERRED, REQUIRED, STEPS, VALUES, PodsWithTerms, a_term
 

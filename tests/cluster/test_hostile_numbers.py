@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from build import CPU, a_node, a_pod
 from mooring.cluster.columns.resource_amounts import MAX_SUM, add_exactly
-from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.cache import check_table
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock

@@ -20,9 +20,9 @@ from mooring.cluster.columns.order import NodeOrder
 from mooring.cluster.columns.ports import PortUse
 from mooring.cluster.columns.resource_amounts import NOWHERE, cells
 from mooring.cluster.nodes import table as table_module
-from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.table import ClusterError, NodeTable
-from mooring.cluster.tallies.carriers import Concern
+from mooring.cluster.pods.cache import check_table
+from mooring.cluster.tallies.carried_terms import Concern
 from mooring.cluster.tallies.tally import Tally
 from mooring.model.affinity import PodPredicate
 from mooring.model.label_set import label_set_of

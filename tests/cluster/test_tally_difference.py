@@ -3,8 +3,7 @@
 import pytest
 
 from mooring.cluster.columns.labels import LabelColumn
-from mooring.cluster.tallies.tally import Tally
-from mooring.cluster.tallies.tally_difference import TallyDifference
+from mooring.cluster.tallies.tally import Tally, TallyDifference
 
 ZONES = ("east", "west", None)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.workloads.deployment_sets import look_at
-from mooring.controllers.workloads.deployment_status import progressed
+from mooring.controllers.workloads.deployments import progressed
 from workload_stage import Json, Stage, a_workload
 
 REVISION = "deployment.kubernetes.io/revision"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from living_cluster import LivingCluster
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
-from mooring.controllers.nodes.kubelet_admission import KubeletAdmission, NodeLoad, NodeLoads
+from mooring.controllers.nodes.kubelets import KubeletAdmission, NodeLoad, NodeLoads
 from mooring.model.shape import ANY_IP
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from living_cluster import LivingCluster
 from mooring.controllers.cluster_kinds import NODES
-from mooring.controllers.nodes.node_resources import with_allocatable
+from mooring.controllers.nodes.simulated_nodes import with_allocatable
 from virtual_cluster import VirtualCluster
 
 BEARDS = "example.com/beardsecond"

@@ -6,7 +6,7 @@ import pytest
 
 from dashboard_stage import StagedClient, StagedSource, with_dashboard
 from mooring.dashboard.serving.api_paths import DashboardParts
-from mooring.dashboard.serving.static_files import NOT_BUILT, static_reply
+from mooring.dashboard.serving.dashboard_handler import NOT_BUILT, static_reply
 
 
 def asked(path: str, method: str = "GET") -> tuple[int, Any, Any]:

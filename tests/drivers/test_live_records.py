@@ -8,7 +8,8 @@ from mooring.drivers import api_writer, binder, dry_run, event_writer, self_chec
 from mooring.drivers import live_service as service
 from mooring.drivers import traced_requests as requests
 from mooring.serve.lease import leader_election, leader_elector, lease_candidate, lease_record
-from mooring.serve.pages import access, answers, pages, server, zpages
+from mooring.serve.pages import access, answers, pages, server
+from mooring.serve.pages import pages as zpages
 from mooring.serve.tracing import settings
 
 RECORDS: list[tuple[ModuleType, str]] = [

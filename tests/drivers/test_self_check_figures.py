@@ -1,6 +1,6 @@
 """The metrics of self-checks, word for word."""
 
-from mooring.drivers.self_check_metrics import SelfCheckMetrics
+from mooring.drivers.self_checks import SelfCheckMetrics
 from mooring.kit.metrics import MetricRegistry
 
 

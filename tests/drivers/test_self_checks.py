@@ -8,8 +8,14 @@ import msgspec
 
 from build import a_node
 from mooring.apiclient.throttle import Timing
-from mooring.drivers.self_check_metrics import SelfCheckMetrics
-from mooring.drivers.self_checks import MAX_LOGGED, SHARE, CheckedScheduler, SelfChecks, SelfCheckSettings
+from mooring.drivers.self_checks import (
+    MAX_LOGGED,
+    SHARE,
+    CheckedScheduler,
+    SelfCheckMetrics,
+    SelfChecks,
+    SelfCheckSettings,
+)
 from mooring.framework.profile.metric_catalogue import CATALOGUE
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.logs import Log, start_logs

@@ -15,7 +15,7 @@ from build import a_node, a_pod
 from how_many import examples
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes import table as table_module
-from mooring.cluster.nodes.check import check_table
+from mooring.cluster.pods.cache import check_table
 from mooring.framework import config
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers

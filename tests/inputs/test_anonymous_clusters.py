@@ -12,8 +12,7 @@ import mooring
 from how_many import examples
 from mooring.inputs.documents import STDIN
 from mooring.inputs.dumps.anonymize import Anonymizer
-from mooring.inputs.dumps.contents import dumped_objects
-from mooring.inputs.dumps.dump_file import dump_text
+from mooring.inputs.dumps.contents import dump_text, dumped_objects
 from mooring.inputs.manifests import Manifests, read
 
 pytestmark = pytest.mark.slow

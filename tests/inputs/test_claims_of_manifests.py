@@ -3,7 +3,7 @@
 import msgspec
 
 from build import a_pod
-from mooring.inputs.created_claims import ClaimSources, claims_for
+from mooring.inputs.admission import ClaimSources, claims_for
 from mooring.model.devices import ResourceClaim, ResourceClaimTemplate
 from mooring.model.storage import PersistentVolumeClaim
 

@@ -16,8 +16,7 @@ from mooring.api.decode import decode_json
 from mooring.api.kinds import KINDS
 from mooring.inputs.created_objects import Manifest
 from mooring.inputs.documents import STDIN
-from mooring.inputs.dumps.contents import dumped_objects
-from mooring.inputs.dumps.dump_file import dump_text, write_dump
+from mooring.inputs.dumps.contents import dump_text, dumped_objects, write_dump
 from mooring.inputs.manifests import Manifests, read
 from mooring.model.meta import KubeObject
 from mooring.sim.conform import decide

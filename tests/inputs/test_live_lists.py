@@ -11,10 +11,10 @@ import pytest
 from mooring.api.api_errors import ApiError
 from mooring.api.kinds import BY_KIND, KINDS
 from mooring.apiclient.request_errors import Unreadable
-from mooring.inputs import live_lists
+from mooring.inputs import live_source
 from mooring.inputs.input_errors import LiveSourceError
 from mooring.inputs.live_kinds import EVENTS, LISTED, NODES, PODS, READER_ROLE, loss_without, resource_name
-from mooring.inputs.live_lists import LiveLists, has_items, list_cluster
+from mooring.inputs.live_source import LiveLists, has_items, list_cluster
 
 Asked = dict[str, str]
 SERVER = "https://cluster"
@@ -218,12 +218,12 @@ def test_an_answer_that_is_not_a_list_is_refused() -> None:
 
 
 def test_a_list_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_lists, "MAX_PAGES", 3)
+    monkeypatch.setattr(live_source, "MAX_PAGES", 3)
     with pytest.raises(LiveSourceError, match="https://cluster: nodes have more than 3 pages"):
         listed(Server({"/api/v1/nodes": page("7", more="next")}))
 
 
 def test_lists_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_lists, "MAX_BYTES", 1000)
+    monkeypatch.setattr(live_source, "MAX_BYTES", 1000)
     with pytest.raises(LiveSourceError, match="https://cluster: the lists have more than 1000 bytes"):
         listed(Server({"/api/v1/nodes": page("7", "x" * 2000)}))

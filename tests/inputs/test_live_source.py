@@ -12,8 +12,7 @@ import yaml
 import mooring
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.inputs.dumps.contents import dumped_objects
-from mooring.inputs.dumps.dump_file import dump_text
+from mooring.inputs.dumps.contents import dump_text, dumped_objects
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
 from mooring.inputs.live_source import load_live, read_live
 from mooring.inputs.manifests import Manifests

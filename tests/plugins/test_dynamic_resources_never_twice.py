@@ -17,7 +17,7 @@ from gangs import a_group
 from how_many import examples
 from late_claims import LateClaims, allocated
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
-from mooring.cluster.nodes.check import check_table
+from mooring.cluster.pods.cache import check_table
 from mooring.framework.config.gate_table import NEEDS
 from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod

@@ -15,11 +15,11 @@ from mooring.framework.attempts.group_post_filter import MovedPods
 from mooring.framework.contract.intents import Evict, Intent
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget, PodGroup
-from mooring.plugins.preemption import group_search
+from mooring.plugins.preemption import default_preemption
 from mooring.plugins.preemption.group_victims import GroupVictim, split_by_budgets
 from mooring.plugins.preemption.search import KeptBudgets, budgets_of
 from mooring.plugins.preemption.victim_order import VictimOrder
-from mooring.scheduler.groups.preemption import PodsAside
+from mooring.scheduler.groups.attempt import PodsAside
 
 PRIORITY = 100
 
@@ -164,9 +164,9 @@ def victims_of_one_attempt(world: GangWorld) -> list[str]:
 def test_sums_find_the_victims_that_trials_find(case: dict[str, Any]) -> None:
     by_sums = victims_of_one_attempt(staged(case))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_search, "slots_for", lambda failure: None)
+        patch.setattr(default_preemption, "slots_for", lambda failure: None)
         assert victims_of_one_attempt(staged(case)) == by_sums
-        patch.setattr(group_search, "ONE_BY_ONE", 0)
+        patch.setattr(default_preemption, "ONE_BY_ONE", 0)
         assert victims_of_one_attempt(staged(case)) == by_sums
 
 
@@ -293,5 +293,5 @@ def evicted_for_several(case: dict[str, Any], sizes: list[int]) -> tuple[list[st
 def test_what_is_kept_serves_the_groups_that_follow(case: dict[str, Any], sizes: list[int]) -> None:
     by_sums = evicted_for_several(case, sizes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_search, "slots_for", lambda failure: None)
+        patch.setattr(default_preemption, "slots_for", lambda failure: None)
         assert evicted_for_several(case, sizes) == by_sums

@@ -17,8 +17,8 @@ from test_preemption import a_budget, labelled
 
 from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, start_ns
+from mooring.cluster.pods.cache import check_table
 from mooring.framework.attempts import leave_room
 from mooring.framework.attempts import refiltering as what_if
 from mooring.framework.attempts.rejected_attempt import RejectedAttempt

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.ranks import PodRanks
+from mooring.cluster.pods.cache import check_table
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempts.refiltering import is_batchable
 from mooring.framework.attempts.rejected_attempt import RejectedAttempt

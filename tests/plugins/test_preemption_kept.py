@@ -14,9 +14,8 @@ from mooring.framework.attempts.group_post_filter import GroupVictims, MovedPods
 from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import curable
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
+from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption, reprieve, search_by_trials
 from mooring.plugins.preemption.group_gains import GainsByShape
-from mooring.plugins.preemption.group_search import reprieve, search_by_trials
 from mooring.plugins.preemption.group_victims import GroupVictim, pod_place
 from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
 from mooring.plugins.preemption.search import KeptBudgets

@@ -9,7 +9,7 @@ import pytest
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.check import check_table
+from mooring.cluster.pods.cache import check_table
 from mooring.framework import config
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.status import Rejection, curable, final

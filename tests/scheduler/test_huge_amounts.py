@@ -11,7 +11,7 @@ from how_many import examples
 from mooring.answers.trial.obstacles import missing_amounts
 from mooring.answers.trial.reasons import Reason
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.check import check_table
+from mooring.cluster.pods.cache import check_table
 from mooring.framework.contract.events import Change
 from mooring.model.quantity import MAX_AMOUNT
 from mooring.plugins.resources.node_resources_fit import fit_events

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.cluster.tallies import tally
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.check.compare import compare
+from mooring.state.check.check import compare
 from self_checking import CheckedCluster, a_busy_cluster
 
 Column = Callable[[CheckedCluster], Any]

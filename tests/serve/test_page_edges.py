@@ -4,8 +4,16 @@ import pytest
 
 from mooring.kit.clock import NS_PER_S, VirtualClock, WallClock
 from mooring.serve.pages.answers import PageReply, PageRequest, failure, json_document, plain
-from mooring.serve.pages.pages import Pages, Sources, VerbosityPage
-from mooring.serve.pages.zpages import Build, DocumentForm, FlagsPage, StatusPage, wanted_form
+from mooring.serve.pages.pages import (
+    Build,
+    DocumentForm,
+    FlagsPage,
+    Pages,
+    Sources,
+    StatusPage,
+    VerbosityPage,
+    wanted_form,
+)
 
 TEXT = DocumentForm("text/plain")
 FULL = "application/json;v=v1beta1;g=config.k8s.io;as=Statusz"

@@ -11,8 +11,18 @@ import yaml
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.logs import Log, start_logs
 from mooring.serve.pages.answers import PageReply, PageRequest
-from mooring.serve.pages.pages import METRICS_TYPE, Check, Health, HealthPage, Pages, Sources, health_pages
-from mooring.serve.pages.zpages import Build, DocumentForm, wanted_form
+from mooring.serve.pages.pages import (
+    METRICS_TYPE,
+    Build,
+    Check,
+    DocumentForm,
+    Health,
+    HealthPage,
+    Pages,
+    Sources,
+    health_pages,
+    wanted_form,
+)
 
 START_NS = 1_800_000_000 * NS_PER_S
 SILENT = Log(logging.Logger("silent", logging.CRITICAL + 1))

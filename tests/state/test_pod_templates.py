@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved
-from mooring.state.recording import pod_templates
+from mooring.state.recording import recorder
 from mooring.state.recording.concealed import Concealer
-from mooring.state.recording.pod_templates import PodTemplates
 from mooring.state.recording.reading import StepReader
+from mooring.state.recording.recorder import PodTemplates
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.recording.steps import Line, block_of
 
@@ -48,7 +48,7 @@ def read(lines: list[Line]) -> list[Input | None]:
 def test_what_is_read_is_what_was_written(steps: list[tuple[Pod, bool, bool]], limit: int) -> None:
     """Whatever comes before it in a segment, and with few numbers; the reader may come from the segment before."""
     templates, segment, lines, inputs = PodTemplates(), 0, list[Line](), list[Input]()
-    with mock.patch.object(pod_templates, "MAX_TEMPLATES", limit):
+    with mock.patch.object(recorder, "MAX_TEMPLATES", limit):
         for pod, is_removal, begins in steps:
             if begins:
                 templates.clear()

@@ -4,8 +4,12 @@ They read the same input as the commands, but raise all problems at once instead
 derived from it, has a line for each.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, overload
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from numbers import Integral, Real
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from mooring.answers.capacity.capacity import Capacity, PodFile, capacity
 from mooring.answers.compare.comparing import Configs, compare
@@ -16,7 +20,6 @@ from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanat
 from mooring.answers.explain.group_explanation import GroupExplanation
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
-from mooring.answers.question_errors import asks, at_least_one
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
@@ -24,7 +27,11 @@ from mooring.answers.trial.settled import settled
 from mooring.answers.what_if.applied_files import with_files
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
+from mooring.api.validation.problem import Problem, show
+from mooring.framework.config import ConfigError
 from mooring.framework.config.durations import parse_duration
+from mooring.framework.config.feature_gates import GateError
+from mooring.framework.profile.registry import RegistryError
 from mooring.inputs.arrivals import ArrivalsError
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.given_loads import arrivals_from, plan_from
@@ -33,6 +40,93 @@ from mooring.inputs.loaded_cluster import Config, Gates, LoadedCluster, Objects,
 from mooring.inputs.loaded_cluster import load as load_cluster
 from mooring.kit.words import count
 from mooring.model.node import Node
+
+# ---- Calls of the Python interface: their arguments are checked before anything is done, and what is wrong is one
+# InputError.
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NUMBERS: Mapping[Any, type] = {int: Integral, float: Real}
+"""Annotations that stand for more than their own class: numbers of NumPy are numbers too."""
+
+
+def asks(**forms: str) -> Callable[[F], F]:
+    """A call whose arguments must have the types of its annotations. `forms` says what each argument must be, for messages.
+
+    Errors of lower layers (configuration, feature gates, plugins) become an InputError as well.
+    """
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            if problems := [*_problems(function, forms, args, kwargs)]:
+                raise InputError(problems)
+            try:
+                return function(*args, **kwargs)
+            except ConfigError as error:
+                raise InputError(
+                    [Problem("", str(problem), where="configuration") for problem in error.problems]
+                ) from None
+            except (GateError, RegistryError) as error:
+                raise InputError(str(error)) from None
+
+        return asked  # type: ignore[return-value]
+
+    return decorate
+
+
+def at_least_one(name: str, number: int | None) -> None:
+    """Raises InputError for a number below 1."""
+    if number is not None and number < 1:
+        raise InputError([Problem(name, show(number), "at least 1")])
+
+
+def _problems(
+    function: Callable[..., Any], forms: Mapping[str, str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterable[Problem]:
+    """A problem for each argument that is not what its annotation says. An unknown argument is a TypeError, as in Python."""
+    signature, hints = _annotated(function)
+    for name, value in signature.bind(*args, **kwargs).arguments.items():
+        is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        for each in value if is_many else [value]:
+            if name in hints and not fits(each, hints[name]):
+                yield Problem(name, show(each), forms[name])
+
+
+@cache
+def _annotated(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
+    return inspect.signature(function), get_type_hints(function)
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value has the type of an annotation. Items of iterators are not looked at: that would use them up."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin is type:
+        return isinstance(value, type) and any(issubclass(value, get_origin(part) or part) for part in parts)
+    if origin is tuple:
+        return isinstance(value, tuple) and len(value) == len(parts) and all(map(fits, value, parts))
+    if origin is not None and issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
+    if origin is not None and issubclass(origin, Iterable):
+        return _lists(value, parts[0], is_sized=issubclass(origin, Sequence))
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, _NUMBERS.get(hint, origin or hint))
+
+
+def _lists(value: object, item: Any, is_sized: bool) -> bool:
+    """Whether a value has several items. A text and a dictionary have some as well, but are never meant."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return False
+    if not hasattr(value, "__len__"):
+        return not is_sized
+    return all(fits(each, item) for each in value)
+
 
 FILE = "the name of a file"
 CONFIG = "the name of a file, or a KubeSchedulerConfiguration as a dictionary"

@@ -17,8 +17,7 @@ from mooring.api.limits import MAX_OBJECT_BYTES, check_size, size_of
 from mooring.api.patches.apply_patch import FieldWriter, apply_configuration, record_update
 from mooring.api.patches.managed_fields import bare
 from mooring.apiserver.admission import admit
-from mooring.apiserver.admission.faults import check_form, check_valid
-from mooring.apiserver.admission.gated_fields import CLEARING_GATE
+from mooring.apiserver.admission.faults import CLEARING_GATE, check_form, check_valid
 from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.admission.object_meta import (
     Deletion,

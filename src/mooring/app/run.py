@@ -18,8 +18,7 @@ import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveScheduler, SelfCheckPlan
-from mooring.drivers.self_check_metrics import SelfCheckMetrics
-from mooring.drivers.self_checks import SelfCheckSettings
+from mooring.drivers.self_checks import SelfCheckMetrics, SelfCheckSettings
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_shown_object
 from mooring.framework.config.types import KubeSchedulerConfiguration

@@ -1,4 +1,4 @@
-"""The building blocks of plans: functions that evaluate a kind of node, made once by the planner (cel/plan.py)."""
+"""The building blocks of plans: functions that evaluate a kind of node, made once by the planner (cel/expression.py)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

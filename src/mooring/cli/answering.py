@@ -23,10 +23,9 @@ from mooring.cli.options import (
     registry_with,
     tell_gates,
 )
-from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import cut_table, with_known_bars
-from mooring.cli.terminal import Block, spaced, tell, tell_json, tell_yaml
+from mooring.cli.terminal import Block, LateBar, spaced, tell, tell_json, tell_yaml
 from mooring.inputs.custom_workloads import TemplatePaths, template_paths
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig

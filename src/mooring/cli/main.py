@@ -13,8 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from mooring.cli import commands
-from mooring.cli.command_groups import SuggestingGroup
 from mooring.cli.completion_scripts import VARIABLE, register
+from mooring.cli.options import SuggestingGroup
 from mooring.cli.terminal import guarded_output, open_closed_streams, tell_uncaught
 from mooring.kit.process import limit_blas_threads, without_collector
 from mooring.kit.version import VERSION

@@ -4,15 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.answers.recorded.open_loop import recorded_settings
-from mooring.app.dashboards import DashboardPlan
+from mooring.app.dashboards import DashboardPlan, plan_of_recording
 from mooring.app.recorded_cluster import RecordedClusterSettings, moment_in, open_recorded
-from mooring.app.recording_dashboard import plan_of_recording
 from mooring.app.up import ServiceSettings
 from mooring.cli.answering import own_output
 from mooring.cli.commands.up import UpSession
-from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refuse
-from mooring.cli.terminal import tell
+from mooring.cli.terminal import LateBar, tell
 from mooring.dashboard.interfaces import Program
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.framework.profile.registry import Registry

@@ -1,6 +1,7 @@
 """The options by which a command records its scheduler, and what they mean."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,78 @@ import click
 
 from mooring.cli.options import ByteQuantity, GoDuration, keep_annotations
 from mooring.cli.refusal import refuse
+from mooring.drivers.self_checks import SelfCheckSettings
+from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.framework.profile.registry import Registry
 from mooring.kit.private_files import make_private_folders
 from mooring.kit.version import VERSION
+from mooring.serve.tracing.settings import TracingError, tracing_settings
+from mooring.serve.tracing.start import start_tracing
+from mooring.serve.tracing.tracing import PLUGIN_THRESHOLD, Tracing
 from mooring.state.recording.recorder import RecordingSettings
 from mooring.state.recording.run_files import RecordingLimits
+
+# ---- The flags of the self-check, for `mooring run` and `mooring up`.
+
+
+SHORTEST_S = 1.0
+"""A check of a small cluster takes some milliseconds of processor time; more often than each second nothing new is found."""
+
+
+def self_check_flags(command: Any) -> Any:
+    """Add --self-check and --self-check-repair to a command."""
+    for option in (_REPAIR, _SELF_CHECK):
+        command = option(command)
+    return command
+
+
+_SELF_CHECK = click.option(
+    "--self-check",
+    type=GoDuration(),
+    help="At this interval, such as 10m, build a fresh scheduler from the API's objects and report where the running one "
+    "differs from it.  [default: off]",
+)
+_REPAIR = click.option(
+    "--self-check-repair", is_flag=True, help="Mend what --self-check finds, and give stranded pods another attempt."
+)
+
+
+def chosen_self_check(interval: Duration | None, repairs: bool) -> SelfCheckSettings | None:
+    """What the flags say. Exits if they contradict each other."""
+    if interval is None:
+        if repairs:
+            refuse("--self-check-repair needs --self-check with an interval, such as --self-check=10m")
+        return None
+    if interval.seconds < SHORTEST_S:
+        refuse(f"--self-check {interval}: must be at least 1s")
+    return SelfCheckSettings(interval.seconds, repairs)
+
+
+# ---- How commands that run a scheduler turn traces on: one option, and what configuration and environment say.
+
+
+trace_plugins_over = click.option(
+    "--trace-plugins-over",
+    type=GoDuration(),
+    default=str(PLUGIN_THRESHOLD),
+    show_default=True,
+    help="In traces, show the plugins that take at least this time at an extension point.",
+)
+
+
+def tracing_of(config: KubeSchedulerConfiguration, threshold: Duration, report: Callable[[str], None]) -> Tracing:
+    """Tracing as the configuration or the variables of OpenTelemetry say; `report` gets what goes wrong with it later."""
+    try:
+        settings = tracing_settings(config.tracing, os.environ)
+        tracing = start_tracing(settings, threshold.nanoseconds, report)
+    except TracingError as fault:
+        refuse(fault)
+    if settings is not None and not settings.ratio:
+        report(f"Tracing: {settings.source} turns tracing on, but its sampling rate is 0: no attempt is traced")
+    return tracing
+
 
 _OPTIONS = (
     click.option(

@@ -26,12 +26,10 @@ from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.drivers.api_writer import ApiWriter, Writer
 from mooring.drivers.dry_run import DryRun, DryWriter
 from mooring.drivers.event_writer import EventWriter
-from mooring.drivers.extender_bodies import Originals
-from mooring.drivers.extender_calls import ExtenderCaller
+from mooring.drivers.extender_calls import ExtenderCaller, Originals
 from mooring.drivers.listed_versions import METADATA_ONLY, ListedVersions
 from mooring.drivers.live_driver import LiveDriver
-from mooring.drivers.self_check_metrics import SelfCheckMetrics
-from mooring.drivers.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
+from mooring.drivers.self_checks import CheckedScheduler, SelfCheckMetrics, SelfChecks, SelfCheckSettings
 from mooring.drivers.status_writer import StatusWriter
 from mooring.drivers.traced_requests import RequestTraces
 from mooring.kit.clock import Clock, SteadyClock, WallClock

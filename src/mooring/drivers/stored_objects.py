@@ -14,7 +14,7 @@ from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.drivers.api_writer import body_of, resource_of
-from mooring.drivers.extender_bodies import Whole, shown
+from mooring.drivers.extender_calls import Whole, shown
 from mooring.framework.contract.intents import Write
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

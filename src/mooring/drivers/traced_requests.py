@@ -15,7 +15,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.drivers.api_writer import ApiWriter, Sender, Writer
 from mooring.drivers.extender_calls import ExtenderAsker
-from mooring.framework.attempts.attempt_trace import AttemptTrace
+from mooring.framework.attempts.traced_caller import AttemptTrace
 from mooring.framework.contract.intents import Call, CallFault, CallReply
 from mooring.kit.clock import Clock
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes, TraceSpan

@@ -4,30 +4,256 @@ import asyncio
 import os
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.client import ApiClient
+from mooring.api.kind_spec import KindSpec
+from mooring.apiclient.client import PAGE_SIZE, ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.request_errors import Unanswered
-from mooring.inputs.documents import ManifestFile
+from mooring.apiclient.request_errors import Unanswered, Unreadable
+from mooring.inputs.documents import MAX_BYTES, ManifestFile
 from mooring.inputs.dump_header import DumpHeader
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
-from mooring.inputs.live_kinds import resource_name
-from mooring.inputs.live_lists import LiveLists, has_items, list_cluster, path_of
+from mooring.inputs.live_kinds import (
+    EVENTS,
+    LISTED,
+    NODES,
+    PODS,
+    READER_ROLE,
+    REQUIRED,
+    is_gated,
+    loss_without,
+    resource_name,
+)
 from mooring.inputs.loaded_cluster import Config, Gates, LoadedCluster, Plugins, loaded_from
 from mooring.inputs.manifests import Manifests, OnProgress, read_files
 from mooring.inputs.pod_events import PodEvent
 from mooring.kit.words import LISTED_FAULTS
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+
+# ---- Lists of a live cluster: one of each resource that matters, all at one version, and nothing is written.
+#
+# The lists form one state of the cluster. Pods are listed first, in pages; the version of that list is the version at
+# which all other resources are listed (resourceVersionMatch=Exact), so a pod and its node, claim and volume are of
+# the same moment. A server may not have that version any more, or keep a resource in a store with other versions;
+# then the resource is listed as it is now. If that happens to nodes, everything is listed once more. What still
+# differs afterwards is told.
+
+
+MAX_EVENT_PAGES = 20
+"""How many pages of events are read: 10,000 events. They are history, and no decision depends on them."""
+MAX_PAGES = 20_000
+"""How many pages one resource may have: 10,000,000 objects. A faulty server may continue a list for ever."""
+AT_ONCE = 4
+"""How many resources are listed at the same time: a server counts a long list as many requests."""
+_OTHER_VERSION = (400, 410, 422, 504)
+"""Status codes of a server that cannot list at a version: it does not know the parameter, or the version."""
+
+
+class LiveClient(Protocol):
+    """The part of an ApiClient that lists resources: nothing else is ever asked of a server."""
+
+    async def get_bytes(self, path: str, params: dict[str, str] | None = None) -> bytes: ...
+
+
+@dataclass(slots=True)
+class LiveLists:
+    """What a server answered."""
+
+    server: str
+    pages: dict[KindSpec, list[bytes]] = field(default_factory=dict)
+    versions: dict[KindSpec, str] = field(default_factory=dict)
+    refused: list[KindSpec] = field(default_factory=list)
+    """Resources that the caller may not list."""
+    unserved: list[KindSpec] = field(default_factory=list)
+    events_are_cut: bool = False
+
+    @property
+    def moved(self) -> list[KindSpec]:
+        """Resources that were listed at another version than the pods."""
+        return [spec for spec, version in self.versions.items() if version != self.versions[PODS]]
+
+    def notes(self) -> list[str]:
+        """What the user should know: each resource that is missing, with what is lost, and lists of another moment."""
+        notes = [f"you may not list {resource_name(spec)}: {loss_without(spec)}" for spec in self.refused]
+        if self.refused:
+            notes.append(f"{READER_ROLE} has the ClusterRole mooring-reader, which allows all lists")
+        if unserved := [resource_name(spec) for spec in self.unserved if not is_gated(spec)]:
+            notes.append(f"the server does not serve {', '.join(unserved)}: answers assume that there are none")
+        if self.moved:
+            names = ", ".join(resource_name(spec) for spec in self.moved)
+            notes.append(f"the cluster changed while it was listed: {names} may be newer than the pods")
+        if self.events_are_cut:
+            notes.append(f"only the first {MAX_EVENT_PAGES * PAGE_SIZE} events were read")
+        return notes
+
+
+async def list_cluster(client: LiveClient, server: str, on_progress: OnProgress | None = None) -> LiveLists:
+    """All lists at one version; once more if nodes are of another version than pods."""
+    lists = await _Listing(client, server, on_progress).all()
+    if NODES in lists.moved:
+        lists = await _Listing(client, server, on_progress).all()
+    return lists
+
+
+class _Listing:
+    """Lists all resources once."""
+
+    def __init__(self, client: LiveClient, server: str, on_progress: OnProgress | None) -> None:
+        self._client = client
+        self._lists = LiveLists(server)
+        self._report = on_progress or (lambda done, total: None)
+        self._left_bytes = MAX_BYTES
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def all(self) -> LiveLists:
+        await self._list(PODS, "")
+        version = self._lists.versions[PODS]
+        await asyncio.gather(*(self._list(spec, version) for spec in LISTED if spec is not PODS))
+        await self._list_events()
+        self._sort()
+        return self._lists
+
+    def _sort(self) -> None:
+        """The order of the kinds, not that of the answers: two runs tell and write the same."""
+        lists, order = self._lists, (*LISTED, EVENTS)
+        lists.pages = {spec: lists.pages[spec] for spec in order if spec in lists.pages}
+        lists.versions = {spec: lists.versions[spec] for spec in order if spec in lists.versions}
+        lists.refused.sort(key=order.index)
+        lists.unserved.sort(key=order.index)
+
+    async def _list(self, spec: KindSpec, version: str) -> None:
+        """One resource, at the version if the server has it. Notes a resource that is not served or not allowed."""
+        try:
+            async with self._turn:
+                pages = await self._at_version(spec, version)
+        except ApiError as fault:
+            self._note_refusal(spec, fault)
+            return
+        self._lists.pages[spec] = pages
+        self._lists.versions[spec] = _metadata(pages[0], path_of(spec)).resource_version
+        self._report(len(self._lists.pages), len(LISTED))
+
+    async def _at_version(self, spec: KindSpec, version: str) -> list[bytes]:
+        """The pages at the version; or else as they are now; or else, if the list expires between two pages, in one page."""
+        if version:
+            try:
+                exactly = {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+                return await self._pages(spec, exactly, PAGE_SIZE)
+            except ApiError as fault:
+                if fault.code not in _OTHER_VERSION:
+                    raise
+        try:
+            return await self._pages(spec, {}, PAGE_SIZE)
+        except ApiError as fault:
+            if fault.code != HTTPStatus.GONE:
+                raise
+        return await self._pages(spec, {}, 0)
+
+    async def _pages(self, spec: KindSpec, asked: dict[str, str], limit: int, most: int = 0) -> list[bytes]:
+        """Pages of a list, all or the first `most`. The first page has the version; the others have it in their token."""
+        selector = spec.watch.field_selector if spec.watch is not None else ""
+        steady = {**({"fieldSelector": selector} if selector else {}), **({"limit": str(limit)} if limit else {})}
+        pages = [await self._page(spec, {**steady, **asked})]
+        kept = {name: text for name, text in asked.items() if not name.startswith("resourceVersion")}
+        while token := _metadata(pages[-1], path_of(spec)).continue_token:
+            if len(pages) == most:
+                break
+            if len(pages) == MAX_PAGES:
+                raise LiveSourceError(f"{self._lists.server}: {resource_name(spec)} have more than {MAX_PAGES} pages")
+            pages.append(await self._page(spec, {**steady, **kept, "continue": token}))
+        return pages
+
+    async def _page(self, spec: KindSpec, asked: dict[str, str]) -> bytes:
+        page = await self._client.get_bytes(path_of(spec), asked)
+        self._left_bytes -= len(page)
+        if self._left_bytes < 0:
+            raise LiveSourceError(f"{self._lists.server}: the lists have more than {MAX_BYTES} bytes")
+        return page
+
+    def _note_refusal(self, spec: KindSpec, fault: ApiError) -> None:
+        """Go on without a resource that the server does not show. Raises the fault if decisions cannot do without it."""
+        if fault.code == 403 and spec in REQUIRED:
+            text = f"you may not list {resource_name(spec)}, and there is no answer without them"
+            allowed = f"the ClusterRole mooring-reader in {READER_ROLE} allows it"
+            raise LiveSourceError(f"{self._lists.server}: {text}; {allowed}: {fault.message}")
+        if fault.code not in (403, 404) or spec in REQUIRED:
+            raise fault
+        (self._lists.refused if fault.code == 403 else self._lists.unserved).append(spec)
+
+    async def _list_events(self) -> None:
+        """Events about pods, if a pod is pending. They are of no version: servers keep them in a store of their own."""
+        if not any(_has_pending(page) for page in self._lists.pages[PODS]):
+            return
+        try:
+            asked = {"fieldSelector": "involvedObject.kind=Pod"}
+            pages = await self._pages(EVENTS, asked, PAGE_SIZE, MAX_EVENT_PAGES)
+        except ApiError as fault:
+            self._note_refusal(EVENTS, fault)
+            return
+        self._lists.pages[EVENTS] = pages
+        self._lists.events_are_cut = bool(_metadata(pages[-1], path_of(EVENTS)).continue_token)
+
+
+# ---- reading pages
+
+
+class _LiveListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _LivePage(msgspec.Struct):
+    metadata: _LiveListMetadata = msgspec.field(default_factory=_LiveListMetadata)
+    items: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    """Not decoded here: the reader of manifests does that."""
+
+
+class _PodPlace(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _PlacedPod(msgspec.Struct):
+    spec: _PodPlace = msgspec.field(default_factory=_PodPlace)
+
+
+class _PodPage(msgspec.Struct):
+    items: list[_PlacedPod] | None = None
+
+
+def _metadata(page: bytes, path: str) -> _LiveListMetadata:
+    try:
+        return msgspec.json.decode(page, type=_LivePage).metadata
+    except ValueError:
+        raise Unreadable(f"GET {path}: the answer is not a list of the API") from None
+
+
+def _has_pending(page: bytes) -> bool:
+    try:
+        return any(not pod.spec.node_name for pod in msgspec.json.decode(page, type=_PodPage).items or ())
+    except ValueError:
+        return False
+
+
+def has_items(page: bytes) -> bool:
+    """Whether the page has a list of objects: Go writes an empty list as null, and some servers leave it out."""
+    return bytes(msgspec.json.decode(page, type=_LivePage).items) not in (b"", b"null")
+
+
+def path_of(spec: KindSpec) -> str:
+    return f"{spec.path}/{spec.plural}"
+
 
 T = TypeVar("T")
 

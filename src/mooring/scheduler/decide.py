@@ -35,9 +35,8 @@ from mooring.scheduler.decision import (
     diagnose_rejected_pod,
     rejections_by_node,
 )
-from mooring.scheduler.extenders.filter import passing, still_passes
+from mooring.scheduler.extenders.filter import add_scores, passing, still_passes
 from mooring.scheduler.extenders.interest import InterestedExtenders
-from mooring.scheduler.extenders.scores import add_scores
 from mooring.scheduler.extenders.steps import Steps, at_once
 
 BEST = 3

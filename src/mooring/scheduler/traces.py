@@ -4,8 +4,7 @@ It stands around another observer, such as metrics. Spans of extension points co
 (framework/attempts/traced_caller.py), spans of requests from the driver, which finds the trace of a pod here.
 """
 
-from mooring.framework.attempts.attempt_trace import ROOT, WAIT_ON_PERMIT, AttemptTrace
-from mooring.framework.attempts.traced_caller import TracingCaller
+from mooring.framework.attempts.traced_caller import ROOT, WAIT_ON_PERMIT, AttemptTrace, TracingCaller
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Nomination
 from mooring.framework.profile.profiles import Profile

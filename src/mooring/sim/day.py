@@ -22,13 +22,10 @@ from mooring.kit.clock import NS_PER_S
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.arrival_stream import ArrivalStream, ListedArrivals
-from mooring.sim.day_record import PartTimes, Stay, StayFile, peak_memory_bytes
-from mooring.sim.failure_reasons import FailureReason
+from mooring.sim.day_record import ArrivalStream, ListedArrivals, PartTimes, Stay, StayFile, peak_memory_bytes
 from mooring.sim.gauge import NodeMeans, Span, UtilisationGauge
-from mooring.sim.group_waits import GroupWait, GroupWaits
 from mooring.sim.replacements import PreemptedPods
-from mooring.sim.results import PodCounts, SimulatedEviction, Story
+from mooring.sim.results import FailureReason, GroupWait, GroupWaits, PodCounts, SimulatedEviction, Story
 from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
 
 SPANS = 60

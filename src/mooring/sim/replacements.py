@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mooring.drivers.simulated_driver import START_NS, Driver
-from mooring.inputs.admission import Admission
-from mooring.inputs.created_claims import ClaimSources, claims_for
+from mooring.inputs.admission import Admission, ClaimSources, claims_for
 from mooring.kit.clock import in_seconds
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

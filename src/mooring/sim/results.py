@@ -9,12 +9,121 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods.pod_groups import gang_minimum
+from mooring.framework.contract.status import Rejection
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
-from mooring.scheduler.decision import Decision
+from mooring.scheduler.decision import Decision, Diagnosis
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.failure_reasons import FailureReason
 from mooring.sim.group_states import GroupState
+
+# ---- What keeps pods from nodes, counted over many attempts: the reasons of the filters, in upstream's words.
+
+
+REASONS = 1000
+"""How many distinct reasons are counted. A plugin may put the names of pods into its words; the first ones count."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureReason:
+    """A reason for which a plugin rejected nodes."""
+
+    plugin: str
+    message: str
+    times: int
+    """How many of the attempts had it."""
+    nodes: int
+    """The most nodes that were rejected for it in one attempt."""
+
+
+class FailureCounter:
+    """Counts the reasons of attempts that found no node."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self._found: dict[tuple[str, str], tuple[int, int]] = {}
+        """(plugin, reason) -> how many attempts had it, and the most nodes."""
+
+    def add(self, diagnosis: Diagnosis) -> None:
+        """Count an attempt."""
+        self.attempts += 1
+        for key, nodes in _nodes_by_reason(diagnosis).items():
+            times, most = self._found.get(key, (0, 0))
+            if times or len(self._found) < REASONS:
+                self._found[key] = times + 1, max(most, nodes)
+
+    def reasons(self) -> list[FailureReason]:
+        """The most frequent first, then those of most nodes."""
+        found = [FailureReason(*key, *counts) for key, counts in self._found.items()]
+        return sorted(found, key=lambda each: (-each.times, -each.nodes, each.message, each.plugin))
+
+
+def _nodes_by_reason(diagnosis: Diagnosis) -> dict[tuple[str, str], int]:
+    """How many nodes each reason of one attempt rejects; a node may have several reasons of one plugin."""
+    found: dict[tuple[str, str], int] = {}
+    looked_at = sum(nodes for _, nodes in diagnosis.verdicts)
+    others = [(diagnosis.absent, diagnosis.node_count - looked_at)] if diagnosis.absent is not None else []
+    for rejection, nodes in (*diagnosis.verdicts, *others):
+        for key in _keys(rejection) if nodes > 0 else ():
+            found[key] = found.get(key, 0) + nodes
+    return found
+
+
+def _keys(rejection: Rejection) -> list[tuple[str, str]]:
+    return [(rejection.plugin, reason) for reason in dict.fromkeys(rejection.reasons)]
+
+
+# ---- How long the pod groups of a day waited: from the arrival of the last pod that a group needs until so many are
+# bound.
+
+
+@dataclass(slots=True)
+class _Members:
+    arrived_s: list[float] = field(default_factory=list)
+    bound_s: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWait:
+    """One group in the end."""
+
+    key: str
+    members: int
+    """How many of its pods arrived."""
+    waited_s: float | None
+    """None: it was not placed."""
+
+
+class GroupWaits:
+    """Told of each pod that arrives or is bound; keeps nothing where the scheduler heeds no groups."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._groups: dict[str, _Members] = {}
+
+    def arrived(self, pod: Pod, at_s: float) -> None:
+        if self._cluster.groups is not None and pod.group_key is not None:
+            self._groups.setdefault(pod.group_key, _Members()).arrived_s.append(at_s)
+
+    def bound(self, pod: Pod, at_s: float) -> None:
+        group = self._groups.get(pod.group_key or "")
+        if group is not None:
+            group.bound_s.append(at_s)
+
+    def waits(self) -> list[GroupWait]:
+        return [
+            GroupWait(key, len(group.arrived_s), self._waited(key, group))
+            for key, group in sorted(self._groups.items())
+        ]
+
+    def _waited(self, key: str, group: _Members) -> float | None:
+        declared = self._cluster.pod_group(key)
+        needed = gang_minimum(declared, self._cluster.gates) or len(group.arrived_s)
+        if not 0 < needed <= min(len(group.arrived_s), len(group.bound_s)):
+            return None
+        return group.bound_s[needed - 1] - sorted(group.arrived_s)[needed - 1]
+
 
 # ---- stories: what happened to a pod, each entry with its time and its attempt
 

@@ -16,13 +16,15 @@ from mooring.api.decode import decode_json
 from mooring.api.kinds import KINDS
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
+from mooring.drivers.simulated_driver import after
 from mooring.framework import config
 from mooring.framework.attempts.rejected_attempt import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.contract.intents import Intent, Write
 from mooring.framework.contract.points import Nomination, Plugin, SchedulerServices
-from mooring.framework.contract.status import Rejection
+from mooring.framework.contract.status import Rejection, describe
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.input_errors import ScenarioError
 from mooring.model.meta import KubeObject
@@ -30,11 +32,55 @@ from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.search import Findings
 from mooring.scheduler.decide import DecideOptions, decide
-from mooring.scheduler.decision import Decision, DecisionError, NoFit
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.post_filter import PostFilterResult, ask_in_order, run_post_filter_plugins
-from mooring.sim.single_attempts import gate_of, reserve, write_through
 from mooring.state.assembly import build_runners
+
+# ---- What stands around a decision where there is no queue and no time: gates before it, Reserve and writes after
+# it.
+#
+# `scenario.py` attempts pods of the corpus this way, and answers place copies of pods.
+
+
+def write_through(cluster: Cluster, intent: Intent) -> None:
+    """Carry out the writes of plugins at once, such as a claim that loses its devices."""
+    if not isinstance(intent, Write):
+        return
+    key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
+    if intent.method == "DELETE":
+        cluster.remove(intent.kind, key)
+    elif (old := cluster.objects.get(intent.kind, {}).get(key)) is not None:
+        cluster.put(after(intent, old))
+
+
+def gate_of(runner: Runner, pod: Pod) -> Rejection | DecisionError | None:
+    """The first PreEnqueue rejection: why the pod may not be queued yet."""
+    for plugin in runner.profile.pre_enqueues:
+        try:
+            rejection = plugin.pre_enqueue(pod)
+            if rejection is not None:
+                return rejection.by(plugin.name)
+        except Exception as fault:  # a plugin may raise anything, or answer with anything
+            return DecisionError(f'running PreEnqueue plugin "{plugin.name}": {describe(fault)}')
+    return None
+
+
+def reserve(runner: Runner, placement: Placement) -> Rejection | None:
+    """Run Reserve. Where one plugin rejects, run Unreserve of all in reverse order, as upstream does."""
+    plugins = runner.profile.reserves
+    assert placement.context is not None, "a placement comes with its context"
+    for plugin in plugins:
+        try:
+            rejection = plugin.reserve(placement.context, placement.node)
+        except Exception as fault:  # a plugin may raise anything
+            rejection = Rejection((f'running Reserve plugin "{plugin.name}": {describe(fault)}',))
+        if rejection is not None:
+            for other in reversed(plugins):
+                other.unreserve(placement.context, placement.node)
+            return rejection.by(plugin.name)
+    return None
+
 
 # ---- the placer
 

@@ -31,8 +31,7 @@ from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.controllers import ClaimController, VolumeController
-from mooring.sim.failure_reasons import FailureCounter
-from mooring.sim.results import SimulatedEviction, Stories
+from mooring.sim.results import FailureCounter, SimulatedEviction, Stories
 from mooring.state.assembly import build_scheduler
 from mooring.state.recorded_scheduler import Recorder
 

@@ -12,7 +12,7 @@ from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by
 from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table
-from mooring.answers.form.pools import zone_of
+from mooring.answers.form.utilisation import zone_of
 from mooring.answers.trial.reasons import Amount
 from mooring.api.validation.problem import Problem, show
 from mooring.inputs.field_checks import Validation

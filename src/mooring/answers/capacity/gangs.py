@@ -15,7 +15,7 @@ from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitR
 from mooring.answers.capacity.one_by_one import CopyPlacer, Filling
 from mooring.answers.capacity.pod_copies import PodCopies
 from mooring.answers.trial.asked_group import AskedGroup, has_groups
-from mooring.answers.trial.edits import Edit, PutObject
+from mooring.answers.trial.counterfactual import Edit, PutObject
 from mooring.answers.trial.group_trials import GroupOutcome, GroupTrials
 from mooring.answers.trial.reasons import Reason
 from mooring.api.validation.problem import Problem

@@ -18,7 +18,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
-from mooring.sim.single_attempts import gate_of, reserve, write_through
+from mooring.sim.scenario import gate_of, reserve, write_through
 
 Refusal = Rejection | NoFit | DecisionError
 """Why a copy was not placed; a Rejection is that of a PreEnqueue or Reserve plugin."""

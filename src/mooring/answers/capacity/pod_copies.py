@@ -7,8 +7,7 @@ import msgspec
 
 from mooring.api.validate import validate
 from mooring.api.validation.problem import Problem
-from mooring.inputs.admission import Admission
-from mooring.inputs.created_claims import ClaimSources, claims_for
+from mooring.inputs.admission import Admission, ClaimSources, claims_for
 from mooring.inputs.created_objects import Manifest
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from mooring.answers.compare.comparison import ComparedRun, Comparison, PlacementDifference
-from mooring.answers.compare.dask_workers import run_on_dask
+from mooring.answers.compare.comparison import NODES, PRICE_AN_HOUR, ComparedRun, Comparison, PlacementDifference
 from mooring.answers.compare.node_use import prices_of, read_prices
 from mooring.answers.compare.placements import PlacementTable, unpack
 from mooring.answers.compare.results_file import open_results
 from mooring.answers.compare.run import RunInputs, RunResult
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
-from mooring.answers.compare.run_tables import NODES, PRICE_AN_HOUR
-from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes
+from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes, run_on_dask
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
 from mooring.framework.profile.registry import Registry

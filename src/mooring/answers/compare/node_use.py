@@ -4,17 +4,175 @@ A node is in use while it has a pod that does not belong to a DaemonSet: without
 """
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from mooring.answers.compare.fragmentation import is_for_one_node
+import numpy as np
+from numpy.typing import NDArray
+
 from mooring.api.validation.problem import Problem, show
+from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.attempts.attempt import PodRejected
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.kept.asking import AttemptError
+from mooring.framework.kept.feasible import PASSED
 from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.words import count, some
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.shape import has_storage
+from mooring.sim.simulated_cluster import SimulatedCluster
+
+# ---- Fragmentation: the share of what is free that the pods that people run cannot use.
+#
+# For each shape of the pods of a cluster, weighted by how many pods have it, the free CPU (or memory) on nodes where
+# such a pod still fits is the usable part; fragmentation is the mean of the rest, as a share of all that is free:
+#
+#     1 - sum over shapes (share of the shape * free on nodes where the shape fits) / free on all nodes
+#
+# "Fits" means that every Filter plugin of the pod's profile lets the node pass, as in a decision. So free CPU on a
+# node without free memory is fragmented, and so is free CPU behind a taint that most pods do not tolerate.
+
+
+RESOURCES = ("cpu", "memory")
+SHAPES = 200
+"""How many shapes are asked about, the most frequent: each takes a filter run over all nodes, some 0.1 ms for 5,000."""
+DAEMON_SET = "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedShape:
+    """A pod that stands for all pods of its shape, without a node, and how many these are."""
+
+    pod: Pod
+    count: int
+
+
+def weighed_shapes(pods: Iterable[tuple[Pod, int]]) -> list[WeighedShape]:
+    """The shapes of pods, each with how often it counts; the most frequent first.
+
+    Pods of a DaemonSet are left out, because each of them is for one node, and so are pods with claims for volumes or
+    devices: another pod like that would have claims of its own.
+    """
+    counts: Counter[tuple[int, str]] = Counter()
+    first: dict[tuple[int, str], Pod] = {}
+    for pod, times in pods:
+        if is_for_one_node(pod) or has_storage(pod.spec) or pod.spec.resource_claims:
+            continue
+        key = id(pod.shape), pod.spec.scheduler_name
+        first.setdefault(key, pod)
+        counts[key] += times
+    return [WeighedShape(_another(first[key]), count) for key, count in counts.most_common() if count]
+
+
+def is_for_one_node(pod: Pod) -> bool:
+    owner = pod.controller()
+    return owner is not None and owner.kind == DAEMON_SET
+
+
+def _another(pod: Pod) -> Pod:
+    """One more pod of this kind, which has no node yet."""
+    return pod.with_name(f"{pod.name}-another", f"{pod.id}-another").with_node("")
+
+
+def cut_shapes(shapes: Sequence[WeighedShape]) -> tuple[list[WeighedShape], list[str]]:
+    """The shapes to ask about, and a note if these are not all."""
+    kept, pods = [*shapes[:SHAPES]], sum(shape.count for shape in shapes)
+    if len(kept) == len(shapes):
+        return kept, []
+    share = sum(shape.count for shape in kept) / pods
+    return kept, [f"fragmentation goes by the {SHAPES} most frequent of {len(shapes)} shapes, {share:.0%} of the pods"]
+
+
+def fragmentation_of(simulated: SimulatedCluster, shapes: Sequence[WeighedShape]) -> dict[str, float | None]:
+    """By resource; None where nothing is free, or where no pod says what people run."""
+    nodes = simulated.cluster.nodes
+    fits = np.array([_fitting(simulated, shape.pod) for shape in shapes], np.bool_).reshape(len(shapes), nodes.height)
+    counts = np.array([shape.count for shape in shapes], np.float64)
+    return {name: fragmented_share(_free(nodes, name), fits, counts) for name in RESOURCES}
+
+
+def fragmented_share(free: NDArray[np.float64], fits: NDArray[np.bool_], counts: NDArray[np.float64]) -> float | None:
+    """The share of `free` (by node) that shapes cannot use; `fits` is shapes x nodes.
+
+    | free  | fits         | counts | share                           |
+    | 6 2   | [1 1]        | 1      | 0                               |
+    | 6 2   | [1 1], [0 1] | 3, 1   | (3*0 + 1*6/8) / 4 = 0.1875      |
+    | 0 0   | [1 1]        | 1      | None: nothing is free           |
+    """
+    total = float(free.sum())
+    if not total or not len(counts):
+        return None
+    usable = np.array([free[fitting].sum() for fitting in fits])  # `fits @ free` would copy all of `fits` as floats
+    return max(0.0, 1 - float(counts @ usable) / (total * float(counts.sum())))
+
+
+def _free(nodes: NodeTable, resource: str) -> NDArray[np.float64]:
+    place, rows = nodes.amounts.resource(resource), slice(0, nodes.height)
+    free = nodes.amounts.allocatable[place, rows] - nodes.amounts.requested[place, rows]
+    found: NDArray[np.float64] = np.where(nodes.alive[rows], np.maximum(free, 0), 0).astype(np.float64)
+    return found
+
+
+def _fitting(simulated: SimulatedCluster, pod: Pod) -> Mask:
+    """The nodes that pass all filters for a pod; none if its scheduler is another one or an attempt would fail."""
+    nodes, runner = simulated.cluster.nodes, simulated.runner(pod)
+    nowhere: Mask = np.zeros(nodes.height, np.bool_)
+    return nowhere if runner is None else _passing(runner, pod, simulated, nowhere)
+
+
+def _passing(runner: Runner, pod: Pod, simulated: SimulatedCluster, nowhere: Mask) -> Mask:
+    try:
+        attempt = runner.open(pod, simulated.cluster)
+        narrowing = attempt.pre_filter()
+        if isinstance(narrowing, PodRejected):
+            return nowhere
+        passed: Mask = attempt.filter(narrowing).first == PASSED
+    except AttemptError:
+        return nowhere
+    return passed
+
+
+class FragmentationGauge:
+    """The mean over a day of which `horizon_ns` is the likely length: at some 32 moments, each of which counts for the time
+    since the one before."""
+
+    MOMENTS = 32
+
+    def __init__(self, simulated: SimulatedCluster, shapes: Sequence[WeighedShape], horizon_ns: int) -> None:
+        self._simulated, self._shapes = simulated, shapes
+        self._step_ns = max(horizon_ns // self.MOMENTS, 1)
+        self._last_ns = simulated.clock.now_ns()
+        self._taken = 0
+        self._sums = dict.fromkeys(RESOURCES, 0.0)
+        self._times_ns = dict.fromkeys(RESOURCES, 0)
+
+    def read(self) -> None:
+        """To be called before each step of the clock."""
+        if self._simulated.clock.now_ns() >= self._last_ns + self._step_ns:
+            self._take()
+
+    def mean(self) -> dict[str, float | None]:
+        """By resource, at the end of the day; None if nothing was free at any of the moments."""
+        self._take()
+        return {name: self._sums[name] / self._times_ns[name] if self._times_ns[name] else None for name in RESOURCES}
+
+    def _take(self) -> None:
+        now_ns = self._simulated.clock.now_ns()
+        passed_ns = max(now_ns - self._last_ns, 1)
+        for name, share in fragmentation_of(self._simulated, self._shapes).items():
+            if share is not None:
+                self._sums[name] += share * passed_ns
+                self._times_ns[name] += passed_ns
+        self._last_ns, self._taken = now_ns, self._taken + 1
+        if self._taken % self.MOMENTS == 0:
+            self._step_ns *= 2  # the day is longer than expected: the number of moments grows with its logarithm
+
 
 PRICE = "mooring.dev/price"
 """A label or an annotation of a node: what it costs an hour, as a number."""

@@ -1,6 +1,7 @@
 """One run of a comparison: a simulation under one configuration, its figures and where each pod went."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,24 +9,31 @@ from typing import Any
 
 import msgspec
 
-from mooring.answers.compare.curves import curves_of
-from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, group_figures, wait_figures
-from mooring.answers.compare.fragmentation import (
+from mooring.answers.compare.figures import (
+    PriorityFigures,
+    RunFigures,
+    UseFigures,
+    curves_of,
+    group_figures,
+    wait_figures,
+)
+from mooring.answers.compare.node_use import (
     FragmentationGauge,
+    NodesInUse,
     WeighedShape,
     cut_shapes,
     fragmentation_of,
+    node_prices,
     weighed_shapes,
 )
-from mooring.answers.compare.node_use import NodesInUse, node_prices
 from mooring.answers.compare.placements import PLACEMENTS, pack, placements_digest
 from mooring.answers.compare.run_plan import RunPlan, digest_of
-from mooring.answers.compare.scaled_load import scaled_arrivals, scaled_plan
 from mooring.answers.form.report_parts import wait_counts
+from mooring.api.validation.problem import Problem
 from mooring.framework.profile.registry import Registry, load_file
-from mooring.inputs.arrivals import Arrival
+from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError
 from mooring.inputs.generated_load import GeneratedLoad
-from mooring.inputs.load_plan import LoadPlan
+from mooring.inputs.load_plan import MAX_PODS, LoadPlan, LoadPlanError
 from mooring.inputs.planned_change import PlannedChange
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S
@@ -36,6 +44,47 @@ from mooring.sim.day import Day, DayReport, Waits
 from mooring.sim.results import Fate, NodeUse, PodCounts, Report, SimulatedEviction
 from mooring.sim.simulation import UNTIL_NS, Simulation
 from mooring.state.assembly import all_plugins
+
+# ---- More or fewer pods of the same kind: what `load=1.5` means.
+
+
+def scaled_arrivals(arrivals: Sequence[Arrival], load: float, objects: Sequence[KubeObject] = ()) -> list[Arrival]:
+    """As many arrivals as `load` says, evenly over those that are given, in the order of time.
+
+    A load of 0.5 leaves every second one out, a load of 2 has each twice; a copy has its own name and the same time.
+    Raises ArrivalsError if there are too many.
+    """
+    if load == 1:
+        return [*arrivals]
+    if len(arrivals) * load > MAX_ARRIVALS:
+        told = f"{load:g} times {len(arrivals)} pods are more than {MAX_ARRIVALS}: write a smaller load"
+        raise ArrivalsError([Problem("load", told)])
+    taken = {item.key for item in objects if isinstance(item, Pod)} | {arrival.pod.key for arrival in arrivals}
+    scaled = []
+    for i, arrival in enumerate(sorted(arrivals, key=lambda arrival: arrival.at_ns)):
+        times = math.floor((i + 1) * load) - math.floor(i * load)
+        scaled += [arrival if copy == 0 else _copy(arrival, copy, taken) for copy in range(times)]
+    return scaled
+
+
+def _copy(arrival: Arrival, number: int, taken: set[str]) -> Arrival:
+    pod = arrival.pod
+    name = f"{pod.name}-copy-{number}"
+    while f"{pod.namespace}/{name}" in taken:
+        name += "-x"
+    key = f"{pod.namespace}/{name}"
+    taken.add(key)
+    return Arrival(arrival.at_ns, pod.with_name(name, key), arrival.run_ns)
+
+
+def scaled_plan(plan: LoadPlan, load: float) -> LoadPlan:
+    """The plan with as many pods as `load` says. Raises LoadPlanError if there are too many."""
+    pods = max(round((plan.pods or 0) * load), 1)
+    if pods > MAX_PODS:
+        told = f"{load:g} times {plan.pods} pods are more than {MAX_PODS}: write a smaller load"
+        raise LoadPlanError([Problem("load", told)])
+    return plan if load == 1 else msgspec.structs.replace(plan, pods=pods)
+
 
 HOUR_NS = 3600 * NS_PER_S
 Progress = Callable[[int, int], None]

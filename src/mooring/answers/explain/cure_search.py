@@ -8,18 +8,94 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
-from mooring.answers.explain.cure import EACH, REMOVE_GATE, Cure, Patient, SearchBudget
+import msgspec
+
+from mooring.answers.explain.cure import (
+    EACH,
+    REMOVE_GATE,
+    VOLUME,
+    Cure,
+    Patient,
+    PodChange,
+    Relaxation,
+    SearchBudget,
+    with_spec,
+)
 from mooring.answers.explain.cures_by_nodes import by_mending, by_one_more, by_uncordoning
 from mooring.answers.explain.cures_by_pods import by_moves, by_priority
 from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_other_devices
 from mooring.answers.explain.node_choice_cures import Tolerate, WidenSelection
 from mooring.answers.explain.relation_cures import DropAffinity, DropHostPorts, SpreadLess
-from mooring.answers.explain.relaxation import PodChange, Relaxation, with_spec
 from mooring.answers.explain.request_cures import LowerRequests
-from mooring.answers.explain.volume_cures import by_volumes
-from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.edits import ChangePod
+from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject
+from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import ClaimSpec, ResourceRequirements
+from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, PhaseStatus
+from mooring.model.volumes import BIND_COMPLETED, ClaimName, claim_names, is_fully_bound, kept_for
+
+# ---- Cures by storage: claims that the pod names and that do not exist, and claims that have no volume.
+
+
+_UNKNOWN_SIZE = "1Gi"
+"""The size of a claim that does not exist: nobody knows what it was meant to be."""
+
+
+def by_volumes(patient: Patient) -> Iterator[Cure]:
+    """All claims without a volume get one that every node can use."""
+    pod, known = patient.pod, patient.trials.cluster.objects[PersistentVolumeClaim]
+    edits: list[Edit] = []
+    texts: list[str] = []
+    for named in claim_names(pod):
+        claim = known.get(f"{pod.namespace}/{named.name}")
+        if isinstance(claim, PersistentVolumeClaim) and is_fully_bound(claim):
+            continue
+        is_missing = not isinstance(claim, PersistentVolumeClaim)
+        wanted = claim if isinstance(claim, PersistentVolumeClaim) else _claim(pod, named)
+        edits += _bound(wanted)
+        what = "create the PersistentVolumeClaim" if is_missing else "create a volume for the PersistentVolumeClaim"
+        texts.append(f"{what} {named.name}{_asked(wanted)}")
+    if texts:
+        cure = patient.cured("create-volume", " and ".join(texts), VOLUME * len(texts), *edits)
+        if cure is not None:
+            yield cure
+
+
+def _asked(claim: PersistentVolumeClaim) -> str:
+    size = ((claim.spec.resources.requests if claim.spec.resources is not None else None) or {}).get("storage")
+    parts = [str(size)] if size is not None else []
+    parts += [f"class {claim.class_name}"] if claim.class_name else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _claim(pod: Pod, named: ClaimName) -> PersistentVolumeClaim:
+    owners = None
+    if named.is_ephemeral:
+        owners = [OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)]
+    metadata = ObjectMeta(name=named.name, namespace=pod.namespace, owner_references=owners)
+    asked = ResourceRequirements(requests={"storage": _UNKNOWN_SIZE})
+    return PersistentVolumeClaim(metadata=metadata, spec=ClaimSpec(access_modes=["ReadWriteOnce"], resources=asked))
+
+
+def _bound(claim: PersistentVolumeClaim) -> list[Edit]:
+    """A new volume, and the claim bound to it as the controller binds."""
+    name = f"volume-for-{claim.namespace}-{claim.name}"[:253]
+    asked = claim.spec.resources.requests if claim.spec.resources is not None else None
+    spec = PersistentVolumeSpec(
+        capacity=asked,
+        access_modes=claim.spec.access_modes,
+        storage_class_name=claim.class_name,
+        volume_mode=claim.spec.volume_mode,
+    )
+    volume = PersistentVolume(metadata=ObjectMeta(name=name), spec=spec, status=PhaseStatus(phase="Bound"))
+    annotations = {**(claim.metadata.annotations or {}), BIND_COMPLETED: "yes"}
+    bound = PersistentVolumeClaim(
+        metadata=msgspec.structs.replace(claim.metadata, annotations=annotations),
+        spec=msgspec.structs.replace(claim.spec, volume_name=name),
+        status=PhaseStatus(phase="Bound"),
+    )
+    return [PutObject(kept_for(volume, bound)), PutObject(bound)]
+
 
 DECISIONS = 2000
 """How many decisions a search may make: half a second at 5,000 nodes."""

@@ -6,7 +6,7 @@ from itertools import count, islice
 import msgspec
 
 from mooring.answers.explain.cure import MORE_NODES, UNCORDON, Cure, Patient
-from mooring.answers.trial.edits import Edit, PlacePod, PutObject
+from mooring.answers.trial.counterfactual import Edit, PlacePod, PutObject
 from mooring.answers.trial.new_nodes import STATE_TAINTS, equipment_of, equipped, node_like
 from mooring.answers.trial.owners import is_daemon
 from mooring.cluster.cluster import Cluster

@@ -18,9 +18,9 @@ from mooring.answers.explain.cure import (
     VICTIM,
     Cure,
     Patient,
+    with_spec,
 )
-from mooring.answers.explain.relaxation import with_spec
-from mooring.answers.trial.edits import ChangePod, Edit, MovePod, RemovePod
+from mooring.answers.trial.counterfactual import ChangePod, Edit, MovePod, RemovePod
 from mooring.answers.trial.owners import is_daemon
 from mooring.answers.trial.reasons import reasons_of
 from mooring.model.pod import Pod

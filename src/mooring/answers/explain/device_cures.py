@@ -9,9 +9,17 @@ from itertools import combinations
 
 import msgspec
 
-from mooring.answers.explain.cure import ANOTHER_MOVE, BROKEN_BUDGET, CHANGE_RULE, FREE_CLAIM, REMOVE_POD, Cure, Patient
-from mooring.answers.explain.relaxation import with_spec
-from mooring.answers.trial.edits import Edit, PutObject, RemovePod
+from mooring.answers.explain.cure import (
+    ANOTHER_MOVE,
+    BROKEN_BUDGET,
+    CHANGE_RULE,
+    FREE_CLAIM,
+    REMOVE_POD,
+    Cure,
+    Patient,
+    with_spec,
+)
+from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod
 from mooring.answers.trial.owners import is_daemon
 from mooring.model.devices import (
     ALL,

@@ -7,10 +7,8 @@ import msgspec
 
 from mooring.answers.explain.cure_search import DECISIONS, find_cures
 from mooring.answers.explain.explain_group import explain_group
-from mooring.answers.explain.explanation import PastEvent, PodExplanation, WorkloadExplanation
-from mooring.answers.explain.explanation_tables import ScoredNode
+from mooring.answers.explain.explanation import PastEvent, PodExplanation, ScoredNode, WorkloadExplanation
 from mooring.answers.explain.group_explanation import GroupExplanation
-from mooring.answers.explain.queue_waits import queue_waits
 from mooring.answers.trial.asked_group import group_named, group_of
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.answers.trial.obstacles import with_obstacles
@@ -23,11 +21,29 @@ from mooring.framework.attempts.runner import Runner
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.pod_events import PodEvent
 from mooring.model.pod import Pod
-from mooring.queue.queue_record import ON_PERMIT
+from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.ties import is_tied, tied_with
+
+# ---- What a pod waits for in the queue of its scheduler, as a snapshot knows it.
+
+
+def queue_waits(record: WaitingPodRecord) -> list[str]:
+    """The ends of a sentence that begins with "It waits for"."""
+    if record.place == "backoff":
+        until = f" until {record.backoff_until}" if record.backoff_until else ""
+        return [f"the end of its backoff{until}, after {_attempts(record.attempts)}"]
+    if record.place == ON_PERMIT:
+        told = (f"{each.plugin} (at most until {each.until})" if each.until else each.plugin for each in record.permits)
+        return [f"the Permit {'plugin' if len(record.permits) == 1 else 'plugins'} {', '.join(told)}"]
+    return ["its turn in the active queue"] if record.place == "active" else []
+
+
+def _attempts(number: int) -> str:
+    return f"{number} attempt" if number == 1 else f"{number} attempts"
+
 
 RUNNERS_UP = 4
 """How many other nodes are shown beside the chosen one."""

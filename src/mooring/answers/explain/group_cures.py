@@ -4,7 +4,7 @@ Changes of pods are those of single pods (`answers/cures`), made to all pods of 
 around them are sized for the group: as many nodes or leaving pods as it takes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -28,15 +28,65 @@ from mooring.answers.explain.cure import (
 from mooring.answers.explain.cure_search import Cures, by_asking_less, without_gates
 from mooring.answers.explain.cures_by_nodes import MAX_NODES, by_mending, by_uncordoning, kinds_of_nodes, one_more_like
 from mooring.answers.explain.cures_by_pods import broken_budgets, class_for, smallest_priority, with_priority
-from mooring.answers.explain.leavers import leavers_by_node
 from mooring.answers.trial.asked_group import AskedGroup, kind_of
-from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.edits import ChangePod, Edit, PutObject, RemovePod
+from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, RemovePod
 from mooring.answers.trial.group_trials import GroupOutcome, GroupTrials
+from mooring.answers.trial.owners import is_daemon
+from mooring.cluster.cluster import Cluster
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
+
+# ---- Pods that could leave so that one more pod of a group fits on their node, counted in resources alone.
+
+
+def leavers_by_node(cluster: Cluster, member: Pod) -> list[list[Pod]]:
+    """For each node that can hold one more such pod if some leave: the fewest found that have to.
+
+    Nodes whose pods have the lowest priorities come first, then those from which few leave. Whether the group is placed then,
+    an attempt has to tell.
+    """
+    found = []
+    for row, name in enumerate(cluster.nodes.names[: cluster.nodes.height]):
+        leavers = _leavers(cluster, row, member) if cluster.nodes.alive[row] else []
+        if leavers:
+            found.append(((max(pod.priority for pod in leavers), len(leavers), name), leavers))
+    return [leavers for _, leavers in sorted(found, key=lambda each: each[0])]
+
+
+def _leavers(cluster: Cluster, row: int, member: Pod) -> list[Pod]:
+    """The pods that have to leave a node for one more slot; none if they would free too little."""
+    wants = {name: amount for name, amount in member.shape.request.items() if amount}
+    free = _free(cluster, row, wants)
+    slots = min((free[name] // wants[name] for name in wants), default=0)
+    lack = {name: (max(slots, 0) + 1) * wants[name] - free[name] for name in wants}
+    pods = [pod for pod in cluster.nodes.pods_on[row] if not is_daemon(pod) and not pod.is_terminating]
+    chosen = []
+    for pod in sorted(pods, key=lambda pod: (pod.priority, _left(lack, pod), -_freed(lack, pod), pod.key)):
+        if all(amount <= 0 for amount in lack.values()):
+            break
+        if _freed(lack, pod):
+            chosen.append(pod)
+            lack = {name: amount - pod.shape.held.get(name, (0, 0))[0] for name, amount in lack.items()}
+    return chosen if all(amount <= 0 for amount in lack.values()) else []
+
+
+def _free(cluster: Cluster, row: int, wants: Mapping[str, int]) -> dict[str, int]:
+    amounts = cluster.nodes.amounts
+    places = zip(wants, amounts.places(wants), strict=True)
+    return {name: int(amounts.allocatable[at, row] - amounts.requested[at, row]) for name, at in places}
+
+
+def _left(lack: Mapping[str, int], pod: Pod) -> bool:
+    """Whether something is still missing when the pod has left."""
+    return any(amount > pod.shape.held.get(name, (0, 0))[0] for name, amount in lack.items())
+
+
+def _freed(lack: Mapping[str, int], pod: Pod) -> float:
+    """How much of what is missing the pod frees, in shares."""
+    return sum(min(amount, pod.shape.held.get(name, (0, 0))[0]) / amount for name, amount in lack.items() if amount > 0)
+
 
 MAX_KINDS = 3
 """For how many kinds of rejected pods changes of the pods are looked for."""

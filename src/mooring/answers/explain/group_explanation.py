@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mooring.answers.explain.cure import Cure
-from mooring.answers.explain.explanation import evicts, reason_row
-from mooring.answers.explain.explanation_tables import cure_table, reason_table
+from mooring.answers.explain.explanation import cure_table, evicts, reason_row, reason_table
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, data_table
 from mooring.answers.trial.group_trials import spread_of

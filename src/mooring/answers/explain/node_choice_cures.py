@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from mooring.answers.explain.cure import CHANGE_RULE, TOLERATE, Patient
-from mooring.answers.explain.relaxation import PodChange, Relaxation, with_spec
+from mooring.answers.explain.cure import CHANGE_RULE, TOLERATE, Patient, PodChange, Relaxation, with_spec
 from mooring.answers.trial.new_nodes import STATE_TAINTS
 from mooring.answers.trial.obstacles import show_requirement, show_taint
 from mooring.cluster.nodes.table import NodeTable

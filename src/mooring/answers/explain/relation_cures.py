@@ -5,8 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from mooring.answers.explain.cure import CHANGE_RULE, Patient
-from mooring.answers.explain.relaxation import PodChange, Relaxation, with_spec
+from mooring.answers.explain.cure import CHANGE_RULE, Patient, PodChange, Relaxation, with_spec
 from mooring.answers.trial.obstacles import show_requirement
 from mooring.model.meta import LabelSelector
 from mooring.model.pod import Pod

@@ -1,5 +1,6 @@
 """`mooring plan`: which nodes to add at least cost so that everything fits, and which nodes can go."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,18 +10,50 @@ from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, data_table
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
-from mooring.answers.plan.arrivals_peak import pods_at_peak
 from mooring.answers.plan.judge import objects_of, patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
 from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.what_if.object_changes import apply as apply_objects
+from mooring.inputs.arrivals import Arrival
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.given_loads import arrivals_from
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Written
 from mooring.kit.words import count
+from mooring.model.pod import Pod
+
+# ---- The pods of the moment at which arrivals need most: what a plan has to find room for.
+
+
+def pods_at_peak(arrivals: Sequence[Arrival]) -> list[Pod]:
+    """The pods that run at the busiest moment, if each runs from its arrival. Busy is the sum over resources of the share of
+    all that is requested of it."""
+    total: Counter[str] = Counter()
+    for arrival in arrivals:
+        total.update(arrival.pod.shape.request)
+    events: list[tuple[int, int, int]] = []
+    for number, arrival in enumerate(arrivals):
+        events.append((arrival.at_ns, 1, number))
+        if arrival.run_ns is not None:
+            events.append((arrival.at_ns + arrival.run_ns, 0, number))  # ends come first: the room is free again
+    load, highest, peak_ns = 0.0, 0.0, 0
+    for at_ns, begins, number in sorted(events):
+        load += _share(arrivals[number].pod, total) * (1 if begins else -1)
+        if load > highest + 1e-9:
+            highest, peak_ns = load, at_ns
+    return [each.pod for each in arrivals if _runs_at(each, peak_ns)]
+
+
+def _share(pod: Pod, total: Counter[str]) -> float:
+    """At least something, so that pods without requests count too."""
+    return 1e-6 + sum(amount / total[name] for name, amount in pod.shape.request.items() if amount)
+
+
+def _runs_at(arrival: Arrival, at_ns: int) -> bool:
+    return arrival.at_ns <= at_ns and (arrival.run_ns is None or at_ns < arrival.at_ns + arrival.run_ns)
+
 
 POD_ROWS = 5
 """How many pods of a drain the summary of a row names."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.answers.explain.explain import weights_of
-from mooring.answers.explain.explanation_tables import ScoredNode
+from mooring.answers.explain.explanation import ScoredNode
 from mooring.answers.form.answer import AnswerTable
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
 from mooring.answers.trial.reasons import Reason, reasons_of

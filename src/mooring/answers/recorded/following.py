@@ -1,21 +1,24 @@
 """Follows one pod through a replay, and explains its decisions at the moment when they are made."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.recorded.decision_difference import StepDifference, step_difference
-from mooring.answers.recorded.moment_view import view_at_decision
 from mooring.answers.recorded.pod_story import PodFacts, PodStory
 from mooring.answers.recorded.replaying import Progress, SegmentProgress
+from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.api.object_names import pod_name
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.columns.kernels import Mask
+from mooring.framework.attempts.runner import Runner
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.kit.words import alike
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import lowest_name
-from mooring.scheduler.decision import Placement
+from mooring.scheduler.decide import DecideOptions, decide, lowest_name
+from mooring.scheduler.decision import Decision, DecisionError, Placement
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import Stories
@@ -24,6 +27,54 @@ from mooring.state.replay.differences import BIND, EVICT
 from mooring.state.replay.recorded_settings import MadeDecision, RecordedClock
 from mooring.state.replay.recorded_span import RecordedSpan
 from mooring.state.replay.replayer import ReplayedStep, Replayer, ReplayHooks
+
+# ---- The cluster of a scheduler at a moment of its replay, for questions that `explain` answers.
+
+
+class MomentView(Counterfactual):
+    """Decides as the scheduler would now, with its options and a given seed. Extenders are not called.
+
+    Nothing that is asked here changes the scheduler: between steps the view is a fork of its cluster.
+    """
+
+    def __init__(self, cluster: Cluster, runners: Mapping[str, Runner], options: DecideOptions, seed: int) -> None:
+        """Not that of Counterfactual, which builds a cluster from objects."""
+        self.cluster = cluster
+        self._runners = dict(runners)
+        self.decisions = 0
+        self.priority_classes = []
+        self.events = ()
+        self.queue = None
+        self._options = replace(options, extenders=())
+        self._seed = seed
+
+    def decide(
+        self, pod: Pod, *, explain: bool = False, cluster: Cluster | None = None, within: Mask | None = None
+    ) -> Decision:
+        runner = self.runner(pod)
+        if runner is None:
+            return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
+        self.decisions += 1
+        options = replace(self._options, explain=True, record=True) if explain else self._options
+        if within is not None:
+            options = replace(options, within=within)
+        start = runner.cursor.start
+        try:
+            return decide(runner, pod, cluster or self.cluster, options, self._seed)
+        finally:
+            runner.cursor.start = start  # the next attempt of the scheduler begins its search where it would have
+
+
+def view_between_steps(scheduler: Scheduler) -> MomentView:
+    """The cluster as the next attempt will see it."""
+    core = scheduler.core
+    return MomentView(core.cluster.fork(), core.runners, core.options, core.queue.attempts + 1)
+
+
+def view_at_decision(made: MadeDecision) -> MomentView:
+    """The cluster as the decision saw it. Good until anything follows from the decision."""
+    return MomentView(made.cluster, {made.pod.spec.scheduler_name: made.runner}, made.options, made.seed)
+
 
 SEEDED = "the seed of the attempt decided"
 NAMES = 20_000

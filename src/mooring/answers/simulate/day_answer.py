@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, data_table
 from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit, waits_plot
-from mooring.answers.form.utilisation import MAIN
 from mooring.answers.simulate.group_results import group_wait_table, group_waits_as_data, told_group_waits
-from mooring.answers.simulate.mean_use import MeanUse, MeanUses
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
 from mooring.answers.simulate.simulation_answer import (
     limits_plot,
@@ -19,6 +17,8 @@ from mooring.answers.simulate.simulation_answer import (
     told_limits,
 )
 from mooring.answers.simulate.simulation_tables import (
+    MeanUse,
+    MeanUses,
     eviction_table,
     limit_table,
     mean_table,
@@ -32,6 +32,7 @@ from mooring.answers.simulate.simulation_tables import (
 from mooring.kit.words import count
 from mooring.model.quantity import show_bytes, show_percent
 from mooring.sim.day import DayReport, Waits
+from mooring.sim.gauge import MAIN
 from mooring.sim.results import show_seconds, show_time
 
 WAITS = "Time from arrival to binding"

@@ -6,8 +6,7 @@ from typing import Any
 from mooring.answers.form.answer import AnswerTable
 from mooring.kit.words import count
 from mooring.sim.group_states import GroupState
-from mooring.sim.group_waits import GroupWait
-from mooring.sim.results import PodResult, show_seconds
+from mooring.sim.results import GroupWait, PodResult, show_seconds
 
 
 def told_groups(groups: Sequence[GroupState]) -> list[str]:

@@ -8,8 +8,7 @@ from typing import Any
 
 from mooring.kit.clock import NS_PER_S
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
-from mooring.sim.failure_reasons import FailureReason
-from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, SimulatedEviction, Story
+from mooring.sim.results import Explanation, FailureReason, Fate, NodeUse, PodResult, SimulatedEviction, Story
 
 
 def pod_as_data(result: PodResult) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explain_group import explain_group
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.explain.group_explanation import GroupExplanation
-from mooring.answers.form.pools import zone_of
-from mooring.answers.form.utilisation import utilisation_of
+from mooring.answers.form.utilisation import utilisation_of, zone_of
 from mooring.answers.simulate.day_answer import DayAnswer
-from mooring.answers.simulate.mean_use import mean_uses
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.simulate.simulation_tables import mean_uses
 from mooring.answers.trial.asked_group import group_of
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.inputs.arrivals import Arrival

@@ -9,9 +9,9 @@ from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.explain.group_explanation import GroupExplanation
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable
+from mooring.answers.form.plots import use_plots
 from mooring.answers.form.report_parts import BarPlot, waits_plot
-from mooring.answers.form.use_plots import use_plots
-from mooring.answers.form.utilisation import FULLEST, MAIN, GroupUse, Utilisation
+from mooring.answers.form.utilisation import FULLEST, GroupUse, Utilisation
 from mooring.answers.simulate.group_results import (
     group_counts,
     group_table,
@@ -32,8 +32,18 @@ from mooring.answers.simulate.simulation_tables import group_table as group_data
 from mooring.kit.words import count, some
 from mooring.model.quantity import show_amount, show_percent
 from mooring.scheduler.ties import is_tied
-from mooring.sim.failure_reasons import FailureReason
-from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction, Story, show_time
+from mooring.sim.gauge import MAIN
+from mooring.sim.results import (
+    Explanation,
+    FailureReason,
+    Fate,
+    NodeUse,
+    PodResult,
+    Report,
+    SimulatedEviction,
+    Story,
+    show_time,
+)
 
 POD_NAMES = 5
 """How many pods with the same reason are named."""

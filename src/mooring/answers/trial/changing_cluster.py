@@ -12,8 +12,7 @@ from mooring.answers.trial.owners import is_daemon
 from mooring.answers.trial.workload_book import WorkloadBook, is_static
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.inputs.admission import Admission
-from mooring.inputs.created_claims import ClaimSources
+from mooring.inputs.admission import Admission, ClaimSources
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.clock import in_seconds

@@ -4,10 +4,10 @@ Every answer comes from the core's own decision, without controllers and without
 as it is. The pods that are pending beside it take no part, except that those with a nominated node keep their room.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
-from mooring.answers.trial.edits import Edit, MovePod, PlacePod, PutObject, RemovePod, changed_pod
 from mooring.answers.trial.scheduler_view import SchedulerView
 from mooring.framework.contract.points import Nomination
 from mooring.framework.contract.status import Rejection
@@ -19,6 +19,70 @@ from mooring.model.workloads import PriorityClass
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.post_filter import run_post_filter_plugins
+
+# ---- Small changes to a cluster, as values: a question tries them, and a user can make them.
+#
+# `edited` applies them to a list of objects, `Counterfactual.changed` to a cluster for a moment.
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePod:
+    """The pending pod that the question is about has another form."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PutObject:
+    """An object that is no pod is added, or replaced if there is one of its name."""
+
+    item: KubeObject
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePod:
+    """A pod leaves its node and does not come back."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class MovePod:
+    """A pod leaves its node and runs on another one."""
+
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacePod:
+    """A pod that is in no list yet runs on a node: the pod of a DaemonSet on a new node."""
+
+    pod: Pod
+
+
+Edit = ChangePod | PutObject | RemovePod | MovePod | PlacePod
+
+
+def edited(objects: Iterable[KubeObject], edits: Sequence[Edit]) -> list[KubeObject]:
+    """The objects after the edits, in their order."""
+    after = {(type(item), item.key): item for item in objects}
+    for edit in edits:
+        match edit:
+            case PutObject(item):
+                after[type(item), item.key] = item
+            case RemovePod(pod):
+                after.pop((Pod, pod.key), None)
+            case MovePod(pod, node):
+                after[Pod, pod.key] = pod.with_node(node)
+            case ChangePod(pod) | PlacePod(pod):
+                after[Pod, pod.key] = pod
+    return list(after.values())
+
+
+def changed_pod(pod: Pod, edits: Iterable[Edit]) -> Pod:
+    """The form that the pod of a question has after the edits."""
+    return next((edit.pod for edit in edits if isinstance(edit, ChangePod)), pod)
 
 
 class Counterfactual(SchedulerView):

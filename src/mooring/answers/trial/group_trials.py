@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mooring.answers.trial.asked_group import AskedGroup
-from mooring.answers.trial.edits import Edit, MovePod, PlacePod, PutObject, RemovePod
+from mooring.answers.trial.counterfactual import Edit, MovePod, PlacePod, PutObject, RemovePod
 from mooring.answers.trial.obstacles import with_obstacles
 from mooring.answers.trial.reasons import Reason, reasons_of
 from mooring.cluster.cluster import Cluster

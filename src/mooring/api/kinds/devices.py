@@ -2,8 +2,7 @@
 that taint devices."""
 
 from mooring.api.json_objects import JsonObject, at, fill
-from mooring.api.kind_spec import BY_TYPE, KindSpec, ListRule, Watch, by, labels_at
-from mooring.api.table_columns import AGE, NAME, Cell, Column, field_cell
+from mooring.api.kind_spec import AGE, BY_TYPE, NAME, Cell, Column, KindSpec, ListRule, Watch, by, field_cell, labels_at
 from mooring.api.validation import claim_rules
 from mooring.model.devices import (
     EXACT_COUNT,

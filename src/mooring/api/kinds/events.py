@@ -8,8 +8,18 @@ from typing import Any
 
 from mooring.api.api_errors import Cause, field_invalid, field_required
 from mooring.api.json_objects import JsonObject, at
-from mooring.api.kind_spec import OF_METADATA, FieldReader, KindSpec, labels_at, text_at
-from mooring.api.table_columns import Cell, Column, field_cell, since, wide
+from mooring.api.kind_spec import (
+    OF_METADATA,
+    Cell,
+    Column,
+    FieldReader,
+    KindSpec,
+    field_cell,
+    labels_at,
+    since,
+    text_at,
+    wide,
+)
 
 _NOTE_BYTES = 1024
 """Upstream's limit for the message of an event (noteLengthLimit)."""

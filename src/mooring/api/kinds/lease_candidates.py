@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from mooring.api.api_errors import Cause, field_invalid, field_required, field_unsupported
 from mooring.api.json_objects import JsonObject
-from mooring.api.kind_spec import KindSpec
-from mooring.api.table_columns import AGE, NAME, Column, field_cell
+from mooring.api.kind_spec import AGE, NAME, Column, KindSpec, field_cell
 from mooring.api.validation.field_rules import named
 from mooring.model.names import config_key_faults, qualified_name_faults
 

@@ -7,8 +7,23 @@ their way into the scheduler in `scheduler/intake.py`.
 import msgspec
 
 from mooring.api.json_objects import JsonObject, at
-from mooring.api.kind_spec import OF_METADATA, POSTED, KindSpec, Watch, labels_at, text_at
-from mooring.api.table_columns import AGE, NAME, NONE, Cell, Column, conditions, field_cell, since, wide
+from mooring.api.kind_spec import (
+    AGE,
+    NAME,
+    NONE,
+    OF_METADATA,
+    POSTED,
+    Cell,
+    Column,
+    KindSpec,
+    Watch,
+    conditions,
+    field_cell,
+    labels_at,
+    since,
+    text_at,
+    wide,
+)
 from mooring.api.validation.pod_rules import check_pod
 from mooring.model.pod import Pod
 

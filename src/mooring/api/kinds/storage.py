@@ -3,8 +3,21 @@
 from collections.abc import Callable
 
 from mooring.api.json_objects import JsonObject, at, fill
-from mooring.api.kind_spec import BY_NAME, KindSpec, ListRule, Watch
-from mooring.api.table_columns import AGE, NAME, UNSET, Cell, Column, count, field_cell, state_cell, wide
+from mooring.api.kind_spec import (
+    AGE,
+    BY_NAME,
+    NAME,
+    UNSET,
+    Cell,
+    Column,
+    KindSpec,
+    ListRule,
+    Watch,
+    count,
+    field_cell,
+    state_cell,
+    wide,
+)
 from mooring.api.validation import claim_rules
 from mooring.model.storage import (
     IMMEDIATE,

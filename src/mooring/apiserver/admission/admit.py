@@ -11,8 +11,14 @@ from mooring.api.api_errors import Cause, field_invalid
 from mooring.api.json_objects import JsonObject, fill
 from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.admission import object_meta
-from mooring.apiserver.admission.faults import check_form, check_valid, unreadable_field
-from mooring.apiserver.admission.gated_fields import changed_gated_faults, new_gated_faults, status_gated_faults
+from mooring.apiserver.admission.faults import (
+    changed_gated_faults,
+    check_form,
+    check_valid,
+    new_gated_faults,
+    status_gated_faults,
+    unreadable_field,
+)
 from mooring.apiserver.admission.lookups import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.admission.tidy import tidy

@@ -16,13 +16,14 @@ from mooring.apiserver.admission.tidy import show_amount
 from mooring.kit.shown_text import quoted
 from mooring.model.quantity import NANO, parse
 from mooring.model.well_known_labels import TOPOLOGY
-from mooring.rules.gated_fields import drop_disabled_fields, merges_spread_keys
 from mooring.rules.pod_admission import (
     add_limits,
     add_runtime,
     add_tolerations,
+    drop_disabled_fields,
     global_default,
     merge_label_keys,
+    merges_spread_keys,
     overhead_fault,
     overhead_of,
     priority_of,

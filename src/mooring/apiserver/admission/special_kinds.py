@@ -9,25 +9,129 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from mooring.api.api_errors import Cause, internal_error
-from mooring.api.json_objects import JsonObject
+from mooring.api.api_errors import ApiError, Cause, field_invalid, field_unsupported, forbidden, internal_error
+from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.pods import POD
-from mooring.api.kinds.scheduling import POD_GROUP, PRIORITY_CLASS
-from mooring.api.kinds.services import SERVICE
+from mooring.api.kinds.scheduling import GROUP_PROTECTION, HIGHEST_USER_PRIORITY, POD_GROUP, PRIORITY_CLASS
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
-from mooring.api.kinds.workloads import JOB
-from mooring.apiserver.admission.group_claims import admit_group_claims, protect
-from mooring.apiserver.admission.group_priority import admit_changed_priority, admit_priority
-from mooring.apiserver.admission.group_templates import check_template
+from mooring.api.kinds.workloads import JOB, SERVICE
 from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.model.storage import CLASS_ANNOTATION
+from mooring.model.workloads import DISRUPTED_ALONE, DISRUPTED_TOGETHER
 from mooring.rules.persistent_volumes import default_storage_class
-from mooring.rules.pod_admission import add_tolerations
+from mooring.rules.pod_admission import add_tolerations, global_default, priority_of
+from mooring.rules.pod_claims import GROUP_CLAIMS_GATE
 from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.workload_pods import job_labels
+
+# ---- Claims of pod groups (gate DRAWorkloadResourceClaims), and the protection of groups that have pods.
+
+
+def admit_group_claims(old: JsonObject, new: JsonObject, cluster: Lookups) -> None:
+    """A group gets claims of its own only with the gate; `old` is empty for a new one. Parity: claims that a group has stay,
+    although the gate is off now."""
+    if not cluster.gates.get(GROUP_CLAIMS_GATE, False) and not old.get("spec", {}).get("resourceClaims"):
+        new.get("spec", {}).pop("resourceClaims", None)
+
+
+def protect(group: JsonObject, cluster: Lookups) -> None:
+    """A new group is kept while it has pods."""
+    if cluster.gates.get("GenericWorkload", False):
+        held = group["metadata"].get("finalizers", [])
+        group["metadata"]["finalizers"] = [*held, *([] if GROUP_PROTECTION in held else [GROUP_PROTECTION])]
+
+
+# ---- Admission of a PodGroup that names the template it was made from: the template must be there
+# (PodGroupWorkloadExists).
+
+
+def check_template(group: JsonObject, cluster: Lookups) -> None:
+    """Refuse a group whose Workload, or the template in it, does not exist. Raises 403, in upstream's words."""
+    named = at(group, "spec.podGroupTemplateRef.workload")
+    if not named:
+        return
+    workload_name, template_name = named.get("workloadName", ""), named.get("podGroupTemplateName", "")
+    workload = cluster.group_templates(group["metadata"].get("namespace", ""), workload_name)
+    if workload is None:
+        raise _refused(group, f'Workload "{workload_name}" not found')
+    if "deletionTimestamp" in workload["metadata"]:
+        raise _refused(group, f'Workload "{workload_name}" is being deleted')
+    if template_name not in [template.get("name") for template in workload["spec"].get("podGroupTemplates", ())]:
+        raise _refused(group, f'PodGroupTemplate "{template_name}" not found in Workload "{workload_name}"')
+
+
+def _refused(group: JsonObject, why: str) -> ApiError:
+    return forbidden(POD_GROUP.plural, name_of(group), f"PodGroup rejected: {why}", POD_GROUP.group)
+
+
+# ---- Priority and disruption mode of pod groups: how groups preempt each other. Gate WorkloadAwarePreemption.
+#
+# Without the gate the server drops these fields, but for groups that have them already.
+
+
+GATE = "WorkloadAwarePreemption"
+_FIELDS = ("disruptionMode", "priorityClassName", "priority")
+_MODES = (DISRUPTED_ALONE, DISRUPTED_TOGETHER)
+
+
+def admit_priority(group: JsonObject, cluster: Lookups) -> None:
+    """Give a new group its mode and the priority of its class. Raises 403 for a class that is missing, and for a group that
+    brings another priority."""
+    spec = group["spec"]
+    if not cluster.gates.get(GATE, False):
+        _drop(spec, {})
+        return
+    spec.setdefault("disruptionMode", DISRUPTED_ALONE)
+    wanted = spec.get("priorityClassName") or ""
+    found = cluster.priority_class(wanted) if wanted else None
+    given = priority_of(wanted, found, None if wanted else global_default(cluster.priority_classes()))
+    if given is None:
+        raise _forbid(group, f"no PriorityClass with name {wanted} was found")
+    if spec.get("priority", given.value) != given.value:
+        raise _forbid(
+            group,
+            f"priority set in the pod group ({spec['priority']}) must match the priority computed ({given.value}) based on "
+            "the priority class set in the spec",
+        )
+    spec["priority"] = given.value
+    if given.class_name:
+        spec["priorityClassName"] = given.class_name
+
+
+def admit_changed_priority(old: JsonObject, new: JsonObject, cluster: Lookups) -> None:
+    """The same for a group that changes. Parity: nothing but the mode is filled in, so a writer that leaves the priority out
+    is refused because it may not change."""
+    if cluster.gates.get(GATE, False):
+        new["spec"].setdefault("disruptionMode", DISRUPTED_ALONE)
+    else:
+        _drop(new["spec"], old["spec"])
+
+
+def priority_faults(spec: JsonObject) -> list[Cause]:
+    """What is wrong with mode and priority."""
+    faults = []
+    mode, priority = spec.get("disruptionMode", DISRUPTED_ALONE), spec.get("priority", 0)
+    if mode not in _MODES:
+        faults.append(field_unsupported("spec.disruptionMode", mode, _MODES))
+    if isinstance(priority, int) and priority > HIGHEST_USER_PRIORITY:
+        faults.append(
+            field_invalid("spec.priority", priority, f"must be less than or equal to {HIGHEST_USER_PRIORITY}")
+        )
+    return faults
+
+
+def _drop(spec: JsonObject, held: JsonObject) -> None:
+    for field in _FIELDS:
+        if not held.get(field):
+            spec.pop(field, None)
+
+
+def _forbid(group: JsonObject, why: str) -> ApiError:
+    return forbidden(POD_GROUP.plural, name_of(group), why, POD_GROUP.group)
+
 
 # ---- services
 

@@ -7,9 +7,8 @@ import click
 from mooring.answers.recorded.agree import agree as find_agreement
 from mooring.cli.answering import output_form, own_output, print_answer
 from mooring.cli.options import configured, plugin_files, registry_with
-from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
-from mooring.cli.terminal import tell
+from mooring.cli.terminal import LateBar, tell
 from mooring.state.recording.segment_file import RecordingError
 
 EPILOG = """

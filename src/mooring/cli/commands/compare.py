@@ -14,9 +14,8 @@ from mooring.answers.compare.comparison import Comparison
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import chosen_gates, configured, enable_loaded, registry_with
-from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
-from mooring.cli.terminal import tell
+from mooring.cli.terminal import LateBar, tell
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.field_checks import Validation

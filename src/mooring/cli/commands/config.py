@@ -2,8 +2,15 @@
 
 import click
 
-from mooring.cli.command_groups import SuggestingGroup, examples
-from mooring.cli.options import chosen_gates, configured, feature_gates, plugin_files, registry_with
+from mooring.cli.options import (
+    SuggestingGroup,
+    chosen_gates,
+    configured,
+    examples,
+    feature_gates,
+    plugin_files,
+    registry_with,
+)
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import format_table
 from mooring.cli.terminal import tell, tell_blocks, tell_yaml

@@ -13,11 +13,9 @@ from mooring.cli.refusal import refuse, writing
 from mooring.cli.terminal import tell, tell_json_text
 from mooring.framework.config.settings import settings_object
 from mooring.framework.contract.annotation_keys import AnnotationKeys
-from mooring.inputs.dumps.anonymize import Anonymizer
-from mooring.inputs.dumps.anonymous_settings import unknown_plugins
-from mooring.inputs.dumps.contents import EVERY_KEY, counts, dumped_objects, header_in
+from mooring.inputs.dumps.anonymize import Anonymizer, unknown_plugins
+from mooring.inputs.dumps.contents import EVERY_KEY, counts, dump_text, dumped_objects, header_in, write_dump
 from mooring.inputs.dumps.device_groups import TooManySelectors
-from mooring.inputs.dumps.dump_file import dump_text, write_dump
 from mooring.inputs.manifests import Manifests
 from mooring.kit.words import count
 from mooring.model.pod_spec import FINISHED_PHASES

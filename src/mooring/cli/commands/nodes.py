@@ -18,9 +18,8 @@ from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app import node_actions
 from mooring.app.node_actions import NotOurs, own_connection
-from mooring.cli.command_groups import SuggestingGroup, examples
+from mooring.cli.options import SuggestingGroup, examples, read_node_template
 from mooring.cli.options import node_template as template_option
-from mooring.cli.options import read_node_template
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
 

@@ -13,14 +13,13 @@ from mooring.answers.compare.workers import RunFault
 from mooring.answers.recorded.following import follow_pod
 from mooring.answers.recorded.open_loop import recorded_settings, would_have
 from mooring.answers.recorded.pod_story import PodStory
-from mooring.answers.recorded.replay_answer import ReplayAnswer
+from mooring.answers.recorded.replaying import ReplayAnswer
 from mooring.answers.recorded.replaying import replay as replay_runs
 from mooring.cli.answering import output_form, own_output, print_answer, tell_notes
 from mooring.cli.options import config_file, configured, enable_loaded, plugin_files, registry_with
-from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.replay_walk import ReplayWalk, lines_of_user
-from mooring.cli.terminal import tell
+from mooring.cli.terminal import LateBar, tell
 from mooring.framework.profile.registry import Registry
 from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError

@@ -32,11 +32,17 @@ from mooring.cli.options import (
     plugin_files,
     registry_with,
 )
-from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
+from mooring.cli.recording_options import (
+    chosen_self_check,
+    recording_options,
+    recording_settings,
+    self_check_flags,
+    trace_plugins_over,
+    tracing_of,
+    undeclared_annotations,
+)
 from mooring.cli.refusal import refusals, refuse, writing
-from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.terminal import BAD_INPUT, tell
-from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.drivers.live_service import ClientLimits
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration

@@ -34,11 +34,10 @@ from mooring.cli.answering import (
 )
 from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import idle_plugins
-from mooring.cli.progress import LateBar
 from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
-from mooring.cli.terminal import Block, tell, tell_blocks
+from mooring.cli.terminal import Block, LateBar, tell, tell_blocks
 from mooring.framework.config.durations import parse_duration
 from mooring.inputs.arrivals import Arrival, ArrivalsError, read_arrivals
 from mooring.inputs.field_checks import Validation

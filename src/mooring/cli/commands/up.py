@@ -35,11 +35,17 @@ from mooring.cli.options import (
     registry_with,
     tell_gates,
 )
-from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
+from mooring.cli.recording_options import (
+    chosen_self_check,
+    recording_options,
+    recording_settings,
+    self_check_flags,
+    trace_plugins_over,
+    tracing_of,
+    undeclared_annotations,
+)
 from mooring.cli.refusal import refusals, refuse
-from mooring.cli.self_check_flags import chosen_self_check, self_check_flags
 from mooring.cli.terminal import tell
-from mooring.cli.tracing_options import trace_plugins_over, tracing_of
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.dashboard.questions.asked_cluster import AskedScheduler

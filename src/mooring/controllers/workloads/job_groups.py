@@ -10,8 +10,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
-from mooring.api.kinds.scheduling import POD_GROUP
-from mooring.api.kinds.scheduling_workloads import GROUP_TEMPLATES
+from mooring.api.kinds.scheduling import GROUP_TEMPLATES, POD_GROUP
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_writes import NORMAL, record_event
 from mooring.model.names import safe_encode

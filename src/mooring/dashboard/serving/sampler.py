@@ -14,8 +14,7 @@ from mooring.dashboard.serving.streams import Streams
 from mooring.dashboard.slices import timed_slices
 from mooring.dashboard.views.node_map import MappedNodes, map_nodes, use_of
 from mooring.dashboard.views.pending_groups import pending_groups
-from mooring.dashboard.views.queue_counts import queue_activity, queue_sample
-from mooring.dashboard.views.sample_history import SampleHistory
+from mooring.dashboard.views.queue_counts import SampleHistory, queue_activity, queue_sample
 from mooring.kit.clock import in_millis
 from mooring.kit.json_text import json_bytes
 from mooring.scheduler.core import Report

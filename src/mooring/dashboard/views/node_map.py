@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 from mooring.cluster.columns.labels import LabelColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.slices import Sliced
-from mooring.dashboard.views.node_facts import is_ready
 from mooring.model.node import HARD_EFFECTS, Node
 from mooring.model.well_known_labels import HOSTNAME, ZONE
+from mooring.rules.conditions import typed_condition
+
+# ---- What several views say of a node.
+
+
+def is_ready(node: Node) -> bool:
+    """A node without the condition counts as ready: manifests have none."""
+    condition = typed_condition(node.status.conditions, "Ready")
+    return condition is None or condition.status == "True"
+
 
 FIRST_LABELS = (
     ZONE,

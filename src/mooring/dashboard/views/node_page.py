@@ -7,7 +7,7 @@ import msgspec
 
 from mooring.cluster.nodes.amounts import amounts_on
 from mooring.dashboard.views.moments import moment_text
-from mooring.dashboard.views.node_facts import is_ready
+from mooring.dashboard.views.node_map import is_ready
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_amount
 from mooring.scheduler.scheduler import Scheduler

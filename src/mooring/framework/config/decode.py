@@ -4,15 +4,242 @@ The order of what can go wrong is upstream's: syntax, version and kind, a value 
 plugins, and last what only strictness forbids. Nothing is defaulted or validated here.
 """
 
-from typing import Any
+import base64
+import binascii
+import types
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from mooring.framework.config.args import ARGS_KINDS, Args, args_kind
+from mooring.framework.config.durations import Duration
 from mooring.framework.config.problems import ConfigError
-from mooring.framework.config.strict import StrictReader, json_kind
-from mooring.framework.config.syntax import parse
-from mooring.framework.config.types import API_VERSION, GROUP, KIND, KubeSchedulerConfiguration, PluginConfig, Section
+from mooring.framework.config.syntax import JsonObject, parse
+from mooring.framework.config.types import (
+    API_VERSION,
+    GROUP,
+    KIND,
+    GoType,
+    KubeSchedulerConfiguration,
+    PluginConfig,
+    Section,
+)
+
+# ---- Strict decoding of JSON values into typed sections, with the complaints that Go's decoder would have.
+#
+# Two kinds of complaint: an unknown or repeated field is *strict*, and all of them are collected; a value of the
+# wrong type is a *fault*, and the first one is reported.
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_GO_SCALARS: dict[Any, str] = {
+    str: "string",
+    bool: "bool",
+    int: "int32",
+    float: "float32",
+    bytes: "[]uint8",
+    Duration: "string",
+    dict: "map[string]string",
+}
+"""Go's name for the type of a field, unless a GoType says otherwise: most numbers of the configuration are int32."""
+_BITS = {"int32": 32, "int64": 64}
+"""Bounds of whole numbers."""
+
+
+class _Keep:
+    """The field keeps its default: it was null or could not be read."""
+
+
+_KEEP: Final = _Keep()
+
+
+class FieldPlace(msgspec.Struct, frozen=True):
+    """Where a value stands: `path` is what strict complaints show, owner and fields are what Go names in type
+    errors."""
+
+    path: str = ""
+    owner: str = ""
+    fields: tuple[str, ...] = ()
+
+    def member(self, owner: str, name: str) -> "FieldPlace":
+        """The place of a field of this section."""
+        return FieldPlace(f"{self.path}.{name}" if self.path else name, owner, (*self.fields, name))
+
+    def item(self, i: int) -> "FieldPlace":
+        """The place of an item. Parity: Go's type errors do not name the index."""
+        return msgspec.structs.replace(self, path=f"{self.path}[{i}]")
+
+    def target(self, go_type: str) -> str:
+        """The end of Go's type error."""
+        if not self.fields:
+            return f"Go value of type {go_type}"
+        return f"Go struct field {self.owner}.{'.'.join(self.fields)} of type {go_type}"
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """A type annotation taken apart."""
+
+    type: Any
+    go: str
+    is_optional: bool = False
+    item: "Hint | None" = None
+
+
+@cache
+def _hint(annotation: Any) -> Hint:
+    """Take an annotation apart, once for each: `Annotated` gives the Go name, `X | None` the option, `list[X]` the
+    item."""
+    origin, parameters = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        go = next((mark.name for mark in parameters[1:] if isinstance(mark, GoType)), None)
+        inner = _hint(parameters[0])
+        return msgspec.structs.replace(inner, go=go) if go else inner
+    if origin in (Union, types.UnionType):
+        (inner,) = (_hint(option) for option in parameters if option is not type(None))
+        return msgspec.structs.replace(inner, is_optional=True)
+    if origin is list:
+        item = _hint(parameters[0])
+        return Hint(list, f"[]{item.go}", item=item)
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return Hint(annotation, f"{getattr(annotation, 'go_package', 'v1')}.{_go_name(annotation)}")
+    plain = origin or annotation
+    return Hint(plain, _GO_SCALARS.get(plain, ""))
+
+
+def _go_name(section: type[msgspec.Struct]) -> str:
+    """Upstream's name of the type."""
+    return getattr(section, "go_name", "") or section.__name__
+
+
+@cache
+def _members(section: type[msgspec.Struct]) -> dict[str, tuple[str, Hint]]:
+    """Name in the file -> attribute and type."""
+    return {info.encode_name: (info.name, _hint(info.type)) for info in msgspec.structs.fields(section)}
+
+
+class StrictReader(msgspec.Struct):
+    """One decoding. Afterwards `fault` and `strict` say what was wrong; the result may be used only if both are
+    empty."""
+
+    strict: list[str] = msgspec.field(default_factory=list)
+    fault: str = ""
+
+    def read(self, section: type[S], raw: Any) -> S:
+        return self._section(section, raw if raw is not None else {}, FieldPlace())
+
+    def _section(self, section: type[S], raw: Any, place: FieldPlace) -> S:
+        """Read the fields that are there, in the order of the file: the first fault is the one that Go would meet
+        first."""
+        if not isinstance(raw, dict):
+            self._mismatch(raw, _hint(section).go, place)
+            return section()
+        self._note_repeated(raw, place)
+        members, given, owner = _members(section), {}, _go_name(section)
+        for key, value in raw.items():
+            there = place.member(owner, key)
+            if key not in members:
+                self._complain(f'unknown field "{there.path}"')
+                continue
+            attribute, hint = members[key]
+            found = self._value(hint, value, there)
+            if found is not _KEEP:
+                given[attribute] = found
+        return section(**given)
+
+    def _note_repeated(self, raw: dict[str, Any], place: FieldPlace) -> None:
+        for key in raw.repeated if isinstance(raw, JsonObject) else ():
+            self._complain(f'duplicate field "{place.member("", key).path}"')
+
+    def _complain(self, complaint: str) -> None:
+        """Each complaint once, as Go's strict decoder."""
+        if complaint not in self.strict:
+            self.strict.append(complaint)
+
+    def _fail(self, fault: str) -> _Keep:
+        """Note a fault, unless there is one already, and let the field keep its default."""
+        self.fault = self.fault or fault
+        return _KEEP
+
+    def _mismatch(self, raw: Any, go_type: str, place: FieldPlace) -> _Keep:
+        return self._fail(f"json: cannot unmarshal {json_kind(raw)} into {place.target(go_type)}")
+
+    def _value(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        if hint.type is Any:
+            return raw
+        if raw is None:
+            # Parity: Go hands null to a duration's own parser, which takes it for the empty text.
+            is_bare_duration = hint.type is Duration and not hint.is_optional
+            return self._fail('time: invalid duration ""') if is_bare_duration else _KEEP
+        if hint.type is list:
+            return self._list(hint, raw, place)
+        if hint.type is dict:
+            return self._texts(hint, raw, place)
+        if isinstance(hint.type, type) and issubclass(hint.type, msgspec.Struct):
+            return self._section(hint.type, raw, place)
+        return self._scalar(hint, raw, place)
+
+    def _list(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        """Parity: null as an item is the zero value of its type."""
+        if not isinstance(raw, list) or hint.item is None:
+            return self._mismatch(raw, hint.go, place)
+        found = [self._value(hint.item, item, place.item(i)) for i, item in enumerate(raw)]
+        return [hint.item.type() if item is _KEEP else item for item in found]
+
+    def _texts(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        """A map of strings; null as a value is empty."""
+        if not isinstance(raw, dict):
+            return self._mismatch(raw, hint.go, place)
+        self._note_repeated(raw, place)
+        for value in raw.values():
+            if not isinstance(value, str | None):
+                self._mismatch(value, "string", place)
+        return {key: value or "" for key, value in raw.items()}
+
+    def _scalar(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        """A number, a boolean, or what is written as text: strings, durations, base64."""
+        if hint.type is int:
+            return self._integer(hint.go, raw, place)
+        if hint.type is float:
+            is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
+            return float(raw) if is_number else self._mismatch(raw, hint.go, place)
+        if hint.type is bool:
+            return raw if isinstance(raw, bool) else self._mismatch(raw, hint.go, place)
+        if not isinstance(raw, str):
+            return self._mismatch(raw, hint.go, place)
+        try:
+            return _from_text(hint.type, raw)
+        except ValueError as error:
+            return self._fail(str(error))
+
+    def _integer(self, go_type: str, raw: Any, place: FieldPlace) -> Any:
+        """Parity: a number with a fraction is refused, as Go does; 16.0 came here as 16 (syntax.py)."""
+        if isinstance(raw, bool) or not isinstance(raw, int | float):
+            return self._mismatch(raw, go_type, place)
+        bound = 1 << (_BITS[go_type] - 1)
+        if isinstance(raw, float) or not -bound <= raw < bound:
+            return self._fail(f"json: cannot unmarshal number {raw} into {place.target(go_type)}")
+        return raw
+
+
+def _from_text(kind: Any, text: str) -> Any:
+    """Raises ValueError with Go's words."""
+    if kind is Duration:
+        return Duration.parse(text)
+    if kind is not bytes:
+        return text
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"illegal base64 data: {error}") from None
+
+
+def json_kind(raw: Any) -> str:
+    """What Go calls a JSON value of the wrong type."""
+    names = ((bool, "bool"), (int | float, "number"), (str, "string"), (list, "array"))
+    return next((name for kind, name in names if isinstance(raw, kind)), "object")
+
 
 _KINDS: dict[str, type[Section]] = {KIND: KubeSchedulerConfiguration, **ARGS_KINDS}
 """What may be written at the top of a file. Arguments too: upstream decodes them first and then says that they are

@@ -5,8 +5,10 @@ commands and no arguments. Of annotations, which are free text, only those stay 
 names others.
 """
 
+import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -17,9 +19,28 @@ from mooring.inputs.dump_header import DumpHeader, header_object, read_header
 from mooring.inputs.manifests import Manifests
 from mooring.inputs.pod_events import API_VERSION as EVENT_VERSION
 from mooring.inputs.pod_events import KIND as EVENT
+from mooring.kit.bounded_reading import GZIP_SUFFIX
+from mooring.kit.private_files import write_private
 from mooring.model.meta import KubeObject
 from mooring.model.workloads import Workload
 from mooring.state.recording.concealed import READ_ANNOTATIONS
+
+# ---- The file of a dump: a v1 List as JSON with one object on each line, compressed if its name ends in .gz.
+
+
+_BEGIN, _BETWEEN, _END = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"
+
+
+def dump_text(items: Iterable[JsonObject]) -> bytes:
+    """The list, in which programs like `kubectl` and `jq` find what they expect."""
+    return _BEGIN + _BETWEEN.join(map(msgspec.json.encode, items)) + _END
+
+
+def write_dump(path: Path, text: bytes) -> None:
+    """Write the file at once, under another name until it is complete. Only its owner may read it. Raises OSError."""
+    # Without a time in the header, two dumps of the same objects are equal.
+    write_private(path, gzip.compress(text, mtime=0) if path.name.lower().endswith(GZIP_SUFFIX) else text)
+
 
 NAMED_KEYS = 100
 """How many keys of annotations that were left out the header names, those of most objects first: keys may be unique."""

@@ -21,8 +21,7 @@ from mooring.cluster.columns.kernels import Integers, Ints, Mask
 from mooring.cluster.columns.labels import ABSENT, LabelColumn
 from mooring.cluster.tallies.carried_terms import CarriedTerms, TermsAbout
 from mooring.cluster.tallies.tallies import PodTallies, are_few
-from mooring.cluster.tallies.tally import Tally, sum_by_code, sum_sparse
-from mooring.cluster.tallies.tally_difference import PodCounts
+from mooring.cluster.tallies.tally import PodCounts, Tally, sum_by_code, sum_sparse
 from mooring.framework.contract.context import SchedulingContext
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, all_of, predicate_of

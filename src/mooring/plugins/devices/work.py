@@ -27,21 +27,77 @@ from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.devices.allocation import (
+    FAILED,
     FINALIZER,
+    TIMEOUT,
+    BindingFailed,
     ClaimMetrics,
     add_finalizer,
     allocated,
     create_extended,
+    is_overdue,
+    is_prepared,
     is_unreliable,
     must_be_prepared,
     name_extended,
     read_again,
+    results_of,
     write_status,
 )
 from mooring.plugins.devices.claims import ClaimState, is_reserved_for, is_unwritten
 from mooring.plugins.devices.giving_back import withdraw
 from mooring.plugins.devices.node_resources import write_taken
-from mooring.plugins.devices.preparation import wait_until_prepared
+
+# ---- The wait for devices that must be prepared before the pod is bound: their drivers report on that in the claims.
+
+
+POLL_NS = 5 * NS_PER_S
+"""Upstream polls for binding conditions every five seconds as well; changes of the claims wake it earlier here."""
+
+
+def wait_until_prepared(
+    state: ClaimState, ledger: ClaimLedger, services: SchedulerServices, metrics: ClaimMetrics, timeout_ns: int
+) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+    """Wait for binding conditions; the metrics record every way out."""
+    began_ns, status = services.now_ns(), "success"
+    deadline_ns = began_ns + timeout_ns
+    watched = frozenset((ResourceClaim, claim.key) for claim in state.claims)
+    try:
+        while not _are_prepared(state, ledger, timeout_ns, services.now_ns()):
+            if services.now_ns() >= deadline_ns:
+                raise PluginError(f"{TIMEOUT}: context deadline exceeded")
+            yield Pause(min(services.now_ns() + POLL_NS, deadline_ns), watched)
+    except PluginError as fault:
+        text = str(fault)
+        status = "timeout" if text.startswith(TIMEOUT) else "failure" if text.startswith(FAILED) else "error"
+        raise
+    except (GeneratorExit, PodGone):
+        status = "error"
+        raise
+    finally:
+        devices = [result for claim in state.claims for result in results_of(claim)]
+        metrics.waited(devices, status, (services.now_ns() - began_ns) / NS_PER_S)
+
+
+def _are_prepared(state: ClaimState, ledger: ClaimLedger, timeout_ns: int, now_ns: int) -> bool:
+    """Whether all claims are prepared, by the newest that the watch showed. The first that is not decides."""
+    for index, claim in enumerate(state.claims):
+        if is_unwritten(claim):
+            continue
+        known = ledger.get(claim.key)
+        if known is None:
+            raise PluginError(f'could not find ResourceClaim "{claim.key}"')
+        state.claims[index] = known
+        try:
+            if is_prepared(known):
+                continue
+        except BindingFailed as fault:
+            raise PluginError(str(fault)) from fault
+        if is_overdue(known, timeout_ns, now_ns):
+            raise PluginError(f"{TIMEOUT}: claim={known.name}")
+        return False
+    return True
+
 
 ATTEMPTS = 5
 """How often a claim is written that other clients change at the same time."""

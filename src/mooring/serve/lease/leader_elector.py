@@ -42,8 +42,7 @@ from mooring.serve.lease.leader_election import (
     Unfulfilled,
     Update,
 )
-from mooring.serve.lease.lease_candidate import CandidateName, LeaseCandidacy
-from mooring.serve.lease.lease_client import LeaseClient
+from mooring.serve.lease.lease_candidate import CandidateName, LeaseCandidacy, LeaseClient
 from mooring.serve.lease.lease_record import API_VERSION, LeaseName, LeaseRecord, changed_lease
 
 T = TypeVar("T")

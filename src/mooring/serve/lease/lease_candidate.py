@@ -4,6 +4,8 @@ The server asks its candidates for a sign of life by writing `pingTime`; one tha
 picked. Upstream watches its candidate; here it is read every retry period, which takes no right to list or watch.
 """
 
+from typing import Any, Protocol
+
 import msgspec
 
 from mooring.api.api_errors import ApiError
@@ -11,11 +13,24 @@ from mooring.api.json_objects import JsonObject, at
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
+from mooring.apiclient.transport import Params
 from mooring.kit.clock import Clock, in_micros
 from mooring.kit.logs import Log
 from mooring.model.release import KUBERNETES_VERSION
-from mooring.serve.lease.lease_client import LeaseClient
 from mooring.serve.lease.lease_record import LeaseName
+
+# ---- The requests that leader election makes.
+
+
+class LeaseClient(Protocol):
+    """The methods of ApiClient that elector and candidate use."""
+
+    async def get(self, path: str, params: Params | None = None) -> Any: ...
+
+    async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
+
+    async def put(self, path: str, body: Any, params: Params | None = None) -> Any: ...
+
 
 API_VERSION = "coordination.k8s.io/v1beta1"
 STRATEGY = "OldestEmulationVersion"
