@@ -20,7 +20,7 @@ from mooring.framework.contract.events import POD, Change, Registration
 from mooring.framework.contract.points import Handle
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.plugins.builtin import IN_TREE
+from mooring.plugins.builtin import in_tree
 
 SPECS: list[dict[str, Any]] = [
     {},
@@ -88,7 +88,7 @@ def changes(event: str) -> Iterator[Pair]:
 
 
 def keyed() -> list[tuple[str, Registration]]:
-    plugins = {plugin.name: plugin(None, Handle()) for plugin in IN_TREE}
+    plugins = {name: build(None, Handle()) for name, build in in_tree().items()}
     return [(name, each) for name, plugin in plugins.items() for each in plugin.events() or () if each.keys is not None]
 
 

@@ -6,7 +6,7 @@ from build import a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.events import Action, Change
 from mooring.framework.contract.points import Handle
-from mooring.plugins.builtin import IN_TREE
+from mooring.plugins.builtin import in_tree
 
 ALWAYS, HINTED = "always", "hinted"
 NODE_ADD_LABEL = Action.ADD | Action.UPDATE_NODE_LABEL
@@ -86,7 +86,7 @@ REGISTERED: dict[str, set[tuple[str, Action, str]] | None] = {
     "ImageLocality": None,
     "DefaultBinder": None,
 }
-PLUGINS = {plugin.name: plugin(None, Handle()) for plugin in IN_TREE}
+PLUGINS = {name: build(None, Handle()) for name, build in in_tree().items()}
 
 
 @pytest.mark.parametrize("name", PLUGINS)
@@ -110,6 +110,6 @@ def test_no_pod_that_leaves_wakes_one_for_default_preemption() -> None:
 @pytest.mark.parametrize("name", ["NodeDeclaredFeatures", "NodeResourcesFit"])
 def test_a_gate_that_is_off_takes_its_events_away(name: str) -> None:
     off = Handle(feature_gates={"NodeDeclaredFeatures": False, "DRAExtendedResource": False})
-    plugin = next(each for each in IN_TREE if each.name == name)(None, off)
+    plugin = in_tree().factory(name)(None, off)
     left = {registration.event.resource for registration in plugin.events() or ()}
     assert left == (set() if name == "NodeDeclaredFeatures" else {"Pod", "Node"})

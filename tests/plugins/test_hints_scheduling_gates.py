@@ -4,7 +4,7 @@ from build import a_pod
 from hinting import wakes
 from mooring.framework.contract.events import UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
-from mooring.plugins.scheduling_gates import SchedulingGates
+from mooring.plugins.queue_and_bind import SchedulingGates
 
 OPENED = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
 PLUGIN = SchedulingGates(None, Handle())

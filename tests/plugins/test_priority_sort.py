@@ -2,7 +2,7 @@
 
 from alone import build
 from build import a_pod
-from mooring.plugins.priority_sort import PrioritySort
+from mooring.plugins.queue_and_bind import PrioritySort
 
 ARRIVALS = {
     "late and urgent": (a_pod(priority=10), 5.0),

@@ -5,7 +5,7 @@ import pytest
 from alone import build
 from build import a_pod
 from mooring.framework.contract.status import final
-from mooring.plugins.scheduling_gates import SchedulingGates
+from mooring.plugins.queue_and_bind import SchedulingGates
 
 GATES: dict[str, tuple[list[str], str | None]] = {
     "no gates": ([], None),

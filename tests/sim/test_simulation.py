@@ -390,7 +390,7 @@ def test_a_running_pod_is_explained_as_if_it_had_not_been_placed() -> None:
 
 
 def test_a_gate_that_fails_holds_the_pod_back_and_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mooring.plugins.scheduling_gates import SchedulingGates
+    from mooring.plugins.queue_and_bind import SchedulingGates
 
     def fail(self: object, pod: Pod) -> None:
         raise PluginError("stuck")

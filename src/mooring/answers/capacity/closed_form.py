@@ -18,7 +18,7 @@ from mooring.framework.attempts.slots import count_slots
 from mooring.framework.contract.points import ResourceDemand
 from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import IN_TREE
+from mooring.plugins.builtin import in_tree_plugins
 from mooring.scheduler.decision import NoFit
 
 
@@ -38,7 +38,7 @@ def fill_at_once(placer: CopyPlacer, copies: PodCopies) -> Filling | None:
 
 
 def _has_only_builtin_plugins(runner: Runner) -> bool:
-    return all(type(plugin) in IN_TREE for plugin in runner.profile.plugins.values())
+    return all(type(plugin) in in_tree_plugins() for plugin in runner.profile.plugins.values())
 
 
 def _holds_what_it_requests(pod: Pod) -> bool:

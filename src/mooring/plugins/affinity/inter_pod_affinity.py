@@ -324,3 +324,6 @@ def _is_unreadable(pod: Pod) -> bool:
 def _is_lost(written: PodAffinity | None, compiled: Terms) -> bool:
     """Whether terms are written that were not compiled: one term that does not compile drops its whole list."""
     return written is not None and bool(written.required) and not compiled
+
+
+PLUGINS = (InterPodAffinity,)

@@ -394,3 +394,6 @@ def _is_involved(other: Pod, pod: Pod) -> bool:
 
 def _has_all(keys: Iterable[str], labels: Labels) -> bool:
     return all(key in labels for key in keys)
+
+
+PLUGINS = (PodTopologySpread,)

@@ -432,3 +432,6 @@ class DynamicResources(
             return None
         timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None
         return ClaimWork(context, state, self._services, timeout_ns, self._metrics).run(node_name)
+
+
+PLUGINS = (DynamicResources,)

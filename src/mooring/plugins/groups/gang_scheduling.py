@@ -123,3 +123,6 @@ def _group_keys(pod: Pod | None) -> tuple[str | None, ...]:
 
 _GROUP_OF_POD = EventKeys(_group_keys, lambda change: _group_keys(pods_of(change)[1]))
 _GROUP = EventKeys(_group_keys, lambda change: () if change.new is None else (change.new.key,))
+
+
+PLUGINS = (GangScheduling,)

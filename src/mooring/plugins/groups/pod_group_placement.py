@@ -116,3 +116,6 @@ class PodGroupPodsCount(PlacementScorePlugin):
         if not most:
             raise PluginError("no pods from pod group are assigned to any of the candidate placements")
         return scores * MAX_SCORE // most
+
+
+PLUGINS = (PodGroupPodsCount, TopologyPlacementGenerator)

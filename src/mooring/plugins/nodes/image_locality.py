@@ -57,3 +57,6 @@ class ImageLocality(ScorePlugin):
         if total <= MIN_BYTES or highest <= MIN_BYTES:
             return 0
         return (total - MIN_BYTES) * 100 // (highest - MIN_BYTES)
+
+
+PLUGINS = (ImageLocality,)

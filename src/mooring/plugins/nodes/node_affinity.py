@@ -173,3 +173,6 @@ def _names_of(term: NodeSelectorTerm) -> frozenset[str] | None:
             listed = frozenset(field.values or ())
             names = listed if names is None else names & listed
     return names
+
+
+PLUGINS = (NodeAffinity,)

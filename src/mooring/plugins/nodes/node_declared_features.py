@@ -81,3 +81,6 @@ def required_features(shape: PodShape) -> frozenset[str]:
     if shape.host_network and shape.host_users is False:
         required.add("UserNamespacesHostNetworkSupport")
     return frozenset(required)
+
+
+PLUGINS = (NodeDeclaredFeatures,)

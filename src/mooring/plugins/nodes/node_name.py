@@ -37,3 +37,6 @@ class NodeName(FilterPlugin):
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) didn't match the requested node name")
+
+
+PLUGINS = (NodeName,)

@@ -67,3 +67,6 @@ def _collide(one: HostPort, other: HostPort) -> bool:
     """Same protocol and port number, and the same address or one that stands for all. A HostPort is (address, protocol,
     port)."""
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))
+
+
+PLUGINS = (NodePorts,)

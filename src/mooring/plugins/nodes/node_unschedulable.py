@@ -52,3 +52,6 @@ def _tolerates_now(pod: Pod, change: Change) -> bool:
     """Whether the waiting pod itself changed and tolerates cordoned nodes now."""
     _, new = pods_of(change)
     return new is not None and is_itself(pod, change) and new.shape.tolerance.covers(CORDONED)
+
+
+PLUGINS = (NodeUnschedulable,)

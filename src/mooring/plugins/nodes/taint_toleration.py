@@ -89,3 +89,6 @@ def _for_each_set(context: SchedulingContext, rows: Rows, answer: Callable[[tupl
     for code in np.flatnonzero(np.bincount(codes)):
         answers[code] = answer(nodes.taints.values[code])
     return answers[codes] if answers.any() else None
+
+
+PLUGINS = (TaintToleration,)

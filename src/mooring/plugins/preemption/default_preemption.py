@@ -400,3 +400,6 @@ def _message(findings: Findings, node_count: int) -> str:
         histogram[_NOT_HELPFUL] += node_count - tried
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in histogram.items()))
     return f"0/{node_count} nodes are available: {reasons}."
+
+
+PLUGINS = (DefaultPreemption,)

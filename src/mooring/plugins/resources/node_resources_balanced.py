@@ -85,3 +85,6 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         if self._has_scalars:
             asked = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
         return PodAmounts(context.nodes.amounts, asked)
+
+
+PLUGINS = (NodeResourcesBalancedAllocation,)

@@ -413,3 +413,6 @@ def _allocatable(node: Node, name: str) -> int:
         return 0
     nano = parse_or(text, 0)
     return max(to_milli(nano) if name == "cpu" else to_int(nano), 0)
+
+
+PLUGINS = (NodeResourcesFit,)

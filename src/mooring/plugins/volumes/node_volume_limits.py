@@ -269,3 +269,6 @@ LIMIT_EVENTS = (
     Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), claim_came, CLAIMS),
     Registration(ClusterEvent(VOLUME_ATTACHMENT.event, Action.DELETE), volume_was_detached),
 )
+
+
+PLUGINS = (NodeVolumeLimits,)

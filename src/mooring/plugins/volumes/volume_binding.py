@@ -294,3 +294,6 @@ BINDING_EVENTS = (
     Registration(ClusterEvent(CSI_STORAGE_CAPACITY.event, _CHANGED), room_grew),
 )
 """A volume or a label of a node can help in so many ways that upstream too has no hint for them."""
+
+
+PLUGINS = (VolumeBinding,)

@@ -159,3 +159,6 @@ RESTRICTION_EVENTS = (
     Registration(ClusterEvent(NODE, Action.ADD)),
     Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), named_claim_came, CLAIMS),
 )
+
+
+PLUGINS = (VolumeRestrictions,)

@@ -153,3 +153,6 @@ ZONE_EVENTS = (
     Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD | Action.UPDATE), named_claim_came, CLAIMS),
     Registration(ClusterEvent(PERSISTENT_VOLUME.event, Action.ADD | Action.UPDATE), volume_moved),
 )
+
+
+PLUGINS = (VolumeZone,)
