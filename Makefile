@@ -95,6 +95,7 @@ bench-one-object: $(READY)  ## what one object with 10,000 entries costs itself 
 figures: $(READY)  ## sizes, importers, cycles, duplicates and comments of the code: docs/architecture.md, "Before and after"
 	$(PY) tools/structure.py
 	$(PY) benchmarks/walks.py
+	$(PY) benchmarks/reading_walks.py
 
 format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)

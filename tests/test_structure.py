@@ -107,7 +107,7 @@ def test_it_prints_a_column_for_each_tree(tmp_path: Path, capsys: pytest.Capture
     out = capsys.readouterr().out
     assert f"| | {before} | {after} |\n|---|---:|---:|\n| files | 2 | 1 |" in out
     assert "| modules in import cycles | 2 | 0 |" in out
-    assert out.endswith("cycle of 2: port.a, port.b.c\n\n")
+    assert "cycle of 2: port.a, port.b.c\ncycle of rooms: port.a, port.b.c\n" in out
     structure.main([str(after), "--json"])
     assert json.loads(capsys.readouterr().out)[str(after)]["files"] == 1
 
@@ -116,6 +116,50 @@ def test_a_folder_without_python_is_an_error(tmp_path: Path, capsys: pytest.Capt
     with pytest.raises(SystemExit):
         structure.main([str(tmp_path)])
     assert f"{tmp_path}: no Python files" in capsys.readouterr().err
+
+
+def test_a_cycle_of_rooms_needs_no_cycle_of_modules(tmp_path: Path) -> None:
+    modules = a_tree(
+        tmp_path,
+        p_low_a="",
+        p_low_b="import port.p.high.c",
+        p_high_c="import port.p.low.a",
+        p_top="import port.p.low.b",
+    )
+    graph = import_graph(modules)
+    assert cycles(graph) == []
+    assert structure.room_cycles(graph) == [["port.p.high", "port.p.low"]]
+
+
+PRIVATE = {
+    "of another class": ("def f(box):\n    return box._size", ["_size"]),
+    "of its own": ("class Box:\n    def f(self):\n        return self._size", []),
+    "of a class of the same module": ("class Box:\n    _size = 1\n\ndef f(box):\n    return box._size", []),
+    "of a brother": ("class Box:\n    def f(self, other):\n        self._size = other._size", []),
+    "a special name": ("def f(box):\n    return box.__class__", []),
+    "documented by the standard library": ("import os\nos._exit(0)", []),
+    "written": ("def f(box):\n    box._size = 2", ["_size"]),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), PRIVATE.values(), ids=PRIVATE.keys())
+def test_foreign_private_accesses(text: str, expected: list[str], tmp_path: Path) -> None:
+    (module,) = a_tree(tmp_path, a=text)
+    assert [name for _, name in structure.foreign_private_accesses(module)] == expected
+
+
+def test_names_of_modules_and_the_longest_list_of_parameters(tmp_path: Path) -> None:
+    text = "class Box:\n    def f(self, a, /, b, *rest, c=1, **others): ...\n"
+    found = figures_of(a_tree(tmp_path, a_pod=text, b_pod="", b_node="", a_init="", b_init=""))
+    assert (found.shared_module_names, found.longest_parameter_list) == (1, 5)
+
+
+def test_figures_go_into_the_last_column_of_the_page(tmp_path: Path) -> None:
+    figures = figures_of(a_tree(tmp_path, a=BOX))
+    page = "".join(f"| {words} | 7 | old |\n" for words in structure.ROWS.values())
+    assert "| files | 7 | 1 |\n| lines | 7 | 12 |\n" in structure.documented(page, figures)
+    with pytest.raises(SystemExit, match=r"the table of figures has 0 rows for 'files'"):
+        structure.documented("", figures)
 
 
 def test_every_figure_has_words() -> None:

@@ -1,9 +1,10 @@
 """Prints the figures of a source tree: sizes, importers, cycles, duplicates, shared class names, comments.
 
-    python tools/structure.py [TREE ...] [--json] [--names]
+    python tools/structure.py [TREE ...] [--json] [--names] [--document]
 
 TREE is the folder of a package (src/mooring by default); its name is the name of the package. Several trees stand side
-by side as columns of the table. `--names` lists what is behind the counts: cycles, duplicates and shared class names.
+by side as columns of the table. `--names` lists the places behind the counts. `--document` writes the figures into the last
+column of the table in docs/architecture.md; tests/test_structure.py says when they are stale.
 
 How it counts:
 
@@ -14,12 +15,17 @@ How it counts:
   Comments, docstrings and imports do not count as tokens; all strings are alike, and so are all numbers. Names have to
   be the same.
 - A line is a comment if a comment or a docstring stands on it; blank lines are no part of the share.
+- A room is a folder inside of a package. A cycle between rooms counts modules outside of rooms one by one.
+- A private access is foreign if it is to an attribute `_x` of another object than `self` or `cls`, and its module defines no
+  attribute or method of that name.
+- A parameter list does not count `self` and `cls`.
 """
 
 import argparse
 import ast
 import io
 import json
+import re
 import statistics
 import tokenize
 from collections import Counter, defaultdict
@@ -29,6 +35,7 @@ from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
 RUN_TOKENS = 40
 """How long a run has to be to count as a duplicate: about five lines. Shorter ones are mostly signatures."""
 ROWS = {
@@ -42,8 +49,12 @@ ROWS = {
     "single_importer_modules": "modules with exactly one importer",
     "cycles": "import cycles",
     "modules_in_cycles": "modules in import cycles",
+    "room_cycles": "import cycles between rooms",
     "duplicated_lines": "duplicated lines",
     "shared_class_names": "class names used twice or more",
+    "shared_module_names": "module names used twice or more",
+    "foreign_private_accesses": "foreign private accesses",
+    "longest_parameter_list": "longest parameter list",
     "comment_percent": "comments and docstrings, % of lines",
 }
 SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -64,8 +75,12 @@ class Figures:
     single_importer_modules: int
     cycles: int
     modules_in_cycles: int
+    room_cycles: int
     duplicated_lines: int
     shared_class_names: int
+    shared_module_names: int
+    foreign_private_accesses: int
+    longest_parameter_list: int
     comment_percent: float
 
 
@@ -220,6 +235,68 @@ def shared_class_names(modules: Sequence[Module]) -> dict[str, list[str]]:
     return {name: names for name, names in sorted(users.items()) if len(names) > 1}
 
 
+def shared_module_names(modules: Sequence[Module]) -> dict[str, list[str]]:
+    """Names of modules that are used twice or more; packages do not count."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for module in modules:
+        if not module.is_package:
+            users[module.name.rpartition(".")[2]].append(module.name)
+    return {name: names for name, names in sorted(users.items()) if len(names) > 1}
+
+
+def room_of(name: str) -> str:
+    """`mooring.cluster.nodes.table` is in the room `mooring.cluster.nodes`; a module outside of rooms stands for itself."""
+    parts = name.split(".")
+    return ".".join(parts[:3]) if len(parts) > 3 else name
+
+
+def room_cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    rooms: dict[str, set[str]] = defaultdict(set)
+    for name, others in graph.items():
+        rooms[room_of(name)] |= {room_of(other) for other in others} - {room_of(name)}
+    return cycles(dict(rooms))
+
+
+OF_LIBRARIES = {"_replace", "_asdict", "_make", "_fields", "_exit"}
+"""Documented names of the standard library that begin with an underscore."""
+
+
+def foreign_private_accesses(module: Module) -> list[tuple[int, str]]:
+    """(line, attribute) of accesses to private attributes that belong to code elsewhere."""
+    own = OF_LIBRARIES | set(_private_names(module))
+    return [
+        (node.lineno, node.attr)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in own
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    ]
+
+
+def _private_names(module: Module) -> Iterator[str]:
+    """The private names that a module defines: functions, variables, fields of classes, attributes of `self`, slots."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("_"):
+            yield node.value
+
+
+def _parameters(module: Module) -> Iterator[tuple[int, str]]:
+    """(number of parameters, function) of every function."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            given += [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
+            yield sum(each.arg not in ("self", "cls") for each in given), f"{module.name}.{node.name}"
+
+
 def comment_lines(module: Module) -> int:
     comments = {token.start[0] for token in module.tokens if token.type == tokenize.COMMENT}
     said = {line for line in module.docstring_lines if module.lines[line - 1].strip()}
@@ -249,8 +326,12 @@ def figures_of(modules: Sequence[Module]) -> Figures:
         single_importer_modules=sum(count == 1 for count in importers.values()),
         cycles=len(rings),
         modules_in_cycles=sum(map(len, rings)),
+        room_cycles=len(room_cycles(graph)),
         duplicated_lines=sum(map(len, duplicates(modules).values())),
         shared_class_names=len(shared_class_names(modules)),
+        shared_module_names=len(shared_module_names(modules)),
+        foreign_private_accesses=sum(len(foreign_private_accesses(module)) for module in modules),
+        longest_parameter_list=max((count for module in modules for count, _ in _parameters(module)), default=0),
         comment_percent=round(100 * sum(map(comment_lines, modules)) / max(written, 1), 1),
     )
 
@@ -269,15 +350,32 @@ def markdown(columns: dict[str, Figures]) -> str:
     return "\n".join(rows)
 
 
+def documented(page: str, figures: Figures) -> str:
+    """The page with these figures in the last column of its table. Each row of the table begins with the words of ROWS."""
+    for key, words in ROWS.items():
+        row = re.compile(rf"^(\| {re.escape(words)} \|.*\|) [^|]+ \|$", re.MULTILINE)
+        page, rows = row.subn(rf"\1 {_number(getattr(figures, key))} |", page)
+        if rows != 1:
+            raise SystemExit(f"{PAGE.name}: the table of figures has {rows} rows for {words!r}; it needs one")
+    return page
+
+
 def _number(value: float) -> str:
     return f"{value:,g}" if value < 1000 else f"{value:,.0f}"
 
 
 def names_behind(modules: Sequence[Module]) -> str:
-    """Cycles, duplicates and shared class names, one a line."""
+    """The places behind the counts, one a line."""
     lines = [f"cycle of {len(ring)}: {', '.join(ring)}" for ring in cycles(import_graph(modules))]
     lines += [f"{len(found)} duplicated lines: {name} {_spans(found)}" for name, found in duplicates(modules).items()]
     lines += [f"class {name}: {', '.join(users)}" for name, users in shared_class_names(modules).items()]
+    lines += [f"cycle of rooms: {', '.join(ring)}" for ring in room_cycles(import_graph(modules))]
+    lines += [f"module {name}: {', '.join(users)}" for name, users in shared_module_names(modules).items()]
+    lines += [
+        f"private: {each.name}:{line} {name}" for each in modules for line, name in foreign_private_accesses(each)
+    ]
+    longest = sorted((found for module in modules for found in _parameters(module)), reverse=True)[:10]
+    lines += [f"{count} parameters: {name}" for count, name in longest]
     return "\n".join(lines)
 
 
@@ -296,7 +394,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Print the figures of source trees.")
     parser.add_argument("trees", nargs="*", type=Path, default=[ROOT / "src" / "mooring"], metavar="TREE")
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
-    parser.add_argument("--names", action="store_true", help="list cycles, duplicates and shared class names as well")
+    parser.add_argument("--names", action="store_true", help="list the places behind the counts as well")
+    parser.add_argument("--document", action="store_true", help="write the figures into docs/architecture.md")
     options = parser.parse_args(arguments)
     for tree in options.trees:
         if not any(tree.rglob("*.py")):
@@ -304,6 +403,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     read = {str(tree): read_tree(tree) for tree in options.trees}
     figures = {tree: figures_of(modules) for tree, modules in read.items()}
     print(json.dumps({tree: asdict(found) for tree, found in figures.items()}) if options.json else markdown(figures))
+    if options.document:
+        PAGE.write_text(documented(PAGE.read_text(), [*figures.values()][-1]))
     if options.names:
         for modules in read.values():
             print(names_behind(modules))
