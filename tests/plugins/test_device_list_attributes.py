@@ -11,8 +11,10 @@ from build import a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_ask, claiming
 from device_building import given as given_to
 from late_claims import LateClaims
+from mooring.cel.expression import CompileFault, compile_expression
+from mooring.cel.values import BOOL
 from mooring.model.devices import Device, ResourceClaim
-from mooring.plugins.devices.cel import compile_selector, facts_of
+from mooring.plugins.devices.cel import compile_selector, declarations, facts_of
 from mooring.plugins.devices.effort import CelFault, Dialect
 
 LISTS = Dialect(has_lists=True)
@@ -26,6 +28,7 @@ DEVICE = msgspec.convert(
             "flags": {"bools": [True]},
             "apis": {"versions": ["1.2.0", "2.0.0"]},
             "long": {"ints": list(range(60))},
+            "full": {"ints": list(range(48))},
         },
     ),
     Device,
@@ -46,6 +49,8 @@ ANSWERS = {
     f"{OWN}.nodes.all(n, n > 1)": False,
     f"{OWN}.modes.size() == 2": True,
     f"{OWN}.long.includes(40)": True,
+    f"{OWN}.long.includes(47)": True,
+    f"{OWN}.full.includes(48)": False,
     f"{OWN}.flags[0]": True,
 }
 
@@ -58,23 +63,33 @@ def test_what_selects_the_device(expression: str) -> None:
 
 
 def test_includes_looks_through_as_many_values_as_a_device_can_have() -> None:
-    matcher = compile_selector(f"{OWN}.long.includes(50)", LISTS)
-    assert not isinstance(matcher, CelFault), matcher
-    with pytest.raises(CelFault, match="'includes' function cannot be applied to lists longer than 48 values"):
-        matcher.matches(facts_of(DRIVER, DEVICE, LISTS))
+    for number in (48, 50, 60):
+        matcher = compile_selector(f"{OWN}.long.includes({number})", LISTS)
+        assert not isinstance(matcher, CelFault), matcher
+        with pytest.raises(CelFault) as raised:
+            matcher.matches(facts_of(DRIVER, DEVICE, LISTS))
+        assert str(raised.value) == "'includes' function cannot be applied to lists longer than 48 values"
 
 
 def test_without_the_gate_lists_are_values_of_no_known_type() -> None:
-    for expression in (f"{OWN}.nodes.includes(2)", f"{OWN}.nodes.exists(n, n > 1)"):
+    for expression in (f"{OWN}.nodes.includes(2)", f"{OWN}.nodes.exists(n, n > 1)", "[1].includes(1)"):
         assert isinstance(compile_selector(expression), CelFault)
     with pytest.raises(CelFault, match="unsupported attribute value"):
         facts_of(DRIVER, DEVICE)
 
 
+def test_includes_is_declared_only_where_attributes_may_be_lists() -> None:
+    declare = declarations.__wrapped__  # what other tests have asked for is kept
+    assert compile_expression("[1].includes(1)", declare(LISTS)).type == BOOL
+    with pytest.raises(CompileFault):
+        compile_expression("[1].includes(1)", declare(Dialect()))
+
+
 def test_a_version_in_a_list_may_be_none() -> None:
     device = msgspec.convert({"name": "d", "attributes": {"x": {"versions": ["1.2.3", "1.2"]}}}, Device)
-    with pytest.raises(CelFault, match="attribute x: parse semantic version"):
+    with pytest.raises(CelFault) as raised:
         facts_of(DRIVER, device, LISTS)
+    assert str(raised.value) == "attribute x: parse semantic version: No Major.Minor.Patch elements found"
 
 
 def test_whether_devices_can_be_shared_is_known_only_where_they_can_be() -> None:

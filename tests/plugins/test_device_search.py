@@ -1,13 +1,16 @@
 """The search for devices, case by case: who gets which device, and why nobody does."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
-from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, few_and_many_devices
+import device_building
+from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
 from mooring.cluster.claims.claim_ledger import ClaimLedger
-from mooring.model.devices import ResourceClaim, ResourceSlice
+from mooring.model.devices import DeviceClassSpec, DeviceSelector, ResourceClaim, ResourceSlice
 from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.effort import Effort, TookTooLong
 from mooring.plugins.devices.node_groups import NodeGroup
@@ -18,9 +21,10 @@ OWN = f'device.attributes["{DRIVER}"]'
 NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))
 SAME, OTHER = {"matchAttribute": f"{DRIVER}/numa"}, {"distinctAttribute": f"{DRIVER}/numa"}
 ANY = an_ask()
+BARE = msgspec.structs.replace(a_class("bare"), spec=DeviceClassSpec(selectors=[DeviceSelector()]))
 
 
-looking = few_and_many_devices
+looking = device_building.few_and_many_devices
 
 
 def found(
@@ -41,7 +45,9 @@ def found(
     for i, allocation in enumerate(held):
         ledger.begin(a_claim(f"held-{i}", status={"allocation": allocation}))
     group = NodeGroup(gather_pools(views, whole), frozenset())
-    classes = {each.name: each for each in (a_class(), a_class("picky", f"{OWN}.numa == 0"), a_class("bad", "1 +"))}
+    classes = {
+        each.name: each for each in (a_class(), a_class("picky", f"{OWN}.numa == 0"), a_class("bad", "1 +"), BARE)
+    }
     demand = read_demand(claims, classes.get)
     choice = search(demand, group, ledger, features or DeviceFeatures(), Effort(max_steps))
     if choice is None:
@@ -68,6 +74,7 @@ def of_memory(text: str) -> dict[str, Any]:
     return an_ask(capacity={"requests": {"memory": text}})
 
 
+ONE_SLOT = [{"counterSet": "set", "counters": {"slots": {"value": "1"}}}]
 TAINTED = a_device("d0", taints=[{"key": "sick", "value": "very", "effect": "NoSchedule"}])
 TOLERANT = an_ask(tolerations=[{"key": "sick", "operator": "Exists"}])
 
@@ -232,6 +239,146 @@ CHOICES: dict[str, tuple[Any, Any, Any, list[list[str]] | None]] = {
         [],
         [["r0=d1"]],
     ),
+    "too many devices for one claim, but not for two": (
+        [a_slice("s", *(a_device(f"d{i:02}") for i in range(33)))],
+        [a_claim("c", an_ask(32)), a_claim("d")],
+        [],
+        [[f"r0=d{i:02}" for i in range(32)], ["r0=d32"]],
+    ),
+    "a later claim that is too large for every alternative": (
+        [a_slice("s", *(a_device(f"d{i:02}") for i in range(40)))],
+        [a_claim("c"), a_claim("d", [an_ask(31), ANY], an_ask(2))],
+        [],
+        [["r0=d00"], ["r0/s1=d01", "r1=d02", "r1=d03"]],
+    ),
+    "all devices, twice in one claim": ([NUMA], [a_claim("c", an_ask(mode="All"), an_ask(mode="All"))], [], None),
+    "all devices, and one more": ([NUMA], [a_claim("c", an_ask(mode="All"), ANY)], [], None),
+    "all devices that an earlier request leaves": (
+        [NUMA],
+        [a_claim("c", an_ask(1, f"{OWN}.numa == 1"), an_ask(0, f"{OWN}.numa == 0", mode="All"))],
+        [],
+        [["r0=d1", "r1=d0", "r1=d2"]],
+    ),
+    "back from all devices to an earlier request": (
+        [NUMA],
+        [a_claim("c", ANY, an_ask(0, f"{OWN}.numa == 0", mode="All"))],
+        [],
+        [["r0=d1", "r1=d0", "r1=d2"]],
+    ),
+    "all devices, of which one has a taint": (
+        [a_slice("s", TAINTED, a_device("d1"))],
+        [a_claim("c", an_ask(mode="All"))],
+        [],
+        None,
+    ),
+    "all devices or else one": (
+        [a_slice("s", TAINTED, a_device("d1"))],
+        [a_claim("c", [an_ask(mode="All"), ANY])],
+        [],
+        [["r0/s1=d1"]],
+    ),
+    "all devices that have enough capacity": (
+        [a_slice("s", a_device("d0", {"memory": "1Gi"}), a_device("d1", {"memory": "4Gi"}))],
+        [a_claim("c", an_ask(mode="All", capacity={"requests": {"memory": "2Gi"}}))],
+        [],
+        [["r0=d1"]],
+    ),
+    "all devices, which two requests cannot share": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", of_memory("6Gi"), an_ask(mode="All", capacity={"requests": {"memory": "6Gi"}}))],
+        [],
+        None,
+    ),
+    "all devices, which two requests share": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", of_memory("4Gi"), an_ask(mode="All", capacity={"requests": {"memory": "6Gi"}}))],
+        [],
+        [["r0=d0", "r1=d0"]],
+    ),
+    "admin access after another claim of the pod": (
+        [NUMA],
+        [a_claim("c"), a_claim("d", an_ask(adminAccess=True)), a_claim("e")],
+        [],
+        [["r0=d0"], ["r0=d0"], ["r0=d1"]],
+    ),
+    "admin access to all devices, some of which are taken": (
+        [NUMA],
+        [a_claim("c", an_ask(mode="All", adminAccess=True)), a_claim("d", an_ask(mode="All", adminAccess=True))],
+        [an_allocation("pool/d1")],
+        [["r0=d0", "r0=d1", "r0=d2"]] * 2,
+    ),
+    "admin access to all devices, twice in one claim": (
+        [NUMA],
+        [a_claim("c", an_ask(mode="All", adminAccess=True), an_ask(mode="All", adminAccess=True))],
+        [],
+        None,
+    ),
+    "admin access to all shared devices": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", an_ask(mode="All", adminAccess=True))],
+        [an_allocation("pool/d0")],
+        [["r0=d0"]],
+    ),
+    "admin access to a shared device": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", an_ask(adminAccess=True))],
+        [an_allocation("pool/d0")],
+        [["r0=d0"]],
+    ),
+    "nothing after admin access within a claim": (
+        [a_slice("s", a_device("d0"))],
+        [a_claim("c", an_ask(adminAccess=True), an_ask(adminAccess=True))],
+        [],
+        None,
+    ),
+    "back from a constraint, with what it remembers": (
+        [a_slice("s", *(a_device(f"d{i}", numa=numa) for i, numa in enumerate((0, 1, 1))))],
+        [a_claim("c", an_ask(2), constraints=[SAME])],
+        [],
+        [["r0=d1", "r0=d2"]],
+    ),
+    "two constraints, of which the second says no": (
+        [a_slice("s", *(a_device(f"d{i}", numa=numa, x=x) for i, (numa, x) in enumerate(((0, 0), (0, 1), (0, 0)))))],
+        [a_claim("c", an_ask(2), constraints=[SAME, {"matchAttribute": f"{DRIVER}/x"}])],
+        [],
+        [["r0=d0", "r0=d2"]],
+    ),
+    "partitions after one that a constraint forbids": (
+        counted(("a", 1), ("b", 1), slots=1),
+        [a_claim("c", constraints=[{"matchAttribute": f"{DRIVER}/x"}]), a_claim("d")],
+        [],
+        None,
+    ),
+    "back from a partition that is too large": (
+        counted(("a", 2), ("b", 1), ("c", 1), slots=2),
+        [a_claim("c"), a_claim("d")],
+        [],
+        [["r0=b"], ["r0=c"]],
+    ),
+    "a shared partition takes its counters once": (
+        [
+            a_slice("counters", sharedCounters=[{"name": "set", "counters": {"slots": {"value": "1"}}}], count=2),
+            a_slice("s", {**shareable("10Gi"), "consumesCounters": ONE_SLOT}, count=2),
+        ],
+        [a_claim("c", of_memory("1Gi")), a_claim("d", of_memory("1Gi"))],
+        [],
+        [["r0=d0"], ["r0=d0"]],
+    ),
+    "a partition that a claim shares has taken its counters": (
+        [
+            a_slice("counters", sharedCounters=[{"name": "set", "counters": {"slots": {"value": "1"}}}], count=2),
+            a_slice("s", {**shareable("10Gi"), "consumesCounters": ONE_SLOT}, count=2),
+        ],
+        [a_claim("c", of_memory("1Gi"))],
+        [an_allocation("pool/d0", shareID="x", consumedCapacity={"memory": "1Gi"})],
+        [["r0=d0"]],
+    ),
+    "shares are given back on the way": (
+        [a_slice("s", shareable("10Gi"), shareable("4Gi", "d1"))],
+        [a_claim("c", of_memory("4Gi")), a_claim("d", of_memory("10Gi"))],
+        [],
+        [["r0=d1"], ["r0=d0"]],
+    ),
     "an incomplete pool": ([a_slice("s", a_device(), count=2)], [a_claim()], [], None),
 }
 
@@ -286,6 +433,16 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
         a_claim("c", constraints=[SAME, {}]),
         "claim default/c, constraint #1: empty constraint (unsupported constraint type?)",
     ),
+    "a selector of a class that says nothing": (
+        [NUMA],
+        a_claim("c", an_ask(device_class="bare")),
+        "class bare: selector #0: CEL compile error: compilation failed: ERROR: <input>:1:1: Syntax error",
+    ),
+    "a claim that makes room with less than nothing": (
+        [NUMA],
+        a_claim("c", an_ask(-5), an_ask(33)),
+        "allocation max size exceeded",
+    ),
     "a selector that fails": (
         [NUMA],
         a_claim("c", an_ask(1, "true", f"{OWN}.x")),
@@ -325,6 +482,44 @@ def test_a_search_that_takes_too_long() -> None:
     claim = a_claim("c", an_ask(10), an_ask(11))
     with pytest.raises(TookTooLong):
         found([a_slice("s", *devices)], [claim], max_steps=1000)
+
+
+def test_a_request_that_no_device_serves_is_not_tried_again_for_each_choice_before_it() -> None:
+    slices = [a_slice("s", *(shareable("1Gi", f"d{i:02}") for i in range(20)))]
+    claim = a_claim("c", of_memory("1Gi"), an_ask(1, "false"))
+    assert found(slices, [claim], max_steps=150) is None, "some 80 steps; 400 if each choice is followed by a search"
+
+
+def test_other_devices_are_not_tried_where_their_number_is_too_large() -> None:
+    devices = [a_device(f"d{i:02}") for i in range(40)]
+    claims = [a_claim("c", [an_ask(31), ANY], [an_ask(2), an_ask(3)])]
+    assert found([a_slice("s", *devices)], claims, max_steps=400) == [["r0/s1=d00", "r1/s0=d01", "r1/s0=d02"]]
+
+
+MANY_CLAIMS: dict[str, tuple[int, list[Any]]] = {
+    "a device each": (600, [ANY]),
+    "many devices each": (60, [an_ask(32)]),
+    "many requests each": (60, [ANY] * 32),
+    "many alternatives each": (60, [[ANY]] * 32),
+}
+
+
+@pytest.mark.parametrize(("count", "requests"), MANY_CLAIMS.values(), ids=MANY_CLAIMS.keys())
+def test_a_pod_may_have_so_many_claims_that_the_search_is_deeper_than_python_allows(
+    count: int, requests: list[Any]
+) -> None:
+    limit = sys.getrecursionlimit()
+    size = count * (32 if len(requests) > 1 or requests[0] is not ANY else 1)
+    chosen = found([a_slice("s", *(a_device(f"d{i:04}") for i in range(size)))], [a_claim("c", *requests)] * count)
+    assert chosen is not None and sum(map(len, chosen)) == size
+    assert sys.getrecursionlimit() == limit
+
+
+def test_claims_may_want_all_of_so_many_devices_that_the_search_is_deeper_than_python_allows() -> None:
+    devices = [a_device(f"d{i:04}", numa=i // 32) for i in range(40 * 32)]
+    claims = [a_claim(f"c{i}", an_ask(0, f"{OWN}.numa == {i}", mode="All")) for i in range(40)]
+    chosen = found([a_slice("s", *devices)], claims)
+    assert chosen is not None and [len(each) for each in chosen] == [32] * 40
 
 
 def test_what_selectors_cost_counts_as_steps_once() -> None:

@@ -186,8 +186,8 @@ class NodesInUse:
     def __init__(self, nodes: NodeTable, now_ns: int) -> None:
         self._nodes = nodes
         self._position = -1
-        self._since_ns: dict[int, int] = {}
-        """Row -> since when it is in use."""
+        self._since: dict[int, tuple[str, int]] = {}
+        """Row -> the node that is in use there, and since when. Another node may take the row of one that is removed."""
         self._used_ns: dict[str, int] = {}
         """How long nodes were in use before; every node that ever was is there."""
         self.read(now_ns)
@@ -196,7 +196,7 @@ class NodesInUse:
         touches = self._nodes.touches
         if touches.end == self._position:
             return
-        rows = touches.since(self._position) if self._position >= 0 else None
+        rows = touches.since(self._position)  # None at first: the log begins later
         for row in range(self._nodes.height) if rows is None else rows:
             self._look_at(row, now_ns)
         self._position = touches.end
@@ -204,18 +204,18 @@ class NodesInUse:
     def _look_at(self, row: int, now_ns: int) -> None:
         nodes = self._nodes
         is_used = bool(nodes.alive[row]) and not all(map(is_for_one_node, nodes.pods_on[row]))
-        if is_used and row not in self._since_ns:
-            self._since_ns[row] = now_ns
+        if held := self._since.pop(row, None):
+            self._used_ns[held[0]] += now_ns - held[1]
+        if is_used:
+            self._since[row] = nodes.names[row], now_ns
             self._used_ns.setdefault(nodes.names[row], 0)
-        elif not is_used and row in self._since_ns:
-            self._used_ns[nodes.names[row]] += now_ns - self._since_ns.pop(row)
 
     def used_ns(self, now_ns: int) -> dict[str, int]:
         """How long each node was in use, of those that ever were."""
         self.read(now_ns)
-        for row, since_ns in self._since_ns.items():
-            self._used_ns[self._nodes.names[row]] += now_ns - since_ns
-            self._since_ns[row] = now_ns
+        for row, (name, since_ns) in self._since.items():
+            self._used_ns[name] += now_ns - since_ns
+            self._since[row] = name, now_ns
         return dict(self._used_ns)
 
 
@@ -268,7 +268,7 @@ def node_prices(nodes: Sequence[Node], prices: Mapping[str, float] | None) -> di
 
 
 def _price(node: Node, prices: Mapping[str, float]) -> float | None:
-    for name in (node.name, node.labels.get(INSTANCE_TYPE, "")):
+    for name in (node.name, node.labels.get(INSTANCE_TYPE, node.name)):
         if name in prices:
             return prices[name]
     written = (node.metadata.annotations or {}).get(PRICE) or node.labels.get(PRICE)

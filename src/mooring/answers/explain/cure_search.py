@@ -30,7 +30,7 @@ from mooring.answers.explain.request_cures import LowerRequests
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import ClaimSpec, ResourceRequirements
+from mooring.model.pod_spec import ClaimSpec, ResourceList, ResourceRequirements
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, PhaseStatus
 from mooring.model.volumes import BIND_COMPLETED, ClaimName, claim_names, is_fully_bound, kept_for
 
@@ -62,10 +62,14 @@ def by_volumes(patient: Patient) -> Iterator[Cure]:
 
 
 def _asked(claim: PersistentVolumeClaim) -> str:
-    size = ((claim.spec.resources.requests if claim.spec.resources is not None else None) or {}).get("storage")
+    size = _requests(claim).get("storage")
     parts = [str(size)] if size is not None else []
     parts += [f"class {claim.class_name}"] if claim.class_name else []
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def _requests(claim: PersistentVolumeClaim) -> ResourceList:
+    return (claim.spec.resources.requests if claim.spec.resources is not None else None) or {}
 
 
 def _claim(pod: Pod, named: ClaimName) -> PersistentVolumeClaim:
@@ -80,9 +84,8 @@ def _claim(pod: Pod, named: ClaimName) -> PersistentVolumeClaim:
 def _bound(claim: PersistentVolumeClaim) -> list[Edit]:
     """A new volume, and the claim bound to it as the controller binds."""
     name = f"volume-for-{claim.namespace}-{claim.name}"[:253]
-    asked = claim.spec.resources.requests if claim.spec.resources is not None else None
     spec = PersistentVolumeSpec(
-        capacity=asked,
+        capacity=_requests(claim),
         access_modes=claim.spec.access_modes,
         storage_class_name=claim.class_name,
         volume_mode=claim.spec.volume_mode,
@@ -151,20 +154,18 @@ def by_asking_less(patient: Patient) -> Iterator[Cure]:
         for change in islice(relaxation.options(patient, patient.pod), EACH):
             yield from _cure(patient, change)
     if not enough:
-        for first, second in combinations([each for each, _ in relaxed], 2):
-            yield from islice(_by_two(patient, first, second), 1)
+        for (first, _), (second, free) in combinations(relaxed, 2):
+            yield from islice(_by_two(patient, first, second, free), 1)
 
 
-def _by_two(patient: Patient, first: Relaxation, second: Relaxation) -> Iterator[Cure]:
-    """The smallest change in each of two dimensions: one while the other is given up, then the other beside it."""
-    free = second.relax(patient.pod)
-    if free is None:
-        return
+def _by_two(patient: Patient, first: Relaxation, second: Relaxation, free: Pod) -> Iterator[Cure]:
+    """The smallest change in each of two dimensions: one while the other is given up, as in `free`, then the other beside
+    it."""
     both = first.relax(free)
     if both is None or patient.node_for(both) is None:
         return
-    for one in islice(first.options(patient, free), 1):
-        for other in islice(second.options(patient, one.apply(patient.pod)), 1):
+    for one in first.options(patient, free):
+        for other in second.options(patient, one.apply(patient.pod)):
             yield from _cure(patient, one, other)
 
 

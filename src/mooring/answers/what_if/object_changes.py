@@ -58,7 +58,6 @@ def _put(cluster: ChangingCluster, manifests: Manifests) -> None:
         if held is not None:
             cluster.driver.update(_changed(held, item))
         else:
-            cluster.gone.pop(item.key, None)
             cluster.driver.create(item)
     sync_daemons(cluster, [item.name for item in items if isinstance(item, Node)])
 
@@ -84,7 +83,7 @@ def _apply_workload(cluster: ChangingCluster, workload: Workload) -> None:
         cluster.recount()
         return
     workload = msgspec.structs.replace(workload, metadata=msgspec.structs.replace(workload.metadata, uid=held.uid))
-    if workload.kind != "Job" and workload.spec.replicas is None and held.spec.replicas is not None:
+    if workload.spec.replicas is None and held.spec.replicas is not None:
         workload = with_scale(workload, held.spec.replicas)  # `kubectl apply` leaves what the manifest does not say
     if _template(held) != _template(workload):
         _roll_out(cluster, name, workload)

@@ -19,7 +19,7 @@ _MOST_PODS = 1 << 32
 """More than there are on any node."""
 
 
-class GroupVictim(msgspec.Struct, eq=False):
+class GroupVictim(msgspec.Struct):
     """Pods that leave together: one pod, or all pods of a group on nodes."""
 
     pods: list[Pod]
@@ -36,7 +36,7 @@ def pod_place(node_position: int, index: int) -> int:
 def single(pod: Pod, place: int) -> GroupVictim:
     """A pod that may leave alone. Parity: any pod that names a group counts as a group, of one."""
     is_group = pod.spec.scheduling_group is not None
-    return GroupVictim([pod], (-pod.priority, not is_group, -1 if is_group else 0, start_ns(pod), place))
+    return GroupVictim([pod], (-pod.priority, not is_group, -1, start_ns(pod), place))
 
 
 def whole(group: PodGroup, pods: list[Pod], place: int) -> GroupVictim:
@@ -55,8 +55,6 @@ def split_by_budgets(
     Parity: the pods of a victim take from budgets one after another until one finds a budget used up. Unlike for a single
     preemptor, the budgets and pods behind that one are not counted any more.
     """
-    if not budgets:
-        return [], [*victims]
     left = [budget.allowed for budget in budgets]
     breaking: list[GroupVictim] = []
     others: list[GroupVictim] = []
