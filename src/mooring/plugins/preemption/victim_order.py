@@ -34,7 +34,6 @@ class VictimOrder:
         self.cluster = cluster
         self.nodes = cluster.nodes
         self._news = Follower(self.nodes.touches, self.nodes.pod_touches)
-        self._walk: list[str] | None = None
         self._node_set = -1
         self._position: dict[int, int] = {}
         """By row: the place of the node among all nodes."""
@@ -54,17 +53,16 @@ class VictimOrder:
     def refresh(self) -> None:
         """Bring the order up to date with the cluster."""
         touched = self._news.news()
-        walk = self.nodes.order.round_robin()
-        is_stale = walk is not self._walk or self._node_set != self.nodes.node_set_version
         changed_groups = self.cluster.group_changes.since(self._groups_position)
         self._groups_position = self.cluster.group_changes.end
-        is_stale = is_stale or changed_groups is None
-        if touched is None or is_stale or len(self._seen) > 2 * len(self.entries) + _FEW_GROUPS:
-            self._walk, self._node_set = walk, self.nodes.node_set_version
+        is_stale = self._node_set != self.nodes.node_set_version
+        is_long = len(self._seen) > 2 * len(self.entries) + _FEW_GROUPS
+        if touched is None or changed_groups is None or is_stale or is_long:
+            self._node_set = self.nodes.node_set_version
             self._start_over()
             return
         rows = dict.fromkeys(touched)
-        rows.update(dict.fromkeys(self._rows_of_changed_groups(changed_groups or [])))
+        rows.update(dict.fromkeys(self._rows_of_changed_groups(changed_groups)))
         # All leave before any enters: a pod may get the place that another one, or a group, had before.
         changed = {key for row in rows for key in self._leave(row)}
         for key in changed:
@@ -91,8 +89,7 @@ class VictimOrder:
     def _start_over(self) -> None:
         self.touches.note_all()
         row_book = self.nodes.row_book
-        known = [name for name in self._walk or () if name in row_book]
-        self._position = {row_book[name]: place for place, name in enumerate(known)}
+        self._position = {row_book[name]: place for place, name in enumerate(self.nodes.order.round_robin())}
         self.entries, self._singles, self._wholes = [], {}, {}
         self._parts, self._groups_on, self._seen = {}, {}, {}
         for row in self._position:
@@ -129,7 +126,7 @@ class VictimOrder:
     def _enter(self, row: int, is_sorted: bool = True) -> set[str]:
         """Enter the pods of a row. Returns the groups that have more pods now."""
         position = self._position.get(row)
-        if position is None or not self.nodes.alive[row]:
+        if position is None:  # its pods are on a node that is not there
             return set()
         singles, groups = [], set()
         for index, pod in enumerate(self.nodes.pods_on[row]):
