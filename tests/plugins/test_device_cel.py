@@ -1,12 +1,15 @@
 """Selectors: what CEL and Kubernetes make of them, and what is said of those that fail."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from device_building import DRIVER, a_device
 from mooring.model.devices import Device
-from mooring.plugins.devices.cel import compile_selector, facts_of
-from mooring.plugins.devices.effort import CelFault
+from mooring.plugins.devices import cel as device_selectors
+from mooring.plugins.devices.cel import Matcher, compile_selector, facts_of
+from mooring.plugins.devices.effort import CelFault, Dialect, TookTooLong
 from mooring.plugins.devices.pools import LikenessBook, likeness_of
 
 DEVICE = msgspec.convert(
@@ -72,6 +75,7 @@ NOT_COMPILED = {
     f'{MEMORY}.compareTo(semver("1.0.0")) == 0': "compilation failed: ERROR: <input>:1:52: found no matching overload for "
     "'compareTo' applied to 'kubernetes.Quantity.(kubernetes.Semver)'",
     "device.driver": "must evaluate to bool or the unknown type, not string",
+    "dyn(true)": "must evaluate to bool or the unknown type, not dyn",
 }
 
 
@@ -89,6 +93,9 @@ FAILS = {
     f'{OWN}.model < 3 || {OWN}.model == "h100"': "no such overload",
     f"{OWN}.model": "CEL result of type string could not be converted to bool: "
     "unsupported native conversion from string to 'bool'",
+    f"{OWN}.numa": "CEL result of type int could not be converted to bool: unsupported type conversion from 'int' to bool",
+    f"{OWN}.driverVersion": "CEL result of type kubernetes.Semver could not be converted to bool: "
+    "type conversion error from 'Semver' to 'bool'",
     f'{MEMORY}.isGreaterThan(quantity("much"))': "quantities must match the regular expression "
     "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
 }
@@ -101,6 +108,7 @@ def test_what_fails_on_the_device(expression: str) -> None:
     with pytest.raises(CelFault) as fault:
         matcher.matches(facts_of(DRIVER, DEVICE))
     assert str(fault.value) == FAILS[expression]
+    assert fault.value.cost > 0, "to find that out cost something"
 
 
 @pytest.mark.parametrize(
@@ -112,8 +120,9 @@ def test_what_fails_on_the_device(expression: str) -> None:
 )
 def test_attributes_that_have_no_value(attribute: dict[str, str], text: str) -> None:
     device = msgspec.convert({"name": "d", "attributes": {"x": attribute}}, Device)
-    with pytest.raises(CelFault, match=text):
+    with pytest.raises(CelFault) as raised:
         facts_of(DRIVER, device)
+    assert str(raised.value) == text
 
 
 def test_devices_that_no_selector_can_tell_apart_are_asked_once() -> None:
@@ -123,3 +132,73 @@ def test_devices_that_no_selector_can_tell_apart_are_asked_once() -> None:
     assert likeness_of(book, DRIVER, twin) is ours
     assert likeness_of(book, "other", DEVICE) is not ours
     assert likeness_of(LikenessBook(), DRIVER, DEVICE) is not ours
+
+
+# ---- what it costs
+
+NUMBERS = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
+THOUSANDS = "".join(f"{NUMBERS}.all(x{i}, " for i in range(4)) + "x0 > 0" + ")" * 4
+"""Ten thousand comparisons."""
+
+
+def test_a_selector_that_costs_more_than_a_selector_may_is_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert device_selectors.MAX_COST == 1_000_000, "upstream's CELSelectorExpressionMaxCost"
+    monkeypatch.setattr(device_selectors, "MAX_COST", 1000)
+    matcher = compile_selector(THOUSANDS)
+    assert isinstance(matcher, Matcher)
+    for limit in (1000, 2000):
+        with pytest.raises(CelFault) as raised:
+            matcher.matches(facts_of(DRIVER, DEVICE), limit)
+        assert str(raised.value) == "operation cancelled: actual cost limit exceeded"
+        assert raised.value.cost == 1000
+
+
+def test_a_selector_that_costs_more_than_is_left_took_too_long() -> None:
+    matcher = compile_selector(f"{NUMBERS}.all(x, x > 0)")
+    assert isinstance(matcher, Matcher)
+    is_selected, cost = matcher.matches(facts_of(DRIVER, DEVICE))
+    assert is_selected and cost > 10
+    assert matcher.matches(facts_of(DRIVER, DEVICE), cost) == (True, cost)
+    with pytest.raises(TookTooLong):
+        matcher.matches(facts_of(DRIVER, DEVICE), cost - 1)
+
+
+def test_what_a_selector_says_is_remembered() -> None:
+    likeness = likeness_of(LikenessBook(), DRIVER, DEVICE)
+    assert likeness.known("device.driver != ''") is None
+    answer, cost = likeness.ask("device.driver != ''")
+    assert answer is True and cost > 0
+    assert likeness.known("device.driver != ''") is True
+    fault, cost = likeness.ask("1 +")
+    assert isinstance(fault, CelFault) and cost == 0
+    assert likeness.known("1 +") is fault
+    fault, cost = likeness.ask(f"{OWN}.missing")
+    assert isinstance(fault, CelFault) and cost >= fault.cost > 0
+
+
+def test_of_each_kind_of_device_the_last_1024_selectors_are_remembered() -> None:
+    likeness = likeness_of(LikenessBook(), DRIVER, DEVICE)
+    for i in range(1025):
+        likeness._answers[str(i)] = True
+    likeness.ask("true")
+    assert (likeness.known("0"), likeness.known("1"), likeness.known("true")) == (None, True, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"attributes": None}, {"capacity": None}, {"allow_multiple_allocations": True}],
+    ids=lambda change: next(iter(change)),
+)
+def test_devices_that_a_selector_can_tell_apart_are_asked_each(change: dict[str, Any]) -> None:
+    book = LikenessBook()
+    ours, other = likeness_of(book, DRIVER, DEVICE), msgspec.structs.replace(DEVICE, **change)
+    theirs = likeness_of(book, DRIVER, other)
+    assert theirs is not ours
+    assert likeness_of(book, DRIVER, DEVICE, Dialect(has_lists=True)) is not ours
+
+
+def test_a_selector_reads_whether_several_claims_may_use_the_device() -> None:
+    shared = msgspec.structs.replace(DEVICE, allow_multiple_allocations=True)
+    matcher = compile_selector("device.allowMultipleAllocations")
+    assert isinstance(matcher, Matcher)
+    assert matcher.matches(facts_of(DRIVER, shared))[0] is True
