@@ -110,8 +110,8 @@ def _prices(prices: Source | Mapping[str, float] | None) -> dict[str, float] | N
 
 
 def _named_configs(configs: Configs, cluster: LoadedCluster) -> Iterator[tuple[str, KubeSchedulerConfiguration]]:
-    listed = [*configs.items()] if isinstance(configs, Mapping) else configs or (CLUSTER,)
-    for i, each in enumerate(listed, 1):
+    listed = [*configs.items()] if isinstance(configs, Mapping) else configs
+    for i, each in enumerate(listed or (CLUSTER,), 1):
         name, config = each if isinstance(each, tuple) else (_name(each, i), each)
         yield name, _configuration(config, cluster)
 
@@ -122,7 +122,7 @@ def _name(config: AnyConfig, number: int) -> str:
 
 def config_name(path: str) -> str:
     """A file is known by its name without folder and ending."""
-    return path if path in (DEFAULT, CLUSTER) else PurePath(path).stem or path
+    return path if path in (DEFAULT, CLUSTER) else PurePath(path).stem
 
 
 def _configuration(config: Config | KubeSchedulerConfiguration, cluster: LoadedCluster) -> KubeSchedulerConfiguration:

@@ -210,8 +210,8 @@ class Comparison(ClusterAnswer):
         shown = [path for path in paths if any(each[path] is not None for each in flat)]
         shown = [path for path in shown if path != "cost" or self.cost_unit != NODES]
         rows = [
-            (run.plan.name, *(_cell(path, each[path], flat[0][path], i) for path in shown), self._moved(run))
-            for i, (run, each) in enumerate(zip(self.runs, flat, strict=True))
+            (run.plan.name, *(_cell(path, each[path], flat[0][path]) for path in shown), self._moved(run))
+            for run, each in zip(self.runs, flat, strict=True)
         ]
         return AnswerTable(title, ("run", *(ALL_COMPARED[path][0].lower() for path in shown), "moved"), rows, is_detail)
 
@@ -271,9 +271,9 @@ def _shown(path: str, value: object) -> str:
     return _form(path)(value) if isinstance(value, int | float) else "-"
 
 
-def _cell(path: str, value: float | None, first: float | None, row: int) -> str:
+def _cell(path: str, value: float | None, first: float | None) -> str:
     """`12 (+3)`: a figure, and how much more it is than that of the first run; shares in percentage points."""
-    if value is None or first is None or not row or value == first:
+    if value is None or first is None or value == first:
         return _shown(path, value)
     change = value - first
     shown = _form(path)(abs(change)).removesuffix("%")

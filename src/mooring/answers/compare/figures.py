@@ -1,11 +1,12 @@
 """The figures of a run: what configurations are compared by."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-QUANTILES = {"p50_seconds": 0.5, "p95_seconds": 0.95, "p99_seconds": 0.99, "max_seconds": 1.0}
+QUANTILES = (0.5, 0.95, 0.99, 1.0)
+"""Those of the fields of WaitFigures, in their order."""
 
 
 class FigureStruct(msgspec.Struct, frozen=True, rename="camel"):
@@ -107,42 +108,44 @@ def group_figures(groups: Sequence[tuple[bool, float | None]]) -> GroupFigures |
 def wait_figures(waited_s: Sequence[float]) -> WaitFigures:
     if not len(waited_s):
         return WaitFigures()
-    found = np.quantile(waited_s, [*QUANTILES.values()])
+    found = np.quantile(waited_s, QUANTILES)
     return WaitFigures(*(round(float(value), 9) for value in found))
 
 
 # ---- figures side by side
 
-COMPARED: Mapping[str, tuple[str, int]] = {
-    "placed": ("PLACED", 1),
-    "pending": ("PENDING", -1),
-    "preempted": ("PREEMPTED", -1),
-    "attempts": ("ATTEMPTS", -1),
-    "waits.p50Seconds": ("WAIT P50", -1),
-    "waits.p95Seconds": ("WAIT P95", -1),
-    "waits.p99Seconds": ("WAIT P99", -1),
-    "waits.maxSeconds": ("WAIT MAX", -1),
-    "utilisation.cpu.mean": ("CPU MEAN", 1),
-    "utilisation.cpu.peak": ("CPU PEAK", 1),
-    "utilisation.memory.mean": ("MEMORY MEAN", 1),
-    "utilisation.memory.peak": ("MEMORY PEAK", 1),
-    "fragmentation.cpu": ("CPU FRAGMENTED", -1),
-    "fragmentation.memory": ("MEMORY FRAGMENTED", -1),
-    "nodesUsed": ("NODES USED", -1),
-    "nodeHours": ("NODE HOURS", -1),
-    "cost": ("COST", -1),
+Better = Callable[[Iterable[float]], float]
+"""`max` where more is better, `min` where less is."""
+COMPARED: Mapping[str, tuple[str, Better]] = {
+    "placed": ("PLACED", max),
+    "pending": ("PENDING", min),
+    "preempted": ("PREEMPTED", min),
+    "attempts": ("ATTEMPTS", min),
+    "waits.p50Seconds": ("WAIT P50", min),
+    "waits.p95Seconds": ("WAIT P95", min),
+    "waits.p99Seconds": ("WAIT P99", min),
+    "waits.maxSeconds": ("WAIT MAX", min),
+    "utilisation.cpu.mean": ("CPU MEAN", max),
+    "utilisation.cpu.peak": ("CPU PEAK", max),
+    "utilisation.memory.mean": ("MEMORY MEAN", max),
+    "utilisation.memory.peak": ("MEMORY PEAK", max),
+    "fragmentation.cpu": ("CPU FRAGMENTED", min),
+    "fragmentation.memory": ("MEMORY FRAGMENTED", min),
+    "nodesUsed": ("NODES USED", min),
+    "nodeHours": ("NODE HOURS", min),
+    "cost": ("COST", min),
 }
-"""Path of a figure -> its title, and 1 if more is better or -1 if less is."""
-GROUPS_COMPARED: Mapping[str, tuple[str, int]] = {
-    "groups.placed": ("GROUPS PLACED", 1),
-    "groups.pending": ("GROUPS PENDING", -1),
-    "groups.waits.p50Seconds": ("GROUP WAIT P50", -1),
-    "groups.waits.p95Seconds": ("GROUP WAIT P95", -1),
-    "groups.waits.p99Seconds": ("GROUP WAIT P99", -1),
-    "groups.waits.maxSeconds": ("GROUP WAIT MAX", -1),
+"""Path of a figure -> its title, and which of several values is the best."""
+GROUPS_COMPARED: Mapping[str, tuple[str, Better]] = {
+    "groups.placed": ("GROUPS PLACED", max),
+    "groups.pending": ("GROUPS PENDING", min),
+    "groups.waits.p50Seconds": ("GROUP WAIT P50", min),
+    "groups.waits.p95Seconds": ("GROUP WAIT P95", min),
+    "groups.waits.p99Seconds": ("GROUP WAIT P99", min),
+    "groups.waits.maxSeconds": ("GROUP WAIT MAX", min),
 }
 """The same for runs with pod groups."""
-ALL_COMPARED: Mapping[str, tuple[str, int]] = {**COMPARED, **GROUPS_COMPARED}
+ALL_COMPARED: Mapping[str, tuple[str, Better]] = {**COMPARED, **GROUPS_COMPARED}
 
 
 def flat_figures(figures: RunFigures, paths: Iterable[str] = ALL_COMPARED) -> dict[str, float | None]:
@@ -161,9 +164,9 @@ def best_runs(figures: Mapping[str, RunFigures]) -> dict[str, dict[str, object]]
     """For each figure the best value, and the runs that have it; without figures that no run has."""
     flat = {name: flat_figures(each) for name, each in figures.items()}
     best: dict[str, dict[str, object]] = {}
-    for path, (_, sign) in ALL_COMPARED.items():
+    for path, (_, better) in ALL_COMPARED.items():
         values = {name: value for name, each in flat.items() if (value := each[path]) is not None}
         if values:
-            top = max(values.values(), key=lambda value: sign * value)
+            top = better(values.values())
             best[path] = {"value": top, "runs": [name for name, value in values.items() if value == top]}
     return best

@@ -38,7 +38,7 @@ class NodesInUse:
         touches = self._nodes.touches
         if touches.end == self._position:
             return
-        rows = touches.since(self._position) if self._position >= 0 else None
+        rows = touches.since(self._position)  # None at first: the log begins later
         for row in range(self._nodes.height) if rows is None else rows:
             self._look_at(row, now_ns)
         self._position = touches.end
