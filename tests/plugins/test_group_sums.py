@@ -481,6 +481,23 @@ def test_only_rows_whose_victims_changed_are_noted() -> None:
     assert noted(lambda: cluster.nodes.remove_node("c")) is None
 
 
+def test_the_order_is_made_anew_when_the_logs_do_not_reach_back_far_enough() -> None:
+    cluster = two_full_nodes(a_member("one", "pair", nodeName="a"), a_member("two", "pair", nodeName="b"))
+    order = with_order(cluster)
+
+    def victims() -> list[list[str]]:
+        order.refresh()
+        return [[pod.name for pod in entry[-1].pods] for entry in order.below(2)]
+
+    assert victims() == [["p1"], ["one"], ["two"]]
+    cluster.put(a_group("pair", disruptionMode="PodGroup"))
+    cluster.group_changes.forget()
+    assert victims() == [["p1"], ["one", "two"]]
+    cluster.nodes.displace("uid-two")
+    cluster.nodes.touches.note_all()
+    assert victims() == [["p1"], ["one"]]
+
+
 def test_groups_of_pods_that_have_left_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victim_order, "_FEW_GROUPS", 3)
     cluster = Cluster(WITH_PREEMPTION)
@@ -507,3 +524,25 @@ def test_pods_on_a_node_that_is_not_there_are_no_victims() -> None:
     cluster.put(a_node("gone"))
     order.refresh()
     assert [entry[-1].pods[0].name for entry in order.below(2)] == ["p1", "lost", "lost-too"]
+
+
+def test_a_group_on_two_rows_gains_on_both_after_one_of_its_pods_was_replaced() -> None:
+    """The group has the place that it had before, and other pods."""
+    cluster = Cluster(WITH_PREEMPTION)
+    for item in (a_node("a", cpu="1"), a_node("b", cpu="1"), a_group("pair", disruptionMode="PodGroup")):
+        cluster.put(item)
+    for name, node in (("one", "a"), ("two", "b")):
+        cluster.put(a_member(name, "pair", nodeName=node))
+    order, failure = with_order(cluster), a_failure(cluster, *members(2))
+    kept = KeptGains(order, PRIORITY)
+    for second in ("two", "three"):
+        slots = slots_for(failure)
+        assert slots is not None
+        order.refresh()
+        kept.refresh(slots)
+        assert [([pod.name for pod in entry[-1].pods], row) for entry, row in kept._sorted] == [
+            (["one", second], 0),
+            (["one", second], 1),
+        ]
+        cluster.nodes.displace(f"uid-{second}")
+        cluster.put(a_member("three", "pair", nodeName="b"))

@@ -31,13 +31,13 @@ class KeptGains:
     def __init__(self, order: VictimOrder, priority: int) -> None:
         self._order = order
         self._priority = priority
-        self._position = -1
+        self._position = -1  # before the start of the log, so that it knows nothing
         self._by_row: dict[int, Gain] = {}
         self._sorted: list[Gain] = []
 
     def refresh(self, slots: Slots) -> None:
         """Look again at the nodes whose pods changed."""
-        touched = self._order.touches.since(self._position) if self._position >= 0 else None
+        touched = self._order.touches.since(self._position)
         self._position = self._order.touches.end
         if touched is None:
             rows = range(self._order.nodes.height)
@@ -45,10 +45,13 @@ class KeptGains:
             self._by_row = {row: gain for row, gain in gains if gain is not None}
             self._sorted = sorted(self._by_row.values())
             return
+        # All leave before any enters: a group that changed has gains on several rows, and may have the place it had before.
         for row in touched:
-            before, now = self._by_row.pop(row, None), self._gain_of(row, slots)
+            before = self._by_row.pop(row, None)
             if before is not None:
                 del self._sorted[bisect_left(self._sorted, before)]
+        for row in touched:
+            now = self._gain_of(row, slots)
             if now is not None:
                 self._by_row[row] = now
                 insort(self._sorted, now)
