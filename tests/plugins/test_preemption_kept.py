@@ -13,13 +13,15 @@ from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
 from mooring.framework.group_post_filter import GroupVictims, MovedPods
 from mooring.framework.points import Handle
 from mooring.framework.status import curable
+from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
 from mooring.plugins.preemption.group_gains import GainsByShape
 from mooring.plugins.preemption.group_search import reprieve, search_by_trials
 from mooring.plugins.preemption.group_victims import GroupVictim, pod_place
 from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
-from mooring.plugins.preemption.search import KeptBudgets
+from mooring.plugins.preemption.search import KeptBudgets, NodeDryRun, budgets_of
+from mooring.plugins.preemption.trial import Trial
 from mooring.plugins.preemption.victim_order import VictimOrder
 
 # ---- the heap of harm
@@ -219,3 +221,59 @@ def test_a_group_that_does_not_fit_without_all_victims_is_told_why() -> None:
 def test_pods_of_one_node_come_before_those_of_the_next() -> None:
     assert pod_place(0, 0) == 0
     assert pod_place(0, 1_000_000) < pod_place(1, 0) < pod_place(1, 1)
+
+
+# ---- outcomes that are kept
+
+
+def test_only_rows_that_were_touched_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[list[int]] = []
+    plain = Trial._try
+
+    def noted(self: Trial, attempt: Any, rows: Any, load: Any) -> None:
+        tried.append(rows.tolist())
+        plain(self, attempt, rows, load)
+
+    monkeypatch.setattr(Trial, "_try", noted)
+    pods = {name: [a_victim(f"{name}-{i}", 0, "500m") for i in range(2)] for name in ("n0", "n1", "n2")}
+    cluster = with_pods(pods, "1")
+    plugin, one, other = DefaultPreemption(None, Handle()), a_preemptor(), a_preemptor(name="other")
+
+    def look(pod: Pod = one) -> list[list[int]]:
+        tried.clear()
+        plugin.search(failing(pod, cluster))
+        return [*tried]
+
+    assert look() == [[0, 1, 2]]
+    assert look() == look(other) == []
+    cluster.nodes.place(a_victim("more", 0, "0"), "n1")
+    assert look() == [[1]]
+    assert look() == []
+    cluster.nominated.promise(one, "n2")
+    assert look(other) == [[2]]
+    assert look(other) == []
+    assert look() == look() == look(other) == [[2]], "for itself it takes no room there, for others it does"
+    assert look(other) == []
+    for number in range(3):
+        cluster.nodes.place(a_victim(f"more-{number}", 0, "0"), "n1")
+    assert look(other) == [[0, 1, 2]], "the fullest node has more pods than there were slots"
+
+
+def test_what_is_kept_of_one_table_says_nothing_of_another() -> None:
+    plugin = DefaultPreemption(None, Handle())
+    for name in ("a", "b", "a"):
+        cluster = with_pods({"n1": [a_victim(name, 0)]}, "1")
+        found = plugin.search(failing(a_preemptor(), cluster))
+        assert [pod.name for pod in found.victims(0)] == [name]
+
+
+def test_without_budgets_no_rows_are_looked_up_for_them() -> None:
+    cluster = with_pods({"n1": [a_victim("a", 0, labels={"app": "web"})], "n2": [a_victim("b", 0)]}, "1")
+    failure = failing(a_preemptor(), cluster)
+    ranks = PodRanks(cluster.nodes)
+    ranks.refresh()
+    assert NodeDryRun(failure, ranks, []).budgeted_rows() is None
+    for allowed, rows in ((-1, [True, False]), (0, [True, False]), (1, [False, False])):
+        cluster.put(a_budget("web", labelled("web"), allowed))
+        found = NodeDryRun(failure, ranks, budgets_of(cluster)).budgeted_rows()
+        assert found is not None and found.tolist() == rows

@@ -19,7 +19,7 @@ _MOST_PODS = 1 << 32
 """More than there are on any node."""
 
 
-class GroupVictim(msgspec.Struct, eq=False):
+class GroupVictim(msgspec.Struct):
     """Pods that leave together: one pod, or all pods of a group on nodes."""
 
     pods: list[Pod]
@@ -55,8 +55,6 @@ def split_by_budgets(
     Parity: the pods of a victim take from budgets one after another until one finds a budget used up. Unlike for a single
     preemptor, the budgets and pods behind that one are not counted any more.
     """
-    if not budgets:
-        return [], [*victims]
     left = [budget.allowed for budget in budgets]
     breaking: list[GroupVictim] = []
     others: list[GroupVictim] = []

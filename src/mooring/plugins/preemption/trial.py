@@ -41,15 +41,16 @@ class Trial:
     def __init__(self, ranks: PodRanks) -> None:
         self._ranks = ranks
         self._news = Follower(ranks.nodes.touches, ranks.nodes.pod_touches)
-        self._known: Flags = np.zeros(0, np.bool_)
+        self._known: Flags
         """Rows whose outcome is up to date."""
-        self.outcome: NDArray[np.int8] = np.zeros(0, np.int8)
+        self.outcome: NDArray[np.int8]
         """NO_VICTIMS, PASSED, or the index of the filter that rejects with all lower pods gone."""
-        self.code: Ints = np.zeros(0, np.int64)
+        self.code: Ints
         """The code of that filter."""
-        self.victims: Flags = np.zeros((0, 0), np.bool_)
+        self.victims: Flags
         """Slots x rows: which pod, by its rank in PodRanks, is a victim."""
-        self.harm: Ints = np.zeros((HARMS, 0), np.int64)
+        self.harm: Ints
+        self._start_over()
 
     def refresh(self, attempt: Attempt, rows: RowArray, nominated: NominatedLoad | None) -> None:
         """Bring these rows up to date.
@@ -79,15 +80,18 @@ class Trial:
     def settle(self) -> None:
         """Forget what may not hold any more, and make room for all rows."""
         touched = self._news.news()
-        slots, capacity = self._ranks.priority.shape
-        if touched is None or self.victims.shape != (slots, capacity):
-            self._known = np.zeros(capacity, np.bool_)
-            self.outcome = np.zeros(capacity, np.int8)
-            self.code = np.zeros(capacity, np.int64)
-            self.victims = np.zeros((slots, capacity), np.bool_)
-            self.harm = np.zeros((HARMS, capacity), np.int64)
+        if touched is None or self.victims.shape != self._ranks.priority.shape:
+            self._start_over()
         elif touched:
             self._known[touched] = False
+
+    def _start_over(self) -> None:
+        slots, capacity = self._ranks.priority.shape
+        self._known = np.zeros(capacity, np.bool_)
+        self.outcome = np.zeros(capacity, np.int8)
+        self.code = np.zeros(capacity, np.int64)
+        self.victims = np.zeros((slots, capacity), np.bool_)
+        self.harm = np.zeros((HARMS, capacity), np.int64)
 
     def _try(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
         """Work the rows out: all lower pods off, ask the filters, then reprieve."""
