@@ -1,0 +1,263 @@
+"""What a plan asks for: kinds of pods, which offers can take how many of each, and how spreads limit them. By hand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
+
+from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.loaded_cluster import load
+from mooring.answers.plan.additions import in_queue_order
+from mooring.answers.plan.demand import PODS, NodeDemand, PodKind, demand_of
+from mooring.answers.plan.offers import read_offers
+from mooring.answers.plan.trials import OfferedNodes, TrialCluster
+
+CPU, MEMORY = 0, 1
+GI = 1 << 30
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+SMALL, LARGE = a_node("small", "4", "8Gi"), a_node("large", "16", "16Gi", pods="5")
+
+
+def demand(
+    *objects: Written, offers: Sequence[Written] = (SMALL, LARGE), daemons: Sequence[Written] = (), **how: Any
+) -> NodeDemand:
+    """Offers are templates; they cost 1, 2, ... and have limits of 10, 20, ..."""
+    loaded = load([*objects], **how)
+    entries = [
+        {"name": f"o{i}", "price": i + 1, "limit": 10 * i + 10, "node": template} for i, template in enumerate(offers)
+    ]
+    running = load([*daemons]).pending() if daemons else []
+    offered = [OfferedNodes(each, running) for each in read_offers(entries, loaded)]
+    trials = TrialCluster(CopyPlacer(loaded), offered)
+    found = demand_of(trials, in_queue_order(trials, loaded.pending()))
+    assert not any(each.present for each in trials.offers), "the samples are gone"
+    assert set(trials.cluster.nodes.row_book) == {
+        each["metadata"]["name"] for each in objects if each["kind"] == "Node"
+    }
+    return found
+
+
+def kind(*objects: Written, **how: Any) -> PodKind:
+    (found,) = demand(*objects, **how).kinds
+    return found
+
+
+# ---- amounts
+
+
+def test_kinds_are_pods_of_one_shape_and_offers_are_what_new_nodes_have_free() -> None:
+    found = demand(a_pod("a", "2"), a_pod("b", "3", "2Gi"), a_pod("c", "2"))
+    assert [[pod.name for pod in each.pods] for each in found.kinds] == [["a", "c"], ["b"]]
+    assert [each.requests for each in found.kinds] == [
+        {CPU: 2000, MEMORY: GI, PODS: 1},
+        {CPU: 3000, MEMORY: 2 * GI, PODS: 1},
+    ]
+    assert [each.takers for each in found.kinds] == [{0: 2, 1: 5}, {0: 1, 1: 5}]
+    assert found.offers == [{CPU: 4000, MEMORY: 8 * GI, PODS: 110}, {CPU: 16000, MEMORY: 16 * GI, PODS: 5}]
+    assert (found.prices, found.limits, found.cuts) == ([1.0, 2.0], [10, 20], ())
+    assert (found.counts(), found.counts(found.kinds[0].pods[1:])) == ([2, 1], [1, 0])
+    assert found.plain() == {id(each.pods[0].shape) for each in found.kinds}
+    assert all((each.is_plain, each.room, each.spread) == (True, {}, None) for each in found.kinds)
+    assert "pods=" not in repr(found.kinds[0]), "what is printed for developers stays short"
+
+
+def test_resources_that_nothing_requests_are_left_out() -> None:
+    found = demand(a_pod("a", "0", "0"))
+    assert (found.kinds[0].requests, found.offers) == ({PODS: 1}, [{PODS: 110}, {PODS: 5}])
+    assert found.kinds[0].takers == {0: 110, 1: 5}
+
+
+def test_pods_with_other_labels_are_another_kind() -> None:
+    assert len(demand(a_pod("a"), a_pod("b", labels={"app": "b"})).kinds) == 2
+
+
+def test_daemons_take_room_of_new_nodes() -> None:
+    found = demand(a_pod("p", "1"), daemons=[a_pod("agent", "1500m", "2Gi")])
+    assert found.offers == [{CPU: 2500, MEMORY: 6 * GI, PODS: 109}, {CPU: 14500, MEMORY: 14 * GI, PODS: 4}]
+    assert found.kinds[0].takers == {0: 2, 1: 4}
+
+
+def with_port(pod: Written, port: int = 80) -> Written:
+    pod["spec"]["containers"][0]["ports"] = [{"hostPort": port, "containerPort": port}]
+    return pod
+
+
+def apart(key: str = HOSTNAME, app: str = "w", **more: Any) -> Written:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **more}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "most"),
+    [
+        (a_pod("p", labels={"app": "w"}), 4),
+        (with_port(a_pod("p")), 1),
+        (a_pod("p", labels={"app": "w"}, affinity=apart()), 1),
+        (a_pod("p", labels={"app": "w"}, affinity=apart(app="other")), 4),
+        (a_pod("p", labels={"app": "w"}, affinity=apart(ZONE)), 4),
+        (a_pod("p", labels={"app": "w"}, affinity=apart(namespaces=["other"])), 4),
+        (a_pod("p", labels={"app": "w"}, affinity=apart(namespaces=["default"])), 1),
+        (a_pod("p", labels={"app": "w"}, affinity={"nodeAffinity": {}}), 4),
+    ],
+    ids=[
+        "four of one cpu",
+        "one of a host port",
+        "one that keeps others like it away",
+        "other labels are kept away",
+        "zones are kept apart, not nodes",
+        "pods of another namespace are kept away",
+        "its own namespace by name",
+        "no affinity to pods",
+    ],
+)
+def test_how_many_pods_one_node_holds(pod: Written, most: int) -> None:
+    assert kind(pod, offers=[SMALL]).takers == {0: most}
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("pod", "takers", "refusals"),
+    [
+        (a_pod("p", "5"), {1: 3}, {"Insufficient cpu": 1}),
+        (a_pod("p", "4", "8Gi"), {0: 1, 1: 2}, {}),
+        (a_pod("p", "17"), {}, {"Insufficient cpu": 2}),
+        (a_pod("p", "5", "17Gi"), {}, {"Insufficient cpu, Insufficient memory": 1, "Insufficient memory": 1}),
+        (
+            a_pod("p", nodeSelector={HOSTNAME: "elsewhere"}),
+            {},
+            {"node(s) didn't match Pod's node affinity/selector": 2},
+        ),
+    ],
+    ids=["too large for one", "as large as one", "too large for both", "each for its reason", "no label of a new node"],
+)
+def test_offers_that_cannot_take_a_pod_say_why(pod: Written, takers: dict[int, int], refusals: dict[str, int]) -> None:
+    found = kind(pod)
+    assert (found.takers, dict(found.refusals)) == (takers, refusals)
+
+
+def test_a_pod_for_one_present_node_is_refused_by_all_offers() -> None:
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    rule = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}}
+    found = kind(a_node("n", "0"), a_pod("p", affinity=rule))
+    assert found.takers == {}
+    assert dict(found.refusals) == {"node(s) didn't satisfy plugin(s) [NodeAffinity]": 2}
+
+
+def test_a_pod_whose_claim_is_missing_is_refused_by_all_offers() -> None:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "none"}}
+    found = kind(a_pod("p", "2", volumes=[volume]))
+    assert (found.takers, dict(found.refusals)) == ({}, {'persistentvolumeclaim "none" not found': 2})
+    assert (found.requests, found.is_plain) == ({PODS: 1}, False), "another claim may come"
+
+
+def test_relations_to_other_pods_are_no_refusal() -> None:
+    """A pod that attracts it may come to a new node."""
+    term = {"labelSelector": {"matchLabels": {"app": "w"}}, "topologyKey": HOSTNAME}
+    rule = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    found = kind(a_node("n"), a_pod("p", affinity=rule))
+    assert (found.takers, dict(found.refusals), found.is_plain) == ({0: 4, 1: 5}, {}, False)
+    assert found.room == {"": 4}
+
+
+# ---- room on present nodes
+
+
+def test_present_nodes_have_room_for_pods_of_a_gang() -> None:
+    nodes = [a_node("n1", "3"), a_node("n2", "1"), a_node("n3", "0"), a_node("n4", "9", cordoned=True)]
+    found = kind(*nodes, a_pod_group(min_count=9), *members(9, "1"), feature_gates=GROUP_GATES)
+    assert (found.is_plain, found.room) == (True, {"": 4})
+    alone = kind(*nodes, *(a_pod(f"p{i}") for i in range(9)))
+    assert alone.room == {}, "a pod that goes alone is pending because it fits on none of them"
+
+
+# ---- spreads
+
+
+def spread(key: str = ZONE, skew: int = 1, app: str = "w", when: str = "DoNotSchedule", **more: Any) -> Written:
+    selector = {"labelSelector": {"matchLabels": {"app": app}}}
+    return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": when, **selector, **more}
+
+
+def spread_pod(name: str, *rules: Written, cpu: str = "1") -> Written:
+    return a_pod(name, cpu, labels={"app": "w"}, topologySpreadConstraints=[*rules])
+
+
+ZONES = [a_node("na", "8", zone="a"), a_node("nb", "2", zone="b"), a_node("nb2", "3", zone="b")]
+IN_ZONES = [a_node("x", zone="a"), a_node("y", zone="c"), a_node("z")]
+RUNNING = [a_pod(f"r{i}", node="na", labels={"app": "w"}) for i in range(3)]
+
+
+def test_a_spread_has_the_pods_and_the_room_of_each_zone() -> None:
+    found = kind(*ZONES, *RUNNING, spread_pod("p", spread(skew=2)), offers=IN_ZONES)
+    limit = found.spread
+    assert limit is not None
+    assert (limit.max_skew, limit.held, limit.offers) == (2, {"a": 3, "b": 0}, {0: "a", 1: "c", 2: ""})
+    assert (found.room, found.is_plain) == ({"a": 5, "b": 5}, False)
+    assert found.takers == {0: 4, 1: 4}
+    assert dict(found.refusals) == {f"node(s) lack the label {ZONE} of a spread constraint": 1}
+    assert limit.constraint.key == ZONE
+    assert "domains" not in repr(limit) and "constraint" not in repr(limit)
+
+
+def test_spread_pods_are_counted_by_zone_after_a_trial() -> None:
+    found = demand(*ZONES, *RUNNING, spread_pod("p", spread()), spread_pod("q", spread()), a_pod("r"), offers=IN_ZONES)
+    first, second = found.kinds[0].pods
+    assert found.spread_keys() == {first.id: ZONE, second.id: ZONE}
+    after = found.after({first.id: "b", second.id: "c", "another": "a"})
+    limit = after.kinds[0].spread
+    assert limit is not None and limit.held == {"a": 3, "b": 1, "c": 1}
+    assert after.kinds[1] is found.kinds[1]
+    assert found.plain() == {id(found.kinds[1].pods[0].shape)}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [spread(app="other"), spread(HOSTNAME, skew=9), spread(when="ScheduleAnyway")],
+    ids=["it does not count the pod itself", "every node is a domain", "it is only preferred"],
+)
+def test_constraints_that_say_nothing_about_domains_of_these_pods(rule: Written) -> None:
+    found = kind(*ZONES, spread_pod("p", rule), offers=IN_ZONES)
+    assert (found.spread, found.takers) == (None, {0: 4, 1: 4, 2: 4})
+
+
+def test_a_spread_that_counts_pods_of_another_kind_is_left_to_trials() -> None:
+    found = demand(*ZONES, spread_pod("p", spread()), a_pod("other", labels={"app": "w"}), offers=IN_ZONES)
+    assert [each.spread for each in found.kinds] == [None, None]
+    assert found.kinds[0].room == {"": 13}
+    assert found.kinds[0].takers == {0: 4, 1: 4}
+    separate = demand(*ZONES, spread_pod("p", spread()), a_pod("other", labels={"app": "v"}), offers=IN_ZONES)
+    assert [each.spread is None for each in separate.kinds] == [False, True]
+    full = demand(spread_pod("p", spread()), a_pod("other", labels={"app": "w"}), offers=IN_ZONES)
+    assert full.kinds[0].room == {}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rules", "most"),
+    [
+        ([a_node("n", "2")], [spread(HOSTNAME)], 3),
+        ([a_node("n", "2"), a_node("m", "1")], [spread(HOSTNAME)], 2),
+        ([a_node("n", "0")], [spread(HOSTNAME)], 1),
+        ([a_node("n", "0")], [spread(HOSTNAME, 2)], 2),
+        ([], [spread(HOSTNAME)], 4),
+        ([a_node("n", "0")], [spread(HOSTNAME, app="other")], 4),
+        ([a_node("n", "0")], [spread(HOSTNAME, when="ScheduleAnyway")], 4),
+        ([a_node("n", "2"), a_pod("r", node="n", labels={"app": "w"})], [spread(HOSTNAME)], 3),
+    ],
+    ids=[
+        "one more than the present node can take",
+        "one more than the smallest node can take",
+        "one where that takes none",
+        "as many as the skew",
+        "all that fit without present nodes",
+        "a constraint about others",
+        "a preference",
+        "pods that are there count",
+    ],
+)
+def test_a_spread_over_nodes_limits_the_pods_of_a_new_node(
+    nodes: list[Written], rules: list[Written], most: int
+) -> None:
+    assert kind(*nodes, spread_pod("p", *rules), offers=[SMALL]).takers == {0: most}

@@ -1,0 +1,127 @@
+"""Nodes that come at once: the search finds the cheapest ones that hold all pods, as trying all of them does."""
+
+from itertools import product
+
+import pytest
+from plan_trials import Case
+
+from mooring.answers.plan.programs import lower_bound
+from mooring.answers.plan.search import FoundNodes, NodeSearch
+
+
+def a_search(case: Case, most_decisions: int = 40_000, bound: float | None = None) -> NodeSearch:
+    lowest = lower_bound(case.demand, case.demand.counts(), case.demand.limits) if bound is None else bound
+    return NodeSearch(case.trials, case.demand, case.pods, lowest, most_decisions, case.tell)
+
+
+def run(case: Case, most_decisions: int = 40_000) -> FoundNodes:
+    found = a_search(case, most_decisions).run()
+    case.trials.add(tuple(0 for _ in found.counts))
+    assert case.is_as_before
+    return found
+
+
+def cheapest(case: Case, most: int) -> tuple[int, float]:
+    """The fewest pods that are left on up to so many nodes of each offer, and what the cheapest such nodes cost."""
+    limits = [range(min(limit, most) + 1) for limit in case.demand.limits]
+    return min(
+        (
+            len(case.trials.place(counts, case.pods).left),
+            sum(map(float.__mul__, case.demand.prices, map(float, counts))),
+        )
+        for counts in product(*limits)
+    )
+
+
+LARGE_LAST = ["1"] * 8 + ["8"]
+"""Small pods go to all nodes, and the large one needs a node of its own: there have to be 9 nodes of 8 cpu at once."""
+
+
+@pytest.mark.parametrize(
+    ("cpus", "offers", "most"),
+    [
+        (["1"] * 10, [(1.0, "4", 100), (0.6, "2", 100)], 5),
+        (LARGE_LAST, [(1.0, "8", 100)], 10),
+        (LARGE_LAST, [(1.0, "8", 100), (1.5, "12", 100)], 4),
+        (["1"] * 4 + ["3"] * 3, [(1.0, "4", 100), (1.7, "8", 100)], 4),
+        (["1"] * 6 + ["5"] * 2, [(1.0, "6", 100), (1.7, "10", 100), (0.5, "3", 100)], 3),
+        (["2"] * 5 + ["3"] * 3 + ["1"] * 3, [(1.0, "5", 100), (1.7, "9", 100), (0.45, "2", 3)], 3),
+        (["1", "2"] * 4 + ["4"] * 2, [(1.0, "4", 100), (1.3, "6", 100)], 6),
+        (["1"] * 3 + ["4"], [(1.0, "4", 2)], 2),
+        (["2", "2", "3"], [(1.0, "4", 1), (5.0, "3", 1)], 1),
+    ],
+    ids=[
+        "two offers that are filled",
+        "as many nodes as it takes until one stays empty",
+        "dearer nodes with more room",
+        "two large nodes",
+        "three offers",
+        "an offer with a limit",
+        "one node of the smaller offer",
+        "a pod that stays pending costs nothing",
+        "all nodes that there are",
+    ],
+)
+def test_no_nodes_that_place_as_much_cost_less(
+    cpus: list[str], offers: list[tuple[float, str, int]], most: int
+) -> None:
+    case = Case(cpus, *offers)
+    found = run(case)
+    left, cost = cheapest(case, most)
+    assert (len(found.left), found.cost) == (left, pytest.approx(cost))
+
+
+def test_what_is_missing_is_added_once_then_twice_then_four_times() -> None:
+    """A program holds all in two nodes. The large pod is left, and gets one node more, then two, then four."""
+    case = Case(LARGE_LAST, (1.0, "8", 100))
+    run(case)
+    assert case.trials.tried[:4] == [(2,), (3,), (5,), (9,)]
+
+
+def test_a_beginning_is_given_up_when_eight_times_as_many_nodes_do_not_help() -> None:
+    """Twenty small pods stand on any nodes that come: 4, then 1, 2, 4 and 8 more. The next beginning leaves half of each node
+    free, and has 7 nodes, which are known, and 2 for the large pod."""
+    case = Case(["1"] * 20 + ["8"], (1.0, "8", 100))
+    run(case)
+    assert case.trials.tried[:6] == [(4,), (5,), (7,), (11,), (19,), (9,)]
+
+
+def test_a_solution_of_a_program_that_fits_and_costs_the_bound_is_the_only_trial() -> None:
+    case = Case(["1"] * 10, (1.0, "4", 100), (0.6, "2", 100))
+    assert run(case).counts == (2, 1)
+    assert case.trials.tried == [(2, 1)]
+    assert case.told == [(10, 40_000)]
+
+
+@pytest.mark.parametrize(
+    ("bound", "is_enough"), [(2.588, True), (2.586, False)], ids=["0.46 % above the bound", "0.54 % above it"]
+)
+def test_nodes_that_are_near_the_bound_are_not_improved(bound: float, is_enough: bool) -> None:
+    case = Case(["1"] * 10, (1.0, "4", 100), (0.6, "2", 100))
+    found = a_search(case, bound=bound).run()
+    assert found.cost == pytest.approx(2.6)
+    assert (case.trials.tried == [(2, 1)]) is is_enough
+
+
+def test_the_search_ends_when_its_decisions_are_made_and_can_go_on() -> None:
+    case = Case(LARGE_LAST, (1.0, "8", 100), (1.5, "12", 100))
+    search = a_search(case, 9)
+    found = search.run()
+    assert (found.counts, len(found.left)) == ((2, 0), 1), "the first trial makes all nine decisions"
+    assert (case.trials.tried, case.told) == ([(2, 0)], [(9, 9)])
+    assert search.run_longer(1000).counts == (0, 2)
+    assert case.trials.tried.count((2, 0)) == 1, "what was tried is known"
+    assert case.told[1] == (18, 1000)
+    assert {most for _, most in case.told[1:]} == {1000}
+
+
+def test_more_nodes_are_added_for_pods_that_the_scheduler_left() -> None:
+    case = Case(["4"] * 4, (1.0, "4", 6))
+    search = a_search(case)
+    found = FoundNodes((3,), case.pods[3:], 3.0)
+    more = search.more(found, case.pods[2:], 1)
+    assert (more.counts, more.cost, more.left) == ((4,), 4.0, case.pods[3:]), "one, for the pod that was not known"
+    assert search.more(found, case.pods[1:], 2).counts == (6,), "twice as many as two pods need, up to the limit"
+    assert search.more(found, case.pods[3:], 1) is found
+    full = FoundNodes((6,), [], 6.0)
+    assert search.more(full, case.pods, 1) is full
