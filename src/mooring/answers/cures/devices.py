@@ -44,7 +44,7 @@ def by_fewer_devices(patient: Patient) -> Iterator[Cure]:
     """The largest number of devices with which the pod fits, of each request alone."""
     for place in _asks(patient):
         ask, is_all = _ask(place), _ask(place).allocation_mode == ALL
-        before = MOST_DEVICES + 1 if is_all else max(ask.count, 1)
+        before = MOST_DEVICES + 1 if is_all else ask.count
         for number in range(before - 1, 0, -1):
             changed = msgspec.structs.replace(ask, count=number, allocation_mode="ExactCount")
             text = f"claim {number} {'device' if number == 1 else 'devices'} instead of {'all' if is_all else before}"
