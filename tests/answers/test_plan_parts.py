@@ -1,16 +1,24 @@
 """Small parts of the search for nodes, each with numbers that are worked out by hand."""
 
+import os
+import sys
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 from test_plan_patterns import a_demand
 
 from build import a_pod
 from mooring.answers.plan.additions import AddedNodes
+from mooring.answers.plan.demand import NodeDemand, PatternCut
 from mooring.answers.plan.knapsacks import Knapsack, by_density, most_worth
 from mooring.answers.plan.offers import NodeOffer
+from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import Packing, lower_bound, solve
 from mooring.answers.plan.search import FoundNodes
+from mooring.answers.plan.solver import linear_program, sparse, whole_program
 from mooring.answers.plan.spreading import SpreadLimit
 from mooring.answers.plan.tidying import by_preference, found_steps, sum_of
 from mooring.model.node import Node
@@ -133,3 +141,170 @@ def test_looser_packing_takes_more_nodes(packing: Packing, nodes: int) -> None:
 def test_how_many_pods_a_domain_may_get(held: dict[str, int], most: int) -> None:
     constraint: Any = None
     assert SpreadLimit(2, held, {}, [], constraint).most_above_lowest("a") == most
+
+
+def a_spread_demand(
+    skew: int, held: dict[str, int], zones: str, room: dict[str, int] | None = None, requested: int = 2
+) -> NodeDemand:
+    """Pods of one kind, of which a node holds two. The offers are in these zones, and cost 1, 2, ..."""
+    demand, _ = a_demand([(requested, 1, 1)], [(4, 8, price + 1) for price in range(len(zones))])
+    constraint: Any = None
+    limit = SpreadLimit(skew, held, {offer: zone.strip() for offer, zone in enumerate(zones)}, [], constraint)
+    kinds = [replace(kind, spread=limit, room=room or {}) for kind in demand.kinds]
+    return replace(demand, kinds=kinds)
+
+
+NONE_HELD = {"a": 0, "b": 0, "c": 0}
+
+
+@pytest.mark.parametrize(
+    ("demand", "pods", "nodes", "parts"),
+    [
+        (a_spread_demand(1, NONE_HELD, "abc"), 6, (1, 1, 1), (7 / 6, 7 / 6, 4 / 6)),
+        (a_spread_demand(1, NONE_HELD, "abc"), 3, (1, 1, 1), (4 / 6, 4 / 6, 1 / 6)),
+        (a_spread_demand(2, NONE_HELD, "abc"), 4, (1, 1, 0), (1, 1, 0)),
+        (a_spread_demand(1, NONE_HELD, "abc"), 4, (1, 1, 1), (5 / 6, 5 / 6, 2 / 6)),
+        (a_spread_demand(9, NONE_HELD, "abc"), 4, (2, 0, 0), (2, 0, 0)),
+        (a_spread_demand(1, {"a": 1, "b": 0}, "ab"), 2, (0, 1), (1 / 2, 1 / 2)),
+        (a_spread_demand(1, {"a": 3, "b": 0}, "ab"), 3, (1, 1), (3 / 4, 3 / 4)),
+        (a_spread_demand(1, {"a": 3, "b": 2}, "ab"), 2, (0, 1), (1 / 2, 1 / 2)),
+        (a_spread_demand(1, {}, "ab"), 2, (1, 0), (1, 0)),
+        (a_spread_demand(1, {"b": 1}, "ab"), 2, (1, 0), (1, 0)),
+        (a_spread_demand(1, NONE_HELD, "abc", {"a": 1}), 3, (0, 1, 1), (4 / 6, 4 / 6, 1 / 6)),
+        (a_spread_demand(1, NONE_HELD, "abc", {"c": 2}), 6, (1, 1, 0), (7 / 6, 7 / 6, 4 / 6)),
+        (a_spread_demand(1, NONE_HELD, "abc", {"": 2}), 4, (1, 1, 0), (5 / 6, 5 / 6, 2 / 6)),
+    ],
+    ids=[
+        "two in each zone",
+        "one in each zone",
+        "two zones, within the skew",
+        "one more in the cheapest zone",
+        "the cheapest zone alone",
+        "the zone that has fewer",
+        "a zone that has too many gets as many as the other one at most",
+        "a zone that has one more",
+        "zones that have no nodes yet",
+        "a zone without nodes need not have as many as others",
+        "room for one on a present node",
+        "room for two",
+        "room outside of all zones",
+    ],
+)
+def test_programs_keep_spreads(demand: NodeDemand, pods: int, nodes: tuple[int, ...], parts: tuple[float, ...]) -> None:
+    """Patterns do not use present nodes, and may have parts of nodes and pods: the dearest zone has one pod less."""
+    solution = solve(demand, [pods], demand.limits)
+    cost = sum(number * price for number, price in zip(nodes, demand.prices, strict=True))
+    assert solution is not None
+    assert (solution.nodes, solution.unplaced, solution.bound) == (nodes, 0, cost)
+    program = PatternProgram(demand, [pods])
+    program.generate()
+    cheapest = program.cheapest([pods], demand.limits, demand)
+    assert cheapest.nodes == pytest.approx(parts)
+    assert cheapest.cost == pytest.approx(
+        sum(number * price for number, price in zip(parts, demand.prices, strict=True))
+    )
+
+
+def test_kinds_that_no_offer_takes_and_kinds_without_pods_are_no_part_of_a_program() -> None:
+    demand, _ = a_demand([(9, 9, 2), (2, 2, 0), (2, 2, 2)], [(4, 8, 3)])
+    solution = solve(demand, [2, 0, 2], [9])
+    assert solution is not None and (solution.nodes, solution.unplaced, solution.bound) == ((1,), 0, 3.0)
+    program = PatternProgram(demand, [2, 0, 2])
+    program.generate()
+    assert program.cheapest([2, 0, 2], [9], demand).nodes == pytest.approx([1.0])
+    nothing = PatternProgram(demand, [2, 0, 0])
+    nothing.generate()
+    assert nothing.cuts == []
+
+
+def test_present_nodes_have_room_for_pods_that_are_not_spread() -> None:
+    demand, _ = a_demand([(2, 1, 6)], [(4, 8, 3)])
+    demand.kinds[0].room = {"": 3}
+    solution = solve(demand, [6], [9])
+    assert solution is not None and (solution.nodes, solution.bound) == ((2,), 6.0), "three of six, two on each node"
+
+
+def test_pods_are_left_out_only_where_limits_leave_no_room() -> None:
+    demand, _ = a_demand([(2, 1, 5), (1, 1, 1)], [(4, 8, 3), (4, 8, 7)])
+    solution = solve(demand, [5, 1], [1, 1])
+    assert solution is not None and (solution.nodes, solution.unplaced) == ((1, 1), 2), "11 cpu, and room for 8"
+    all_of_them = solve(demand, [5, 1], [2, 1])
+    assert all_of_them is not None
+    assert (all_of_them.nodes, all_of_them.unplaced, all_of_them.bound) == ((2, 1), 0, 13.0)
+
+
+def test_a_cut_limits_what_the_nodes_of_its_offer_hold() -> None:
+    demand, counts = a_demand([(1, 1, 6), (2, 1, 2)], [(4, 8, 3), (4, 8, 4)])
+    assert lower_bound(demand, counts, [9, 9]) == 9.0
+    halves = replace(demand, cuts=[PatternCut(0, {0: 0.5, 1: 1.0})])
+    assert lower_bound(halves, counts, [9, 9]) == 11.0, (
+        "two small pods on the cheaper one, and the rest on two dearer ones"
+    )
+    other = replace(demand, cuts=[PatternCut(1, {0: 0.5})])
+    assert lower_bound(other, counts, [9, 9]) == 9.0
+
+
+def test_the_packing_leaves_room_for_no_pod_but_the_largest() -> None:
+    """Of 8 cpu, half of the largest request stays free: 6 are used, by three pods of 2 or by one of 4 and one of 2."""
+    demand, _ = a_demand([(4, 1, 1), (2, 1, 7)], [(8, 8, 3)])
+    half, whole = solve(demand, [1, 7], [9], Packing(slack=0.5)), solve(demand, [1, 7], [9])
+    assert half is not None and half.nodes == (3,)
+    assert whole is not None and whole.nodes == (3,)
+    assert (half.bound, whole.bound) == (9.0, 9.0)
+
+
+# ---- the solver
+
+
+def test_the_solver_is_bounded_by_branches_so_that_every_machine_finds_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimize = import_module("scipy.optimize")
+    original, asked = optimize.milp, []
+
+    def watched(*args: Any, **rest: Any) -> Any:
+        asked.append(dict(rest["options"]))
+        return original(*args, **rest)
+
+    monkeypatch.setattr(optimize, "milp", watched)
+    found = whole_program(
+        np.array([2.0, 3.0]), np.array([1, 0]), np.array([9.0, 0.5]), np.array([[1.0, 1.0]]), ([2.6], [9.0]), 0.01
+    )
+    assert asked == [{"time_limit": 20.0, "mip_rel_gap": 0.01, "node_limit": 400}]
+    assert found.x.tolist() == [3.0, 0.0], "three whole ones cost 6; with 0.5 of the other, two would not be enough"
+
+
+def test_a_linear_program_has_bounds_and_duals() -> None:
+    rows = sparse([-1.0, -1.0], ([0, 0], [0, 1]), (1, 2))
+    found = linear_program(np.array([2.0, 3.0]), rows, np.array([-4.0]), np.array([3.0, np.inf]))
+    assert (found.x.tolist(), found.fun) == ([3.0, 1.0], 9.0)
+    assert found.ineqlin.marginals.tolist() == [-3.0], "one more would cost 3"
+
+
+def test_messages_of_the_solver_do_not_reach_standard_output(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimize = import_module("scipy.optimize")
+
+    def noisy(*args: Any, **rest: Any) -> str:
+        os.write(1, b"a message")
+        os.write(2, b"an error")
+        return "solved"
+
+    monkeypatch.setattr(optimize, "milp", noisy)
+    monkeypatch.setattr(optimize, "linprog", noisy)
+    one = np.array([1.0])
+    before = len(os.listdir("/proc/self/fd"))
+    assert whole_program(one, one, one, np.array([[1.0]]), ([0.0], [1.0]), 0.1) == "solved"
+    assert linear_program(one, [[1.0]], one, one) == "solved"
+    assert len(os.listdir("/proc/self/fd")) == before
+    os.write(1, b"an answer")
+    sys.stdout.flush()
+    assert capfd.readouterr() == ("an answer", "an error" * 2)
+
+
+def test_a_process_without_standard_output_can_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(number: int) -> int:
+        raise OSError(9, f"{number} is closed")
+
+    monkeypatch.setattr(os, "dup", closed)
+    found = linear_program(np.array([1.0]), [[-1.0]], np.array([-2.0]), np.array([9.0]))
+    assert found.x.tolist() == [2.0]

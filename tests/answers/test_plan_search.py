@@ -68,7 +68,8 @@ def test_no_nodes_that_place_as_much_cost_less(
     case = Case(cpus, *offers)
     found = run(case)
     left, cost = cheapest(case, most)
-    assert (len(found.left), found.cost) == (left, pytest.approx(cost))
+    assert len(found.left) == left
+    assert found.cost == pytest.approx(cost)
 
 
 def test_what_is_missing_is_added_once_then_twice_then_four_times() -> None:

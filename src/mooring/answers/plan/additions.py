@@ -104,7 +104,8 @@ def in_queue_order(trials: TrialCluster, pods: Sequence[Pod]) -> list[Pod]:
     def place(numbered: tuple[int, Pod]) -> Any:
         number, pod = numbered
         runner = trials.runner(pod)
-        return runner.profile.queue_sorts[0].sort_key(pod, number) if runner is not None else (0, number)
+        assert runner is not None, "pods without a profile are not asked about"
+        return runner.profile.queue_sorts[0].sort_key(pod, number)
 
     return [pod for _, pod in sorted(enumerate(pods), key=place)]
 

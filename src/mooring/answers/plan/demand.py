@@ -135,10 +135,7 @@ def _free(nodes: NodeTable, row: int, places: Sequence[int]) -> dict[int, int]:
 def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
     pod = group[0]
     runner = trials.runner(pod)
-    if runner is None:
-        return PodKind(
-            group, {PODS: 1}, {}, Counter({f'no profile has the scheduler name "{pod.spec.scheduler_name}"': 1}), True
-        )
+    assert runner is not None, "pods without a profile are not asked about"
     attempt = runner.open(pod, trials.cluster)
     try:
         return _kind_in(trials, group, attempt)

@@ -140,7 +140,8 @@ class PatternProgram:
         found: dict[tuple[int, int], float] = {}
         for (i, domain, sign), dual in zip(self._spread_rows(self._kinds, self._demand), duals, strict=True):
             spread = self._demand.kinds[i].spread
-            for offer, its_domain in spread.offers.items() if spread is not None else ():
+            assert spread is not None, "a row of a spread constraint"
+            for offer, its_domain in spread.offers.items():
                 if its_domain == domain:
                     found[i, offer] = found.get((i, offer), 0.0) + sign * dual
         return found

@@ -174,8 +174,7 @@ class _Program:
         """For each kind that is spread: a domain has at least the lowest count, and at most the skew more."""
         for place, i in enumerate(self._spreads):
             spread, lowest = self._demand.kinds[i].spread, self._lowest(place)
-            if spread is None:
-                continue
+            assert spread is not None, "kinds without a spread are left out"
             domains = dict.fromkeys((*spread.held, *spread.offers.values()))
             pods: dict[str, dict[int, float]] = {domain: {lowest: -1.0} for domain in domains}
             for column, offer in self._of_kind.get(i, ()):

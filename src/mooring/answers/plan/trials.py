@@ -260,7 +260,7 @@ class TrialCluster:
         for pod, placement in reversed(placed):
             self._count(pod, -1)
             self.cluster.nodes.displace(pod.id)
-            runner = self._placer.runner(pod)
-            for plugin in reversed(runner.profile.reserves) if runner is not None and placement.context else ():
-                if placement.context is not None:
-                    plugin.unreserve(placement.context, placement.node)
+            runner, context = self._placer.runner(pod), placement.context
+            assert runner is not None and context is not None, "what was placed was decided by a profile"
+            for plugin in reversed(runner.profile.reserves):
+                plugin.unreserve(context, placement.node)
