@@ -112,3 +112,94 @@ def test_unknown_paths(path: str, expected: str) -> None:
         with_value(DEFAULT, path, 1)
     assert str(caught.value).startswith(expected)
     assert str(caught.value) == expected or not path
+
+
+# ---- places in lists, and what has no fields
+
+PLUGIN = {"name": "Own"}
+
+
+def with_plugins(*plugins: dict[str, Any]) -> dict[str, Any]:
+    return {**DEFAULT, "profiles": [{"pluginConfig": [*plugins]}]}
+
+
+def plugin_configs(written: dict[str, Any]) -> Any:
+    return written["profiles"][0]["pluginConfig"]
+
+
+def test_a_whole_item_or_a_whole_list_can_be_set() -> None:
+    profile = {"schedulerName": "mine"}
+    assert with_value(DEFAULT, "profiles.0", profile)["profiles"] == [profile]
+    assert with_value(DEFAULT, "profiles", [profile])["profiles"] == [profile]
+
+
+def test_the_name_and_all_arguments_of_a_plugin_can_be_set() -> None:
+    path = "profiles.0.pluginConfig.Own"
+    assert plugin_configs(with_value(with_plugins(PLUGIN), f"{path}.name", "Other")) == [{"name": "Other"}]
+    assert plugin_configs(with_value(with_plugins(PLUGIN), f"{path}.args", {"a": 1})) == [{**PLUGIN, "args": {"a": 1}}]
+    assert plugin_configs(with_value(with_plugins(PLUGIN), f"{path}.args.a", 1)) == [{**PLUGIN, "args": {"a": 1}}]
+    assert plugin_configs(with_value(with_plugins(PLUGIN), f"{path}.a.b", 1)) == [{**PLUGIN, "args": {"a": {"b": 1}}}]
+
+
+def test_items_of_untyped_lists_have_an_index_and_maybe_a_name() -> None:
+    listed = {"name": "Own", "args": {"list": [1, {"x": 2}, {"name": "it", "x": 3}]}}
+    path = "profiles.0.pluginConfig.Own.list"
+    for step, expected in (
+        ("0", [9, {"x": 2}, {"name": "it", "x": 3}]),
+        ("1.x", [1, {"x": 9}, {"name": "it", "x": 3}]),
+        ("it.x", [1, {"x": 2}, {"name": "it", "x": 9}]),
+        ("2.x", [1, {"x": 2}, {"name": "it", "x": 9}]),
+    ):
+        (found,) = plugin_configs(with_value(with_plugins(listed), f"{path}.{step}", 9))
+        assert found["args"]["list"] == expected, step
+    (found,) = plugin_configs(with_value(with_plugins(listed), f"{path}[1][x]", 9))
+    assert found["args"]["list"][1] == {"x": 9}
+
+
+def test_the_longest_name_that_is_there_counts() -> None:
+    dotted = [{"name": "a", "args": {}}, {"name": "a.b", "args": {}}]
+    first, second = plugin_configs(with_value(with_plugins(*dotted), "profiles.0.pluginConfig.a.b.c", 1))
+    assert (first["args"], second["args"]) == ({}, {"c": 1})
+
+
+NOWHERE = {
+    "a field of a number that is not written": (
+        "profiles.0.percentageOfNodesToScore.x",
+        "profiles.0.percentageOfNodesToScore.x: the field before 'x' has no fields of its own",
+    ),
+    "a field of an untyped number": (
+        "profiles.0.pluginConfig.Own.depth.x",
+        "profiles.0.pluginConfig.Own.depth.x: 'depth' has no fields of its own",
+    ),
+    "an index in other digits": (
+        "profiles.\u0660.x",
+        "profiles.\u0660.x: no item '\u0660' among 1",
+    ),
+    "an index below 0": ("profiles.-1.x", "profiles.-1.x: no item '-1' among 1"),
+    "a name that is far off": (
+        "profiles.0.pluginConfig.zzz.x",
+        "profiles.0.pluginConfig.zzz.x: no item 'zzz' among 1; the names are Own",
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "expected"), NOWHERE.values(), ids=NOWHERE.keys())
+def test_paths_that_lead_nowhere(path: str, expected: str) -> None:
+    with pytest.raises(UnknownPath) as caught:
+        with_value(with_plugins({"name": "Own", "args": {"depth": 3}}), path, 1)
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(("plugins", "ending"), [(20, ""), (21, ", ...")])
+def test_a_hint_has_twenty_names_at_most(plugins: int, ending: str) -> None:
+    named = [{"name": f"P{i}"} for i in range(plugins)]
+    with pytest.raises(UnknownPath) as caught:
+        with_value(with_plugins(*named), "profiles.0.pluginConfig.zzz.x", 1)
+    listed = ", ".join(f"P{i}" for i in range(20))
+    assert str(caught.value).endswith(f"no item 'zzz' among {plugins}; the names are {listed}{ending}")
+
+
+def test_an_index_has_nine_digits_at_most() -> None:
+    assert with_value(DEFAULT, "profiles.000000000.schedulerName", "x")["profiles"][0]["schedulerName"] == "x"
+    with pytest.raises(UnknownPath, match=r"^profiles.0{10}.schedulerName: no item '0{10}' among 1$"):
+        with_value(DEFAULT, f"profiles.{'0' * 10}.schedulerName", "x")

@@ -10,11 +10,19 @@ from random_clusters import clusters
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.compare.fragmentation import cut_shapes, fragmentation_of, fragmented_share, weighed_shapes
+from mooring.answers.compare.fragmentation import (
+    WeighedShape,
+    cut_shapes,
+    fragmentation_of,
+    fragmented_share,
+    weighed_shapes,
+)
 from mooring.answers.loaded_cluster import LoadedCluster
 from mooring.framework import config as configuration
+from mooring.framework.plain import NodeView, PlainPlugin
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.assembly import all_plugins
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import DecisionDetails, NoFit, Placement
 from mooring.sim.simulated_cluster import SimulatedCluster
@@ -148,3 +156,61 @@ def test_only_the_most_frequent_shapes_count_and_a_note_says_so(monkeypatch: pyt
     assert [(shape.pod.name, shape.count) for shape in kept] == [("p-0-another", 10), ("p-1-another", 9)]
     assert notes == ["fragmentation goes by the 2 most frequent of 3 shapes, 70% of the pods"]
     assert cut_shapes(kept) == (kept, [])
+
+
+def test_a_shape_is_that_of_a_pod_and_of_its_scheduler() -> None:
+    pods = [(a_pod(f"p-{i}", cpu="1", schedulerName=who), 1) for i, who in enumerate(["x", "y", "x"])]
+    shapes = weighed_shapes([*pods, (a_pod("none", cpu="7", nodeName="n", **WHO), 0)])
+    assert [(shape.pod.name, shape.count) for shape in shapes] == [("p-0-another", 2), ("p-1-another", 1)]
+
+
+def test_the_pod_that_stands_for_others_is_a_new_one_without_a_node() -> None:
+    owner = {"kind": "ReplicaSet", "name": "d", "apiVersion": "apps/v1", "controller": True, "uid": "1"}
+    pod = a_pod("p", cpu="1", nodeName="n", metadata={"uid": "u", "ownerReferences": [owner]}, **WHO)
+    (shape,) = weighed_shapes([(pod, 3)])
+    assert (shape.pod.name, shape.pod.id, shape.pod.spec.node_name, shape.count) == ("p-another", "u-another", "", 3)
+
+
+def test_two_hundred_shapes_are_asked_about() -> None:
+    shapes = [WeighedShape(a_pod(), 1) for _ in range(201)]
+    assert cut_shapes(shapes[:200]) == (shapes[:200], [])
+    kept, notes = cut_shapes(shapes)
+    assert kept == shapes[:200]
+    assert notes == ["fragmentation goes by the 200 most frequent of 201 shapes, 100% of the pods"]
+
+
+def test_nodes_that_are_not_there_and_nodes_with_too_much_on_them_have_nothing_free() -> None:
+    small = a_pod("small", cpu="1m", memory="1", **WHO)
+    lost = a_pod("lost", cpu="1", nodeName="gone", **WHO)
+    full = a_pod("full", cpu="9", nodeName="full", **WHO)
+    simulated = SimulatedCluster(
+        [a_node("full", cpu="4"), a_node("free", cpu="4"), lost, full], configuration.default()
+    )
+    assert fragmentation_of(simulated, weighed_shapes([(small, 1)]))["cpu"] == 0
+
+
+def test_a_pod_that_is_rejected_at_once_can_use_nothing() -> None:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("a", "b")]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    assert fragmentation(a_node("a"), a_node("b"), a_pod("p", cpu="1", affinity=affinity, **WHO))["cpu"] == 1
+
+
+class Failing(PlainPlugin):
+    name = "Failing"
+
+    def filter(self, pod: Pod, node: NodeView) -> str | None:
+        raise ValueError("broken")
+
+
+def test_a_pod_whose_attempts_fail_can_use_nothing() -> None:
+    registry = all_plugins()
+    registry.register(Failing)
+    config = configuration.from_object(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Failing"}]}}}],
+        }
+    )
+    simulated = SimulatedCluster([a_node("n")], config, registry)
+    assert fragmentation_of(simulated, weighed_shapes([(a_pod("p", cpu="1", **WHO), 1)]))["cpu"] == 1

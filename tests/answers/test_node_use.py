@@ -99,3 +99,107 @@ def test_a_file_that_is_not_there() -> None:
     with pytest.raises(InputError, match=r"^/nowhere: cannot be read: No such file or directory$"):
         read_prices("/nowhere")
     assert prices_of({}) == {}
+
+
+def test_a_node_that_is_removed_is_no_longer_in_use() -> None:
+    cluster = Cluster()
+    cluster.put(a_node("a"))
+    cluster.put(on("a", "pod"))
+    gauge = NodesInUse(cluster.nodes, 100)
+    cluster.nodes.remove_node("a")
+    gauge.read(107)
+    assert gauge.used_ns(200) == {"a": 7}
+
+
+def test_a_node_that_takes_the_row_of_another_has_its_own_time() -> None:
+    cluster = Cluster()
+    cluster.put(a_node("a"))
+    old = on("a", "old")
+    cluster.put(old)
+    gauge = NodesInUse(cluster.nodes, 100)
+    cluster.nodes.displace(old.id)
+    cluster.nodes.remove_node("a")
+    cluster.put(a_node("b"))
+    cluster.put(on("b", "new"))
+    assert cluster.nodes.row_book["b"] == 0, "the row is used again"
+    gauge.read(107)
+    assert gauge.used_ns(110) == {"a": 7, "b": 3}
+
+
+def test_a_node_that_is_gone_without_a_trace_keeps_its_time() -> None:
+    cluster = Cluster()
+    cluster.put(a_node("a"))
+    cluster.put(old := on("a", "old"))
+    gauge = NodesInUse(cluster.nodes, 100)
+    cluster.nodes.displace(old.id)
+    cluster.nodes.remove_node("a")
+    assert gauge.used_ns(107) == gauge.used_ns(110) == {"a": 7}
+
+
+def test_a_node_that_is_in_use_at_first_counts_from_then_on() -> None:
+    cluster = Cluster()
+    for name in ("a", "b", "c"):
+        cluster.put(a_node(name))
+    cluster.put(on("a", "pod"))
+    cluster.put(on("b", "agent", is_daemon=True))
+    gauge = NodesInUse(cluster.nodes, 100)
+    cluster.put(on("b", "later"))
+    assert gauge.used_ns(110) == {"a": 10, "b": 0}, "the second pod is seen at the end"
+    assert gauge.used_ns(115) == {"a": 15, "b": 5}
+
+
+def test_prices_on_some_nodes_only_are_refused_and_on_none_are_not() -> None:
+    nodes = [a_node("a"), a_node("b", labels={"mooring.dev/price": "1"})]
+    with pytest.raises(InputError, match=r"^prices: no price for 1 node: a; add them by instance type"):
+        node_prices(nodes, None)
+    with pytest.raises(InputError, match=r"^prices: no price for 1 node: a; add them by instance type"):
+        node_prices(nodes[:1], {})
+    assert node_prices(nodes[:1], None) == node_prices([], {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "price"),
+    [("0", 0.0), ("1.5", 1.5), ("", None), ("-1", None), ("1e15", None), ("nan", None), ("cheap", None)],
+)
+def test_a_price_on_a_node_is_a_number_from_0(written: str, price: float | None) -> None:
+    node = a_node("a", labels={"mooring.dev/price": written})
+    assert node_prices([node], None) == ({} if price is None else {"a": price})
+
+
+def test_prices_have_limits_and_may_be_of_a_type_called_prices() -> None:
+    assert prices_of({"a": 0, "b": 999999999999999}) == {"a": 0.0, "b": 999999999999999.0}
+    assert prices_of({"prices": 3, "b": 1}) == {"prices": 3.0, "b": 1.0}
+    assert prices_of({5: 3}) == {"5": 3.0}
+    with pytest.raises(InputError) as caught:
+        prices_of({"a": 10**15, "b": 1, "c": True})
+    assert str(caught.value) == (
+        "prices[a]: Invalid value: 1000000000000000: must be a number from 0\n"
+        "prices[c]: Invalid value: true: must be a number from 0"
+    )
+    with pytest.raises(InputError) as other:
+        prices_of("m5")
+    assert str(other.value) == ('Invalid value: "m5": must be an object with a price an hour for each instance type')
+
+
+def test_a_file_of_prices_has_a_mebibyte_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text("a: 1\n" + "#" * ((1 << 20) - 5))
+    assert read_prices(str(path)) == {"a": 1.0}
+    path.write_text("a: 1\n" + "#" * ((1 << 20) - 4))
+    with pytest.raises(InputError) as caught:
+        read_prices(str(path))
+    assert str(caught.value) == f"{path}: has more than 1 MiB; write prices by instance type"
+
+
+def test_a_fault_of_the_yaml_has_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text("a: 1\nb: }\n")
+    with pytest.raises(InputError) as caught:
+        read_prices(str(path))
+    assert str(caught.value).startswith(f"{path}:2: column 4: the text does not parse ")
+
+
+def test_of_a_type_that_is_written_twice_the_last_price_counts(tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text("a: 1\na: 2\n")
+    assert read_prices(str(path)) == {"a": 2.0}

@@ -1,11 +1,15 @@
 """Placements of runs side by side, against plain loops over dictionaries."""
 
+import base64
+import hashlib
+import zlib
 from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.answers.compare import placements as placement_module
 from mooring.answers.compare.placements import PlacementTable, pack, placements_digest, unpack
 
 PODS, NODES = [f"ns/p-{i}" for i in range(5)], ["n-0", "n-1", None]
@@ -57,4 +61,43 @@ def test_digests_are_equal_where_placements_are(one: dict[str, str | None], othe
 @pytest.mark.parametrize("cell", ["x", "eJw=", "é", pack({})[:-4]], ids=["no base64", "torn", "no ASCII", "cut"])
 def test_a_cell_that_is_not_packed_placements(cell: str) -> None:
     with pytest.raises(ValueError):
+        unpack(cell)
+
+
+def test_a_digest_is_that_of_lines_with_pods_and_nodes() -> None:
+    """Results files keep it, also those that an earlier version wrote."""
+    expected = hashlib.sha256(b"ns/a n\nns/b \n").hexdigest()[:16]
+    assert placements_digest({"ns/b": None, "ns/a": "n"}) == expected
+
+
+def packed(text: bytes) -> str:
+    return base64.b64encode(zlib.compress(text)).decode()
+
+
+def test_a_cell_has_the_pods_of_each_node() -> None:
+    assert unpack(packed(b'{"n": ["ns/a"], "": ["ns/b"]}')) == {"ns/a": "n", "ns/b": None}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [packed(b"[1]"), packed(b"{}")[:-4], base64.b64encode(b"no gzip").decode()],
+    ids=["a list", "a part", "other bytes"],
+)
+def test_a_cell_with_other_content_is_not_complete(cell: str) -> None:
+    with pytest.raises(ValueError, match="^the placements are not complete$"):
+        unpack(cell)
+
+
+def test_a_cell_with_other_characters_is_refused() -> None:
+    with pytest.raises(ValueError):
+        unpack(f"!{pack({'ns/a': 'n'})}")
+
+
+def test_a_cell_that_would_take_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = pack({f"ns/{i}": "n" for i in range(50)})
+    size = len(zlib.decompress(base64.b64decode(cell)))
+    monkeypatch.setattr(placement_module, "_LARGEST_BYTES", size)
+    assert len(unpack(cell)) == 50
+    monkeypatch.setattr(placement_module, "_LARGEST_BYTES", size - 1)
+    with pytest.raises(ValueError, match=f"^its content has more than {size - 1} bytes$"):
         unpack(cell)

@@ -4,6 +4,7 @@ import csv
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pytest
@@ -191,3 +192,160 @@ def test_a_parquet_file_that_expands_beyond_the_limit_is_refused(
     assert path.stat().st_size < 1 << 20
     with pytest.raises(UnusableResults, match=r"has more than 1,000,000 rows or 1 MiB"):
         open_results(str(path), ())
+
+
+def test_as_many_rows_and_bytes_as_the_limits_say_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are counted in the file, in the rows of it, and in a Parquet file as they are unpacked."""
+    path = tmp_path / "r.csv"
+    with open_results(str(path), ()) as file:
+        file.write("x", PLAN, a_result(1), "1")
+        file.write("y", PLAN, a_result(2), "1")
+    monkeypatch.setattr(results_file, "MAX_ROWS", 2)
+    monkeypatch.setattr(results_file, "MAX_BYTES", path.stat().st_size)
+    with open_results(str(path), {"x", "y"}) as file:
+        assert [*file.done] == ["x", "y"]
+    monkeypatch.setattr(results_file, "MAX_ROWS", 1)
+    with pytest.raises(UnusableResults, match="has more than 1 rows or "):
+        open_results(str(path), ())
+
+
+def test_a_parquet_file_within_its_limits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.parquet"
+    with open_results(str(path), ()) as file:
+        file.write("x", PLAN, a_result(1), "1")
+        file.write("y", PLAN, a_result(2), "1")
+    monkeypatch.setattr(results_file, "MAX_ROWS", 2)
+    monkeypatch.setattr(results_file, "_BATCH_ROWS", 1)
+    with open_results(str(path), {"x", "y"}) as file:
+        assert [*file.done] == ["x", "y"]
+    stated = parquet.ParquetFile(path).metadata.row_group(0).total_byte_size
+    monkeypatch.setattr(results_file, "MAX_BYTES", stated - 1)
+    with pytest.raises(UnusableResults, match=f"has more than 2 rows or {stated - 1} bytes"):
+        open_results(str(path), {"x", "y"})
+
+
+# ---- edges of files
+
+
+def test_the_ending_of_a_name_says_which_file_it_is(tmp_path: Path) -> None:
+    for name in ("R.PARQUET", "r.parquet.csv", "r"):
+        with open_results(str(tmp_path / name), ()) as file:
+            file.write("x", PLAN, a_result(1), "1")
+    assert (tmp_path / "R.PARQUET").read_bytes()[:4] == b"PAR1"
+    assert (tmp_path / "r.parquet.csv").read_text() == (tmp_path / "r").read_text()
+
+
+def test_without_a_file_nothing_is_kept() -> None:
+    with open_results(None, {"x"}) as file:
+        file.write("x", PLAN, a_result(1), "1")
+        assert file.done == {}
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(UnusableResults) as caught:
+        open_results("a\0b.csv", ())
+    assert str(caught.value).endswith("b.csv: cannot be written: embedded null byte")
+
+
+def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = str(tmp_path / "r.csv")
+    with open_results(path, ()) as file:
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(UnusableResults) as caught:
+            file.write("x", PLAN, a_result(1), "1")
+    assert str(caught.value) == f"{path}: cannot be written: No space left on device"
+
+
+def test_each_row_is_on_the_disk_before_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    path = tmp_path / "r.csv"
+    with open_results(str(path), ()) as file:
+        for digest in "xy":
+            file.write(digest, PLAN, a_result(1), "1")
+            assert synced[-1] == path.stat().st_size
+
+
+def test_long_cells_are_read_and_the_limit_of_the_process_stays(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    long = RunResult(a_result(1).figures, pack({f"ns/{i * 7919 % 104729}-{i}": "n" for i in range(60_000)}), "d")
+    assert len(long.placements) > limit
+    with open_results(str(tmp_path / "r.csv"), ()) as file:
+        file.write("x", PLAN, long, "1")
+    with open_results(str(tmp_path / "r.csv"), {"x"}) as file:
+        assert file.done == {"x": long} and csv.field_size_limit() == limit
+
+
+def test_a_system_without_locks_lets_two_sweeps_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results_file, "fcntl", None)
+    path = str(tmp_path / "r.csv")
+    with open_results(path, ()), open_results(path, ()) as file:
+        file.write("x", PLAN, a_result(1), "1")
+    assert len(Path(path).read_text().splitlines()) == 2
+
+
+def test_placements_that_are_torn_are_told_with_their_row(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    torn = RunResult(a_result(1).figures, a_result(1).placements[:-4], "digest")
+    with open_results(str(path), ()) as file:
+        file.write("x", PLAN, torn, "1")
+    with pytest.raises(UnusableResults) as caught:
+        open_results(str(path), {"x"})
+    advice = "remove the row, or choose another file"
+    assert str(caught.value) == f"{path}: row 1: cannot be read: the placements are not complete; {advice}"
+    with open_results(str(path), {"y"}) as file:
+        assert file.done == {}, "a row that nobody wants is not looked at"
+
+
+# ---- Parquet
+
+
+def test_a_parquet_file_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    parquet.write_table(pyarrow.table({"pod": ["a"]}), path)
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(UnusableResults) as caught:
+            open_results(str(path), {"x"})
+        assert str(caught.value) == f"{path}: is no results file of `mooring compare`: 'run'"
+    path.write_bytes(b"no Parquet")
+    with pytest.raises(UnusableResults, match=r"r\.parquet: is no results file of `mooring compare`: .*[Pp]arquet"):
+        open_results(str(path), {"x"})
+    path.write_bytes(before)
+    assert path.read_bytes() == before
+
+
+def test_a_parquet_file_keeps_earlier_rows_once_and_has_types(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    plain = RunPlan("plain", "own", configuration.default())
+    for digest, plan in (("x", plain), ("y", PLAN)):
+        with open_results(str(path), {"x", "y"}) as file:
+            file.write(digest, plan, a_result(1), "1")
+    with open_results(str(path), ()):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["r.parquet"] and path.stat().st_mode & 0o777 == 0o600
+    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    assert [(row["run"], row["name"], row["seed"], row["load"]) for row in rows] == [
+        ("x", "plain", None, 1.0),
+        ("y", "a,b\\nc", 2**62, 1.0),
+    ]
+    kinds = {name: type(value) for name, value in rows[1].items() if value is not None}
+    texts = {"run", "name", "config", "configDigest", "vary", "version", "placementsDigest", "figures", "placements"}
+    assert {name for name, kind in kinds.items() if kind is str} == texts
+    assert {name for name, kind in kinds.items() if kind is int} == {"seed"}
+    assert kinds["placed"] is kinds["load"] is kinds["nodesUsed"] is float
+
+
+def test_a_parquet_row_that_cannot_be_read_is_told_and_its_rows_are_free_again(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    torn = RunResult(a_result(1).figures, "!", "digest")
+    with open_results(str(path), ()) as file:
+        file.write("x", PLAN, torn, "1")
+    for _ in range(2):  # a file that were left open would be locked
+        with pytest.raises(
+            UnusableResults, match=r"r\.parquet.*: cannot be read: .*; remove the row, or choose another"
+        ):
+            open_results(str(path), {"x"})

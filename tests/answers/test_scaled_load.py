@@ -58,3 +58,33 @@ def test_too_many() -> None:
         scaled_plan(LoadPlan(pods=1_000_000), 100)
     with pytest.raises(ArrivalsError, match=r"^load: 1e\+06 times 10 pods are more than 2000000: write a smaller load"):
         scaled_arrivals(DAY, 1e6)
+
+
+def test_as_many_as_the_limit_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.answers.compare.scaled_load.MAX_ARRIVALS", 20)
+    monkeypatch.setattr("mooring.answers.compare.scaled_load.MAX_PODS", 20)
+    assert len(scaled_arrivals(DAY, 2)) == 20 and scaled_plan(LoadPlan(pods=10), 2).pods == 20
+    with pytest.raises(ArrivalsError) as arrivals:
+        scaled_arrivals(DAY, 2.125)
+    assert str(arrivals.value) == "load: 2.125 times 10 pods are more than 20: write a smaller load"
+    with pytest.raises(LoadPlanError) as plan:
+        scaled_plan(LoadPlan(pods=10), 2.125)
+    assert str(plan.value) == "load: 2.125 times 10 pods are more than 20: write a smaller load"
+
+
+def test_the_load_that_is_given_stays_as_it_is() -> None:
+    turned = DAY[::-1]
+    same = scaled_arrivals(turned, 1)
+    assert same == turned and same is not turned
+
+
+def test_a_copy_keeps_away_from_pods_of_its_namespace_and_from_arrivals() -> None:
+    there = [a_pod("p-0-copy-1", namespace="other"), a_pod("p-1")]
+    named = [Arrival(0, a_pod("p-0"), 5), Arrival(0, a_pod("p-0-copy-1"), 5)]
+    scaled = scaled_arrivals(named[:1], 3, there)
+    assert [(each.pod.key, each.pod.id) for each in scaled[1:]] == [
+        ("default/p-0-copy-1", "default/p-0-copy-1"),
+        ("default/p-0-copy-2", "default/p-0-copy-2"),
+    ]
+    taken = scaled_arrivals(named, 2)
+    assert [each.pod.name for each in taken] == ["p-0", "p-0-copy-1-x", "p-0-copy-1", "p-0-copy-1-copy-1"]

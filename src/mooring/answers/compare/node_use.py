@@ -28,8 +28,8 @@ class NodesInUse:
     def __init__(self, nodes: NodeTable, now_ns: int) -> None:
         self._nodes = nodes
         self._position = -1
-        self._since_ns: dict[int, int] = {}
-        """Row -> since when it is in use."""
+        self._since: dict[int, tuple[str, int]] = {}
+        """Row -> the node that is in use there, and since when. Another node may take the row of one that is removed."""
         self._used_ns: dict[str, int] = {}
         """How long nodes were in use before; every node that ever was is there."""
         self.read(now_ns)
@@ -46,18 +46,20 @@ class NodesInUse:
     def _look_at(self, row: int, now_ns: int) -> None:
         nodes = self._nodes
         is_used = bool(nodes.alive[row]) and not all(map(is_for_one_node, nodes.pods_on[row]))
-        if is_used and row not in self._since_ns:
-            self._since_ns[row] = now_ns
+        held = self._since.get(row)
+        if held is not None and not (is_used and held[0] == nodes.names[row]):
+            self._used_ns[held[0]] += now_ns - held[1]
+            del self._since[row]
+        if is_used and row not in self._since:
+            self._since[row] = nodes.names[row], now_ns
             self._used_ns.setdefault(nodes.names[row], 0)
-        elif not is_used and row in self._since_ns:
-            self._used_ns[nodes.names[row]] += now_ns - self._since_ns.pop(row)
 
     def used_ns(self, now_ns: int) -> dict[str, int]:
         """How long each node was in use, of those that ever were."""
         self.read(now_ns)
-        for row, since_ns in self._since_ns.items():
-            self._used_ns[self._nodes.names[row]] += now_ns - since_ns
-            self._since_ns[row] = now_ns
+        for row, (name, since_ns) in self._since.items():
+            self._used_ns[name] += now_ns - since_ns
+            self._since[row] = name, now_ns
         return dict(self._used_ns)
 
 
