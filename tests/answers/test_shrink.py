@@ -189,3 +189,167 @@ def assert_all_placed(loaded: LoadedCluster, gone: Sequence[str]) -> None:
 
 def _loose(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+
+
+# ---- the order, and why nodes stay
+
+
+def alone(name: str, node: str, cpu: str, memory: str = "0") -> Pod:
+    return a_pod(name, cpu=cpu, memory=memory, image="i", nodeName=node)
+
+
+def test_nodes_are_tried_by_the_larger_of_their_shares_of_cpu_and_memory() -> None:
+    nodes = [a_node(name, cpu="10", memory="10Gi") for name in ("f", "e", "d", "c", "b", "a")]
+    pods = [
+        alone("pa", "a", "5", "1Gi"),
+        alone("pb", "b", "1", "6Gi"),
+        alone("pc", "c", "3", "3Gi"),
+        alone("pd", "d", "2", "3Gi"),
+        alone("pf", "f", "100m"),
+    ]
+    nothing = a_node("nothing", cpu="0", memory="0")
+    told: list[tuple[int, int]] = []
+    answer = plan(a_loaded(*nodes, nothing, *pods), shrink=True, tell=lambda *said: told.append(said))
+    assert removed(answer) == ["e", "nothing"]
+    assert [each.node for each in answer.kept] == ["f", "c", "d", "a", "b"]
+    assert told == [(number, 7) for number in range(7)]
+    assert answer.is_complete
+
+
+def test_some_of_many_pods_without_a_controller_are_named() -> None:
+    answer = shrunk(a_node("a"), *(alone(f"p{i}", "a", "100m") for i in range(5)))
+    assert reasons(answer) == {
+        "a": "no controller would replace default/p0, default/p1, default/p2 and 2 more",
+    }
+
+
+def test_several_pods_that_a_budget_protects_keep_their_node() -> None:
+    guarded = [owned(f"g{i}", "a", "1", "db") for i in range(2)]
+    answer = shrunk(*THREE[:2], *guarded, owned("x", "b", "2"), a_budget("db", minAvailable=2))
+    assert reasons(answer)["a"] == "PodDisruptionBudget keep-db protects default/g0: needs 2 healthy pods and has 2"
+
+
+def test_a_budget_that_lets_one_pod_after_the_other_go_is_no_hindrance() -> None:
+    guarded = [owned(f"g{i}", "a", "1", "db") for i in range(2)]
+    answer = shrunk(*THREE[:2], *guarded, owned("x", "b", "3", "db"), a_budget("db", minAvailable=2))
+    assert removed(answer) == []
+    roomy = shrunk(THREE[0], a_node("b", cpu="8"), *guarded, owned("x", "b", "5", "db"), a_budget("db", minAvailable=2))
+    assert removed(roomy) == ["a"]
+    assert [(pod.key, pod.node) for pod in roomy.removed[0].moved] == [("default/g0", "b"), ("default/g1", "b")]
+
+
+def test_a_pod_of_a_scheduler_that_is_not_there_keeps_its_node() -> None:
+    answer = shrunk(*THREE[:2], owned("x", "a", schedulerName="other"), owned("y", "b", "4"))
+    assert reasons(answer)["a"] == "no profile has the scheduler name of default/x"
+
+
+def test_a_node_whose_pods_fit_nowhere_still_takes_those_of_others() -> None:
+    answer = shrunk(a_node("a", cpu="8"), a_node("b", cpu="2"), owned("x", "a", "3"), owned("y", "b", "1"))
+    assert removed(answer) == ["b"]
+    assert reasons(answer) == {
+        "a": "default/x would be pending: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    }
+
+
+def test_a_cordoned_node_takes_no_pods_of_others() -> None:
+    cordoned = a_node("a", cpu="8", unschedulable=True, taints=["node.kubernetes.io/unschedulable:NoSchedule"])
+    answer = shrunk(cordoned, a_node("b", cpu="2"), owned("x", "a", "3"), owned("y", "b", "1"))
+    assert removed(answer) == []
+    assert reasons(answer)["b"] == "default/y would be pending: 0/2 nodes are available: 2 node(s) were unschedulable."
+
+
+def test_all_pods_of_a_node_need_room_together() -> None:
+    pods = [owned(f"x{i}", "a", "1") for i in range(2)]
+    answer = shrunk(a_node("a", cpu="8"), a_node("b", cpu="4"), *pods, alone("y", "b", "3"))
+    assert reasons(answer)["a"].startswith("default/x1 would be pending: ")
+
+
+def test_pods_that_wait_for_a_node_hinder_no_drain() -> None:
+    answer = shrunk(*THREE[:2], owned("x", "a", "1"), a_pod("giant", cpu="64", image="i"))
+    assert removed(answer) == ["b"]
+    assert list(answer.pending) == ["default/giant"]
+
+
+def test_static_pods_end_with_their_node() -> None:
+    mirror = a_pod(
+        "m", cpu="1", image="i", nodeName="b", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}}
+    )
+    answer = shrunk(*THREE[:2], mirror, owned("d", "b", "1", "agent", "DaemonSet"), owned("x", "a", "4"))
+    assert [(step.node, step.daemons, list(step.moved)) for step in answer.removed] == [("b", 2, [])]
+
+
+def a_volume_for(node: str) -> list[dict[str, Any]]:
+    """A claim that is bound to a volume of one node."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    volume = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "local": {"path": "/disk"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        "storageClassName": "local",
+        "claimRef": {"namespace": "default", "name": "data", "uid": "u-data"},
+    }
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "local",
+        "volumeName": "disk",
+    }
+    bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    return [
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": volume},
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default", "uid": "u-data", **bound},
+            "spec": claim,
+            "status": {"phase": "Bound"},
+        },
+    ]
+
+
+DATA = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def labelled(name: str, cpu: str = "4") -> KubeObject:
+    return a_node(name, cpu=cpu, labels={"kubernetes.io/hostname": name})
+
+
+def test_a_pod_that_its_volume_holds_keeps_its_node_and_the_drain_is_taken_back() -> None:
+    answer = shrunk(labelled("a"), labelled("b"), *a_volume_for("a"), owned("x", "a", **DATA), owned("y", "b", "2"))
+    assert reasons(answer)["a"].startswith("default/x would be pending: 0/2 nodes are available: ")
+    assert removed(answer) == ["b"], "its pod goes to the node whose drain was taken back"
+
+
+def test_a_drain_that_would_preempt_a_pod_is_taken_back() -> None:
+    """The pod with a claim may use both nodes; where it goes, it would take the place of a pod that moves on."""
+    claims = a_volume_for("a")
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["a", "b"]}]}
+    claims[0]["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    high = owned("high", "a", "3", priority=10, **DATA)
+    nodes = [labelled("a", "8"), labelled("b"), labelled("c")]
+    answer = shrunk(*nodes, *claims, high, owned("low", "b", "3"), alone("z", "c", "500m"))
+    assert reasons(answer)["a"] == "default/low would be preempted"
+
+
+# ---- when the search ends
+
+
+def test_the_search_ends_after_drains_that_were_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shrink_module, "MAX_TAKEN_BACK", 1)
+    nodes = [labelled("a"), labelled("b"), labelled("c")]
+    answer = shrunk(*nodes, *a_volume_for("a"), owned("x", "a", **DATA), alone("y", "b", "2"), alone("z", "c", "3"))
+    assert ([each.node for each in answer.kept], answer.is_complete) == (["a"], False)
+    only = shrunk(labelled("a"), *a_volume_for("a"), owned("x", "a", **DATA))
+    assert ([each.node for each in only.kept], only.is_complete) == (["a"], True)
+
+
+def test_nodes_that_stay_are_counted_from_the_last_one_that_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shrink_module, "MAX_IN_VAIN", 2)
+    pods = [alone("pa", "a", "1"), owned("pb", "b", "1500m"), alone("pc", "c", "2"), alone("pd", "d", "3")]
+    nodes = [a_node(name, cpu="4") for name in "abcd"]
+    answer = shrunk(*nodes, *pods)
+    assert (removed(answer), [each.node for each in answer.kept]) == (["b"], ["a", "c", "d"])
+    assert answer.is_complete, "the last two are in vain, and there are no more"
+    more = shrunk(*nodes, a_node("e", cpu="4"), *pods, alone("pe", "e", "4"))
+    assert ([each.node for each in more.kept], more.is_complete) == (["a", "c", "d"], False)
