@@ -358,6 +358,12 @@ def test_the_first_of_the_alternatives_is_worth_8_and_the_eighth_1() -> None:
     assert settled_score(ClaimState([settled()], shared={0: settled("r0/s1")})) == 7
 
 
+def test_alternatives_of_a_request_that_is_exact_are_worth_nothing() -> None:
+    odd = msgspec.to_builtins(settled("r0/s0", requests=1))
+    odd["spec"]["devices"]["requests"][0]["exactly"] = an_ask()
+    assert settled_score(ClaimState([msgspec.convert(odd, ResourceClaim)])) == 0
+
+
 # ---- what wakes a pod
 
 

@@ -12,9 +12,10 @@ from gangs import a_group, a_member
 from mooring.cluster.cluster import Cluster
 from mooring.framework.intents import WriteFault
 from mooring.framework.status import PluginError
-from mooring.model.devices import Device, DeviceAttribute, NodeAllocatableMapping
+from mooring.model.devices import Device, DeviceAttribute, DeviceClass, NodeAllocatableMapping
 from mooring.model.meta import KubeObject
 from mooring.model.quantity import parse
+from mooring.plugins.devices import effort as device_effort
 from mooring.plugins.devices.allocation import (
     DeviceChoice,
     Pick,
@@ -34,7 +35,7 @@ from mooring.plugins.devices.effort import BYTES_A_STEP, COST_A_STEP, CelFault, 
 from mooring.plugins.devices.group_claims import idle_group_claims
 from mooring.plugins.devices.node_groups import NodeGroups
 from mooring.plugins.devices.node_resources import _amount, _text
-from mooring.plugins.devices.pools import view_of
+from mooring.plugins.devices.pools import Likeness, view_of
 
 # ---- attributes
 
@@ -97,6 +98,14 @@ def test_a_selector_costs_its_length_once_and_its_evaluation_each_time() -> None
         effort.spend(1)
 
 
+def test_steps_are_counted_for_so_many_bytes_of_a_selector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_effort, "BYTES_A_STEP", 5)
+    effort = Effort(max_steps=100, is_short=True)
+    assert effort.max_cost("x" * 50) == 90 * COST_A_STEP
+    effort.learn("x" * 50, 0)
+    assert effort.steps == 10
+
+
 # ---- devices that serve a resource
 
 GPU = "example.com/gpu"
@@ -138,6 +147,38 @@ def test_devices_of_other_nodes_in_a_shared_slice_are_not_counted() -> None:
     devices = (a_device("x0", nodeName="a"), a_device("x1", nodeName="b"), a_device("x2", allNodes=True))
     shared = a_slice("shared", *devices, pool="shared", perDeviceNodeSelection=True)
     assert totals(shared, a_used("c1", "shared/x1")) == [[6, 3], [0, 1]]
+
+
+def test_a_selector_of_a_class_that_is_of_another_kind_selects_nothing_away() -> None:
+    number = f'device.attributes["{DRIVER}"].number > 1'
+    serving = a_class("gpu", extendedResourceName=GPU, selectors=[{}, {"cel": {"expression": number}}])
+    devices = (a_device(f"d{i}", number=i) for i in range(4))
+    cluster = a_cluster(a_node("a"), serving, a_slice("a", *devices, node="a"))
+    found = DeviceTotals(NodeGroups(DeviceFeatures())).of(cluster, GPU, np.arange(1))
+    assert found is not None and found.tolist() == [[2], [0]]
+
+
+def test_a_selector_of_a_class_is_evaluated_once_for_devices_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    ask = Likeness.ask
+
+    def counted(self: Likeness, selector: str) -> Any:
+        asked.append(selector)
+        return ask(self, selector)
+
+    monkeypatch.setattr(Likeness, "ask", counted)
+    assert totals(selectors=("device.driver != ''",)) == [[4, 1], [0, 0]]
+    assert len(asked) == 4, "d0 is on both nodes"
+
+
+def test_counts_follow_the_class() -> None:
+    kept = DeviceTotals(NodeGroups(DeviceFeatures()))
+    cluster = a_cluster(a_node("a"), a_slice("a", a_device("d0", big=True), a_device("d1", big=False), node="a"))
+    for selector, count in (("true", 2), (f'device.attributes["{DRIVER}"].big', 1)):
+        cluster.remove(DeviceClass, "gpu")
+        cluster.put(a_class("gpu", selector, extendedResourceName=GPU))
+        found = kept.of(cluster, GPU, np.arange(1))
+        assert found is not None and found.tolist() == [[count], [0]]
 
 
 def test_a_resource_that_no_class_serves_has_no_counts() -> None:

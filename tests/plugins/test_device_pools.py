@@ -38,6 +38,48 @@ STATES: dict[str, tuple[Sequence[ResourceSlice], Sequence[ResourceSlice], list[s
         [],
         ["pool: d0 d1"],
     ),
+    "an old slice comes after the new one": (
+        [a_slice("t", D1, generation=2), a_slice("s", D0)],
+        [],
+        ["pool: d1"],
+    ),
+    "a new pool is not whole yet": (
+        [a_slice("s", D0), a_slice("t", D1, generation=2, count=2)],
+        [],
+        ["pool: incomplete"],
+    ),
+    "an old slice is left elsewhere": (
+        [a_slice("s", D0, generation=2, count=2)],
+        [a_slice("t", D1, count=2)],
+        ["pool: incomplete"],
+    ),
+    "more slices than the pool says": ([a_slice("s", D0), a_slice("t", D1)], [], ["pool: incomplete"]),
+    "counters beside which devices are not looked at": (
+        [a_slice("c", D0, sharedCounters=COUNTERS, count=2), a_slice("s", D1, count=2)],
+        [],
+        ["pool: d1"],
+    ),
+    "counters of another set": (
+        [
+            a_slice("c", sharedCounters=[{**COUNTERS[0], "name": "other"}], count=2),
+            a_slice("s", a_device("d0", consumesCounters=NEEDS), count=2),
+        ],
+        [],
+        ["pool: invalid"],
+    ),
+    "a counter that the set does not have": (
+        [
+            a_slice("c", sharedCounters=[{"name": "set", "counters": {"memory": {"value": "2"}}}], count=2),
+            a_slice("s", a_device("d0", consumesCounters=NEEDS), count=2),
+        ],
+        [],
+        ["pool: invalid"],
+    ),
+    "a device elsewhere that needs counters that are nowhere": (
+        [a_slice("s", D0, count=2)],
+        [a_slice("t", a_device("d1", consumesCounters=NEEDS), count=2)],
+        ["pool: invalid"],
+    ),
     "a slice is missing": ([a_slice("s", D0, count=2)], [], ["pool: incomplete"]),
     "the other slice is for other nodes": ([a_slice("s", D0, count=2)], [a_slice("t", D1, count=2)], ["pool: d0"]),
     "an old slice is left": (
@@ -80,3 +122,23 @@ STATES: dict[str, tuple[Sequence[ResourceSlice], Sequence[ResourceSlice], list[s
 @pytest.mark.parametrize(("slices", "unseen", "pools"), STATES.values(), ids=STATES.keys())
 def test_pools(slices: Sequence[ResourceSlice], unseen: Sequence[ResourceSlice], pools: list[str]) -> None:
     assert told(seen(slices, unseen)) == pools
+
+
+def test_devices_and_counters_of_slices_for_other_nodes_are_known_apart() -> None:
+    here, away = a_slice("s", D0, count=3), a_slice("t", D1, D2, count=3)
+    (pool,) = seen([here], [away, a_slice("c", D1, sharedCounters=COUNTERS, count=3)])
+    assert [[site.id[2] for site in sites] for sites in (pool.sites, pool.others)] == [["d0"], ["d1", "d2"]]
+    assert pool.counters == {"set": {"slots": 2 * 10**9}}
+
+
+def test_pools_and_devices_have_full_names() -> None:
+    (pool,) = seen([a_slice("s", D0, a_device("d1", allowMultipleAllocations=True))])
+    assert pool.name == "gpu.example.com/pool"
+    assert [site.name for site in pool.sites] == ["gpu.example.com/pool/d0", "gpu.example.com/pool/d1"]
+    assert [site.is_shareable for site in pool.sites] == [False, True]
+
+
+def test_each_view_of_a_slice_has_a_number_of_its_own() -> None:
+    first, second = view_of(a_slice("s", D0)), view_of(a_slice("s", D0))
+    assert first.serial != second.serial
+    assert (first.pool, first.generation) == (("gpu.example.com", "pool"), 1)

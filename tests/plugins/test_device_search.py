@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, few_and_many_devices
 from mooring.cluster.claims.claim_ledger import ClaimLedger
-from mooring.model.devices import ResourceClaim, ResourceSlice
+from mooring.model.devices import DeviceClassSpec, DeviceSelector, ResourceClaim, ResourceSlice
 from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.effort import Effort, TookTooLong
 from mooring.plugins.devices.node_groups import NodeGroup
@@ -18,6 +19,7 @@ OWN = f'device.attributes["{DRIVER}"]'
 NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))
 SAME, OTHER = {"matchAttribute": f"{DRIVER}/numa"}, {"distinctAttribute": f"{DRIVER}/numa"}
 ANY = an_ask()
+BARE = msgspec.structs.replace(a_class("bare"), spec=DeviceClassSpec(selectors=[DeviceSelector()]))
 
 
 looking = few_and_many_devices
@@ -41,7 +43,9 @@ def found(
     for i, allocation in enumerate(held):
         ledger.begin(a_claim(f"held-{i}", status={"allocation": allocation}))
     group = NodeGroup(gather_pools(views, whole), frozenset())
-    classes = {each.name: each for each in (a_class(), a_class("picky", f"{OWN}.numa == 0"), a_class("bad", "1 +"))}
+    classes = {
+        each.name: each for each in (a_class(), a_class("picky", f"{OWN}.numa == 0"), a_class("bad", "1 +"), BARE)
+    }
     demand = read_demand(claims, classes.get)
     choice = search(demand, group, ledger, features or DeviceFeatures(), Effort(max_steps))
     if choice is None:
@@ -68,6 +72,7 @@ def of_memory(text: str) -> dict[str, Any]:
     return an_ask(capacity={"requests": {"memory": text}})
 
 
+ONE_SLOT = [{"counterSet": "set", "counters": {"slots": {"value": "1"}}}]
 TAINTED = a_device("d0", taints=[{"key": "sick", "value": "very", "effect": "NoSchedule"}])
 TOLERANT = an_ask(tolerations=[{"key": "sick", "operator": "Exists"}])
 
@@ -232,6 +237,128 @@ CHOICES: dict[str, tuple[Any, Any, Any, list[list[str]] | None]] = {
         [],
         [["r0=d1"]],
     ),
+    "too many devices for one claim, but not for two": (
+        [a_slice("s", *(a_device(f"d{i:02}") for i in range(33)))],
+        [a_claim("c", an_ask(32)), a_claim("d")],
+        [],
+        [[f"r0=d{i:02}" for i in range(32)], ["r0=d32"]],
+    ),
+    "a later claim that is too large for every alternative": (
+        [a_slice("s", *(a_device(f"d{i:02}") for i in range(40)))],
+        [a_claim("c"), a_claim("d", [an_ask(31), ANY], an_ask(2))],
+        [],
+        [["r0=d00"], ["r0/s1=d01", "r1=d02", "r1=d03"]],
+    ),
+    "all devices, twice in one claim": ([NUMA], [a_claim("c", an_ask(mode="All"), an_ask(mode="All"))], [], None),
+    "all devices, and one more": ([NUMA], [a_claim("c", an_ask(mode="All"), ANY)], [], None),
+    "all devices that an earlier request leaves": (
+        [NUMA],
+        [a_claim("c", an_ask(1, f"{OWN}.numa == 1"), an_ask(0, f"{OWN}.numa == 0", mode="All"))],
+        [],
+        [["r0=d1", "r1=d0", "r1=d2"]],
+    ),
+    "back from all devices to an earlier request": (
+        [NUMA],
+        [a_claim("c", ANY, an_ask(0, f"{OWN}.numa == 0", mode="All"))],
+        [],
+        [["r0=d1", "r1=d0", "r1=d2"]],
+    ),
+    "all devices, of which one has a taint": (
+        [a_slice("s", TAINTED, a_device("d1"))],
+        [a_claim("c", an_ask(mode="All"))],
+        [],
+        None,
+    ),
+    "all devices or else one": (
+        [a_slice("s", TAINTED, a_device("d1"))],
+        [a_claim("c", [an_ask(mode="All"), ANY])],
+        [],
+        [["r0/s1=d1"]],
+    ),
+    "all devices that have enough capacity": (
+        [a_slice("s", a_device("d0", {"memory": "1Gi"}), a_device("d1", {"memory": "4Gi"}))],
+        [a_claim("c", an_ask(mode="All", capacity={"requests": {"memory": "2Gi"}}))],
+        [],
+        [["r0=d1"]],
+    ),
+    "all devices, which two requests cannot share": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", of_memory("6Gi"), an_ask(mode="All", capacity={"requests": {"memory": "6Gi"}}))],
+        [],
+        None,
+    ),
+    "all devices, which two requests share": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", of_memory("4Gi"), an_ask(mode="All", capacity={"requests": {"memory": "6Gi"}}))],
+        [],
+        [["r0=d0", "r1=d0"]],
+    ),
+    "admin access after another claim of the pod": (
+        [NUMA],
+        [a_claim("c"), a_claim("d", an_ask(adminAccess=True)), a_claim("e")],
+        [],
+        [["r0=d0"], ["r0=d0"], ["r0=d1"]],
+    ),
+    "admin access to a shared device": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", an_ask(adminAccess=True))],
+        [an_allocation("pool/d0")],
+        [["r0=d0"]],
+    ),
+    "nothing after admin access within a claim": (
+        [a_slice("s", a_device("d0"))],
+        [a_claim("c", an_ask(adminAccess=True), an_ask(adminAccess=True))],
+        [],
+        None,
+    ),
+    "back from a constraint, with what it remembers": (
+        [a_slice("s", *(a_device(f"d{i}", numa=numa) for i, numa in enumerate((0, 1, 1))))],
+        [a_claim("c", an_ask(2), constraints=[SAME])],
+        [],
+        [["r0=d1", "r0=d2"]],
+    ),
+    "two constraints, of which the second says no": (
+        [a_slice("s", *(a_device(f"d{i}", numa=numa, x=x) for i, (numa, x) in enumerate(((0, 0), (0, 1), (0, 0)))))],
+        [a_claim("c", an_ask(2), constraints=[SAME, {"matchAttribute": f"{DRIVER}/x"}])],
+        [],
+        [["r0=d0", "r0=d2"]],
+    ),
+    "partitions after one that a constraint forbids": (
+        counted(("a", 1), ("b", 1), slots=1),
+        [a_claim("c", constraints=[{"matchAttribute": f"{DRIVER}/x"}]), a_claim("d")],
+        [],
+        None,
+    ),
+    "back from a partition that is too large": (
+        counted(("a", 2), ("b", 1), ("c", 1), slots=2),
+        [a_claim("c"), a_claim("d")],
+        [],
+        [["r0=b"], ["r0=c"]],
+    ),
+    "a shared partition takes its counters once": (
+        [
+            a_slice("counters", sharedCounters=[{"name": "set", "counters": {"slots": {"value": "1"}}}], count=2),
+            a_slice("s", {**shareable("10Gi"), "consumesCounters": ONE_SLOT}, count=2),
+        ],
+        [a_claim("c", of_memory("1Gi")), a_claim("d", of_memory("1Gi"))],
+        [],
+        [["r0=d0"], ["r0=d0"]],
+    ),
+    "a partition that a claim shares has taken its counters": (
+        [
+            a_slice("counters", sharedCounters=[{"name": "set", "counters": {"slots": {"value": "1"}}}], count=2),
+            a_slice("s", {**shareable("10Gi"), "consumesCounters": ONE_SLOT}, count=2),
+        ],
+        [a_claim("c", of_memory("1Gi"))],
+        [an_allocation("pool/d0", shareID="x", consumedCapacity={"memory": "1Gi"})],
+        [["r0=d0"]],
+    ),
+    "shares are given back on the way": (
+        [a_slice("s", shareable("10Gi"), shareable("4Gi", "d1"))],
+        [a_claim("c", of_memory("4Gi")), a_claim("d", of_memory("10Gi"))],
+        [],
+        [["r0=d1"], ["r0=d0"]],
+    ),
     "an incomplete pool": ([a_slice("s", a_device(), count=2)], [a_claim()], [], None),
 }
 
@@ -285,6 +412,16 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
         [NUMA],
         a_claim("c", constraints=[SAME, {}]),
         "claim default/c, constraint #1: empty constraint (unsupported constraint type?)",
+    ),
+    "a selector of a class that says nothing": (
+        [NUMA],
+        a_claim("c", an_ask(device_class="bare")),
+        "class bare: selector #0: CEL compile error: compilation failed: ERROR: <input>:1:1: Syntax error",
+    ),
+    "a claim that makes room with less than nothing": (
+        [NUMA],
+        a_claim("c", an_ask(-5), an_ask(33)),
+        "allocation max size exceeded",
     ),
     "a selector that fails": (
         [NUMA],

@@ -61,6 +61,12 @@ def test_namespaces_repay_in_equal_parts(turns: list[tuple[str, int, int]]) -> N
         assert len(kept._order) <= len(turns)
 
 
+def test_steps_of_two_microseconds_make_up_the_times_that_namespaces_may_use() -> None:
+    """Four milliseconds are free, a tenth of a second is moderate, a second a burst; a tenth of each second is repaid."""
+    steps = (ORDINARY_STEPS, MODERATE_STEPS, BURST, shares.REPAID_A_SECOND)
+    assert [2 * each for each in steps] == [4_000, 100_000, 1_000_000, 100_000]
+
+
 def test_time_that_runs_backwards_repays_nothing() -> None:
     kept = NamespaceShares()
     kept.charge("a", BURST, 10 * NS_PER_S)
