@@ -105,6 +105,43 @@ def test_a_knapsack_has_the_kinds_that_are_worth_something() -> None:
     assert knapsack.shares == ((0.25,), (0.25,), (0.25,)), "1 of 4 cpu, 2 of 8 memory, 1 of 4 pods"
 
 
+def test_amounts_of_a_knapsack_are_shares_of_what_a_node_has() -> None:
+    demand, counts = a_demand([(1, 1, 9), (1, 1, 9)], [(1, 8, 3)])
+    tiny = Knapsack.of(demand, counts, 0, 3.0, {0: 1.0, 1: 1e-9})
+    assert (tiny.kinds, tiny.most, tiny.shares) == ((0,), (1,), ((1.0,), (0.125,), (0.25,)))
+    demand.offers[0][0] = 0
+    assert Knapsack.of(demand, counts, 0, 3.0, {0: 1.0}).shares[0] == (1.0,), "nothing is there: one is too many"
+    demand.kinds[0].requests = {0: 1}
+    assert len(Knapsack.of(demand, counts, 0, 3.0, {0: 1.0}).shares) == 1, "resources that no pod requests are left out"
+    assert Knapsack.of(demand, [0, 0], 0, 3.0, {0: 1.0}).most == (0,)
+
+
+def test_knapsacks_of_two_offers_are_equal_if_they_hold_the_same() -> None:
+    one, other = Knapsack(0, 1.0, (0,), (1.0,), (2,), ((0.5,),)), Knapsack(1, 7.0, (0,), (1.0,), (2,), ((0.5,),))
+    assert one == other and len({one, other}) == 1
+
+
+@pytest.mark.parametrize(
+    ("knapsack", "worth"),
+    [
+        (a_knapsack((3.0, 2.0), (9, 9), (0.5, 0.25), (0.1, 0.5)), 6.0),
+        (a_knapsack((3.0, 2.9), (9, 9), (0.5, 0.1), (0.1, 0.5)), 6.0),
+        (a_knapsack((1.0, 1.0), (3, 3), (0.3, 0.0), (0.0, 0.3)), 6.0),
+        (a_knapsack((1.0,), (9,), (1 / 3,)), 3.0),
+    ],
+    ids=[
+        "two of the worthier",
+        "two resources",
+        "two of less worth fill the node",
+        "one resource each",
+        "three thirds",
+    ],
+)
+def test_a_knapsack_is_filled_without_a_solver(knapsack: Knapsack, worth: float) -> None:
+    assert sum(knapsack.worths[i] * number for i, number in by_density(knapsack).items()) == pytest.approx(worth)
+    assert most_worth(knapsack)[1] == pytest.approx(worth, rel=1e-3)
+
+
 # ---- programs
 
 

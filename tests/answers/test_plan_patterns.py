@@ -3,15 +3,18 @@
 from collections import Counter
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
+from mooring.answers.plan import patterns as patterns_module
 from mooring.answers.plan.demand import PODS, NodeDemand, PodKind
 from mooring.answers.plan.knapsacks import Knapsack, by_density, most_worth
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
+from mooring.answers.plan.solver import linear_program
 
 CPU, MEMORY = 0, 1
 small = st.integers(1, 5)
@@ -74,6 +77,61 @@ def test_the_bound_is_no_higher_than_the_cheapest_packing(
         for pods in patterns_of(demand, counts, cut.offer):
             weights = (cut.weights.get(i, 0.0) * number for i, number in enumerate(pods))
             assert sum(weights) <= 1 + 1e-6
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(kinds=kinds_of_pods, offers=machines)
+def test_generated_patterns_are_as_good_as_all_patterns(
+    kinds: list[tuple[int, int, int]], offers: list[tuple[int, int, int]]
+) -> None:
+    """Generation ends within half a percent of the cheapest solution that may use every pattern."""
+    kinds = [(cpu, memory, n) for cpu, memory, n in kinds if any(cpu <= c and memory <= m for c, m, _ in offers)]
+    if not kinds:
+        return
+    demand, counts = a_demand(kinds, offers)
+    program = PatternProgram(demand, counts)
+    program.generate()
+    found = program.cheapest(counts, demand.limits, demand)
+    pairs = [(offer, pods) for offer in range(len(offers)) for pods in patterns_of(demand, counts, offer)]
+    rows = [[-pods[kind] for _, pods in pairs] for kind in range(len(kinds))]
+    prices = np.array([demand.prices[offer] for offer, _ in pairs])
+    best = linear_program(prices, rows, -np.array(counts, np.float64), np.full(len(pairs), np.inf)).fun
+    assert best - 1e-6 <= found.cost <= 1.005 * best + 1e-6
+    assert sum(n * price for n, price in zip(found.nodes, demand.prices, strict=True)) == pytest.approx(found.cost)
+
+
+def test_patterns_keep_the_limits_of_offers() -> None:
+    """Two nodes of the cheaper offer hold 4 of 6 pods, and one of the dearer offer the rest."""
+    demand, _ = a_demand([(2, 1, 6)], [(4, 4, 1), (4, 4, 3)])
+    demand.limits = [2, 9]
+    program = PatternProgram(demand, [6])
+    program.generate()
+    found = program.cheapest([6], demand.limits, demand)
+    assert found.nodes == pytest.approx([2.0, 1.0])
+    assert found.cost == pytest.approx(5.0)
+    fewer = program.cheapest([3], [1, 9], demand)
+    assert fewer.nodes == pytest.approx([1.0, 0.5])
+    assert fewer.cost == pytest.approx(2.5)
+
+
+def test_a_pod_for_which_no_node_is_left_costs_more_than_any_node() -> None:
+    demand, _ = a_demand([(2, 1, 6)], [(4, 4, 1), (4, 4, 3)])
+    program = PatternProgram(demand, [6])
+    program.generate()
+    found = program.cheapest([6], [1, 1], demand)
+    assert found.nodes == pytest.approx([1.0, 1.0])
+    assert found.cost == pytest.approx(4.0 + 2 * 300.0)
+
+
+def test_the_last_sixty_cuts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand, counts = a_demand([(1, 2, 3), (2, 1, 3)], [(5, 7, 3), (8, 5, 4), (9, 9, 6)])
+    every = PatternProgram(demand, counts)
+    every.generate()
+    assert {cut.offer for cut in every.cuts} <= {0, 1, 2} and len(every.cuts) <= 60
+    monkeypatch.setattr(patterns_module, "MAX_CUTS", 2)
+    few = PatternProgram(demand, counts)
+    few.generate()
+    assert few.cuts == every.cuts[-2:]
 
 
 def test_patterns_see_that_pods_of_more_than_half_a_node_do_not_share_one() -> None:

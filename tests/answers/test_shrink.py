@@ -308,7 +308,7 @@ def a_volume_for(node: str) -> list[dict[str, Any]]:
     ]
 
 
-DATA = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+DATA: dict[str, Any] = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
 
 
 def labelled(name: str, cpu: str = "4") -> KubeObject:
