@@ -251,7 +251,14 @@ def test_frames_have_these_columns_and_rows() -> None:
     assert tables["total"].rows == [(*whole, *memory_and_devices)]
     assert next(iter(tables["zones"].columns)) == "zone" and next(iter(tables["pools"].columns)) == "pool"
     assert [row[0] for row in tables["zones"].rows] == ["x", "y"]
-    assert tables["zones"].rows[1][1:10] == (0, 1, 1, 0, 3, 3, 0, 1000, 1000)
+    new = (0, 1, 1, 0, 3, 3, 0, 1000, 1000, 0, 4000, 4000, None, 25.0, None)
+    assert tables["zones"].rows == [
+        ("x", *whole, *memory_and_devices),
+        ("y", *new, *(0, 2, 2, 0, 4, 4, None, 50.0, None), *(0, 0, 0, 0, 0, 0, None, None, None)),
+    ]
+    kinds = {name: kind for name, kind in tables["pools"].columns.items() if kind is not int}
+    assert kinds.pop("pool") is str and {*kinds.values()} == {float}
+    assert all("utilisation_percent" in name for name in kinds) and len(kinds) == 9
 
 
 # ---- groups
@@ -287,6 +294,10 @@ def test_groups_are_counted_by_what_happens_to_them() -> None:
         ChangedGroup("ns/c", "placed", {}),
         ChangedGroup("ns/d", "still pending", {}),
         ChangedGroup("ns/e", "pending", {}),
+    ]
+    assert [(each.content()["minCount"], each.content()["message"]) for each in groups[:2]] == [
+        (2, "too few. preemption: none"),
+        (None, ""),
     ]
     assert [*told_changes(groups)] == [
         "Pod groups: 2 pending now (ns/gang, ns/e), 1 pending as before (ns/d), "

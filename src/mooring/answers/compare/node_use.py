@@ -46,11 +46,9 @@ class NodesInUse:
     def _look_at(self, row: int, now_ns: int) -> None:
         nodes = self._nodes
         is_used = bool(nodes.alive[row]) and not all(map(is_for_one_node, nodes.pods_on[row]))
-        held = self._since.get(row)
-        if held is not None and not (is_used and held[0] == nodes.names[row]):
+        if held := self._since.pop(row, None):
             self._used_ns[held[0]] += now_ns - held[1]
-            del self._since[row]
-        if is_used and row not in self._since:
+        if is_used:
             self._since[row] = nodes.names[row], now_ns
             self._used_ns.setdefault(nodes.names[row], 0)
 

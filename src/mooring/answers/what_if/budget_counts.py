@@ -34,21 +34,17 @@ class CountedBudget:
     """All pods that it covers, placed or not, when they were counted. Those that are evicted are replaced."""
     scales: dict[str, int] = field(default_factory=dict)
     """By workload of its pods: how many pods it should have."""
-    _needs: tuple[int, int] | None = None
 
     def needs(self) -> tuple[int, int]:
         """(expected pods, healthy ones that are required), by the rules of the disruption controller."""
-        if self._needs is None:
-            spec = self.budget.spec
-            if spec.max_unavailable is not None:
-                expected = sum(self.scales.values())
-                self._needs = expected, max(expected - part_of(expected, spec.max_unavailable), 0)
-            else:
-                least = spec.min_available or 0
-                is_share = isinstance(least, str) and least.endswith("%")
-                expected = sum(self.scales.values()) if is_share else self.pods
-                self._needs = expected, part_of(expected, least)
-        return self._needs
+        spec = self.budget.spec
+        if spec.max_unavailable is not None:
+            expected = sum(self.scales.values())
+            return expected, max(expected - part_of(expected, spec.max_unavailable), 0)
+        least = spec.min_available or 0
+        is_share = isinstance(least, str) and least.endswith("%")
+        expected = sum(self.scales.values()) if is_share else self.pods
+        return expected, part_of(expected, least)
 
     @property
     def allowed(self) -> int:

@@ -19,14 +19,14 @@ def paired(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> dic
 def change_table(changes: Iterable[tuple[str, str, str, str, str]]) -> DataTable:
     """A row for each pod that changes."""
     columns: Columns = {"namespace": str, "pod": str, "change": str, "from_node": str, "to_node": str, "reason": str}
-    return data_table(columns, ((*pod.split("/", 1), *rest) for pod, *rest in changes))
+    return data_table(columns, ((*pod.split("/"), *rest) for pod, *rest in changes))
 
 
 def workload_table(workloads: Mapping[WorkloadName, Counter[str]], counted: Sequence[str]) -> DataTable:
     """A row for each workload with the number of its pods by what happens to them."""
     columns: Columns = {"kind": str, "namespace": str, "name": str, **dict.fromkeys(counted, int)}
     rows = (
-        (workload.kind, *workload.key.split("/", 1), *(counts[each] for each in counted))
+        (workload.kind, *workload.key.split("/"), *(counts[each] for each in counted))
         for workload, counts in workloads.items()
     )
     return data_table(columns, rows)

@@ -23,8 +23,6 @@ def sync_daemons(cluster: ChangingCluster, names: Iterable[str]) -> None:
     """Do what the DaemonSet controller does when these nodes are new or changed."""
     nodes = [node for name in names if isinstance(node := cluster.find("Node", name), Node)]
     daemon_sets = [(name, each) for name, each in cluster.book.workloads.items() if name.kind == DAEMON_SET]
-    if not daemon_sets or not nodes:
-        return
     held = _held(cluster, nodes)
     for name, daemon_set in daemon_sets:
         _sync(cluster, daemon_set, nodes, {node: pod for (owner, node), pod in held.items() if owner == name})

@@ -34,7 +34,7 @@ def moment_of(cluster: ChangingCluster) -> ClusterMoment:
 
 
 def _groups(cluster: ChangingCluster, pods: Sequence[Pod], places: Mapping[str, str]) -> dict[str, GroupState]:
-    states = group_states(cluster.simulated.cluster, [(pod, places[pod.key]) for pod in pods if not pod.is_finished])
+    states = group_states(cluster.simulated.cluster, [(pod, places[pod.key]) for pod in pods])
     for state in states.values():
         if not state.is_placed:
             state.message = group_reason(why_pending(cluster, key) for key, node in state.nodes.items() if not node)

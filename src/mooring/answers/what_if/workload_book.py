@@ -42,7 +42,7 @@ class WorkloadBook:
         controller = pod.controller()
         if controller is None:
             return None
-        direct = WorkloadName(controller.kind, _key(pod.namespace, controller.name))
+        direct = WorkloadName(controller.kind, f"{pod.namespace}/{controller.name}")
         if controller.kind != "ReplicaSet":
             return direct
         return self._above(direct, pod) or direct
@@ -53,7 +53,7 @@ class WorkloadBook:
         behind = behind_replica_set(pod, replica_set.key.rpartition("/")[2], found)
         if behind is None:
             return None
-        above = WorkloadName(behind[0], _key(pod.namespace, behind[1]))
+        above = WorkloadName(behind[0], f"{pod.namespace}/{behind[1]}")
         return above if found is not None or above in self.workloads else None
 
     def pods_of(self, name: WorkloadName, pods: Iterable[Pod]) -> list[Pod]:
@@ -94,10 +94,6 @@ class WorkloadBook:
             return str(owner), seen[owner]
 
         return scale
-
-
-def _key(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if namespace else name
 
 
 def is_static(pod: Pod) -> bool:
