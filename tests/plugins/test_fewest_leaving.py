@@ -24,6 +24,7 @@ def a_room(requests: list[int], limit: int, most_pods: int = 9) -> Room:
         pytest.param([2, 1, 1, 1], 4, 9, 1, id="one request is enough"),
         pytest.param([2, 1, 1, 1], 2, 9, 2, id="the largest is not enough"),
         pytest.param([2, 1], 9, 9, 1, id="at least one"),
+        pytest.param([1, 1, 1], 1, 9, 2, id="as many as are missing"),
         pytest.param([0, 0, 0], 9, 1, 2, id="so that the number of pods is right"),
     ],
 )

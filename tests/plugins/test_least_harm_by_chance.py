@@ -12,7 +12,7 @@ from test_least_harm import APPS, HOST, NODES, PRIORITIES, ZONE, Form, World, a_
 from test_preemption import a_budget, labelled
 
 RULES = ("", "", f"anti {HOST}", f"anti {ZONE}", f"near {ZONE}", f"spread {ZONE}", f"spread {HOST}", "zone", "port")
-WORLDS = 14
+WORLDS = 12
 """Of each kind."""
 
 
@@ -74,7 +74,7 @@ def compare_on_the_way(chance: Random, world: World, steps: int, *rules: str) ->
 @pytest.mark.parametrize("number", range(WORLDS))
 def test_where_sums_decide(number: int) -> None:
     chance = Random(number)
-    compare_on_the_way(chance, drawn(chance, ""), 8, "")
+    compare_on_the_way(chance, drawn(chance, ""), 8, "", "zone")
 
 
 @pytest.mark.parametrize("number", range(WORLDS))

@@ -67,11 +67,8 @@ class KeptGains:
         return found
 
     def _gain_of(self, row: int, slots: Slots) -> Gain | None:
-        there = self._order.on_row(row)
-        if not there or there[-1][0][0] <= -self._priority:
-            return None
         free, before = slots.on_row(row)
-        for entry, pods in reversed(there):
+        for entry, pods in reversed(self._order.on_row(row)):
             if entry[0] <= -self._priority:
                 return None
             for pod in pods:

@@ -36,7 +36,7 @@ def pod_place(node_position: int, index: int) -> int:
 def single(pod: Pod, place: int) -> GroupVictim:
     """A pod that may leave alone. Parity: any pod that names a group counts as a group, of one."""
     is_group = pod.spec.scheduling_group is not None
-    return GroupVictim([pod], (-pod.priority, not is_group, -1 if is_group else 0, start_ns(pod), place))
+    return GroupVictim([pod], (-pod.priority, not is_group, -1, start_ns(pod), place))
 
 
 def whole(group: PodGroup, pods: list[Pod], place: int) -> GroupVictim:

@@ -254,7 +254,7 @@ class NodeDryRun:
         for pod in leaving:
             node.remove(pod)
         # Pods nominated to the node with the same or higher priority keep their room: the pod has to fit beside them.
-        beside = self._nominated.beside(self._pod, self._ranks.nodes.names[row]) if self._nominated else []
+        beside = self._nominated.beside(self._pod, self._ranks.nodes.names[row])
         refusal = node.verdict(beside)
         if refusal is not None:
             return refusal

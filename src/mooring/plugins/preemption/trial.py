@@ -82,7 +82,7 @@ class Trial:
         touched = self._news.news()
         if touched is None or self.victims.shape != self._ranks.priority.shape:
             self._start_over()
-        elif touched:
+        else:
             self._known[touched] = False
 
     def _start_over(self) -> None:
@@ -98,7 +98,6 @@ class Trial:
         lower = self._ranks.priority[:, rows] < attempt.context.pod.priority
         leaving = lower.sum(0)
         self.outcome[rows] = NO_VICTIMS
-        self.victims[:, rows] = False
         rows, lower, leaving = rows[leaving > 0], lower[:, leaving > 0], leaving[leaving > 0]
         if not len(rows):
             return
@@ -114,7 +113,6 @@ class Trial:
     def _note(self, rows: RowArray, found: Verdicts) -> Flags:
         """Keep the verdicts with all lower pods gone. Returns where the pod fits then."""
         self.outcome[rows] = found.first
-        self.code[rows] = 0
         for index, codes in found.codes.items():
             here = found.first == index
             self.code[rows[here]] = codes[here]

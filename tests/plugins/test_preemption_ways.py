@@ -1,0 +1,111 @@
+"""Which way preemption takes to its answer, and sums at the limits of what cells hold."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_group_sums import a_failure, members, two_full_nodes
+from test_least_harm import HOST, Form, World, a_plugin, a_random_pod
+from test_preemption import a_budget, a_preemptor, a_victim, failing, labelled, names, with_pods
+
+from build import a_pod
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.ranks import PodRanks
+from mooring.framework.points import Handle, Nomination
+from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.search import NO_VICTIMS_FOUND, NodeDryRun, PreemptionDryRun
+from mooring.plugins.preemption.trial import Trial
+from mooring.scheduler.decision import NoFit
+
+APART = Form(2, 0, "web", f"anti {HOST}", "web")
+WAYS: dict[str, tuple[Form, list[Any], str]] = {
+    "sums alone": (Form(2, 0, "web", "", "web"), [], "n2"),
+    "a budget": (Form(2, 0, "web", "", "web"), [a_budget("x", labelled("db"), 0)], "n1"),
+    "a budget that all break": (
+        Form(2, 0, "web", "", "web"),
+        [a_budget("x", labelled("db"), 0), a_budget("y", labelled("log"), 0)],
+        "n2",
+    ),
+    "a rule about other pods": (APART, [], "n2"),
+}
+
+
+@pytest.mark.parametrize(("form", "budgets", "node"), WAYS.values(), ids=WAYS.keys())
+def test_the_least_harmful_node_is_found_without_a_search_on_all_nodes(
+    form: Form, budgets: list[Any], node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods on n2 have the lowest priority; on n0 there are two of them."""
+    world = World()
+    for name, app, priority in (("n0", "log", 4), ("n1", "log", 4), ("n2", "db", 0)):
+        world.change(("node", (name, 2, 0, 5, False)))
+        for cpus in (1, 1) if name == "n0" else (2,):
+            world.change(("place", (name, priority, Form(cpus, 0, app, "", "web"), 1, False)))
+    for budget in budgets:
+        world.cluster.put(budget)
+
+    def never(*args: Any) -> Any:
+        raise AssertionError("the long way")
+
+    monkeypatch.setattr(PreemptionDryRun, "search", never)
+    plugin = a_plugin()
+    for number in range(3):
+        decision = world.decide(a_random_pod(f"pre{number}", form, 11))
+        assert isinstance(decision, NoFit) and decision.failure is not None
+        found = plugin.post_filter(decision.failure)
+        assert isinstance(found, Nomination) and found.node_name == node
+
+
+def test_a_node_on_which_nobody_may_leave_has_no_victims() -> None:
+    cluster = with_pods({"n1": [a_victim("a"), a_victim("b")]}, "2")
+    failure = failing(a_preemptor(), cluster)
+    ranks = PodRanks(cluster.nodes)
+    ranks.refresh()
+
+    def search(*leaving: str) -> Any:
+        return NodeDryRun(failure, ranks, [], lambda pods: [pod for pod in pods if pod.name in leaving]).search(0)
+
+    assert search() == NO_VICTIMS_FOUND
+    victims, violations = search("b")
+    assert (names(victims), violations) == (["b"], 0)
+
+
+def test_what_all_pods_of_a_node_request_stops_where_the_sums_of_the_table_do() -> None:
+    """An amount is 2^53 at most, and a cell shows 2^61 at most: 256 such amounts."""
+    cluster = with_pods({"n1": [], "n2": []}, "1")
+    for number in range(258):
+        cluster.nodes.place(a_pod(f"p{number}", requests={"memory": str(1 << 53)}), "n1" if number else "n2")
+    ranks = PodRanks(cluster.nodes)
+    ranks.refresh()
+    index = cluster.nodes.amounts.resource_book["memory"]
+    lower = np.ones((len(ranks.priority), 2), np.bool_)
+    found = Trial(ranks)._requests_of(np.arange(2), lower)[index].tolist()
+    assert found == [1 << 61, 1 << 53] == cluster.nodes.amounts.requested[index, :2].tolist()
+
+
+def test_a_row_that_is_as_harmful_as_before_is_not_entered_again() -> None:
+    cluster = with_pods({"n1": [a_victim("a", 1)], "n2": [a_victim("b", 2)]}, "1")
+    plugin = a_plugin()
+    kept_entries = []
+    for number in range(5):
+        found = plugin.post_filter(failing(a_preemptor(name=f"pre{number}"), cluster))
+        assert isinstance(found, Nomination) and names(found.victims) == ["a"]
+        (kept,) = plugin._harms.values()
+        kept_entries.append(len(kept._heap))
+        cluster.nodes.touches.note(cluster.nodes.row_book["n2"])
+    assert kept_entries == [0, 2, 2, 2, 2]
+
+
+def test_what_is_kept_for_groups_serves_one_table() -> None:
+    plugin, seen = DefaultPreemption(None, Handle()), list[Cluster]()
+    for name in ("a", "a", "b"):
+        cluster = two_full_nodes() if name != "a" or not seen else seen[0]
+        seen.append(cluster)
+        if name == "b":
+            cluster.nodes.displace("uid-p1")
+            cluster.put(a_pod("own", cpu="1", nodeName="b", metadata={"uid": "uid-own"}))
+        before = plugin._gains
+        search = plugin.pod_group_post_filter(a_failure(cluster, *members(1)))
+        with pytest.raises(StopIteration) as ended:
+            next(search)
+        assert names(ended.value.value.pods) == ["own" if name == "b" else "p1"]
+        assert (plugin._gains is before) is (len(seen) == 2)
