@@ -15,13 +15,14 @@ from written import Written, a_node, a_pod
 import build
 from device_building import a_claim, a_class, a_device, a_slice, an_ask
 from mooring.answers.counterfactual import Counterfactual
-from mooring.answers.cures import devices, node_choice, other_nodes, other_pods, relations
+from mooring.answers.cures import devices, node_choice, other_nodes, other_pods, relations, volumes
 from mooring.answers.cures.cure import Cure, Patient, SearchBudget
 from mooring.answers.cures.devices import by_fewer_devices
 from mooring.answers.cures.other_nodes import kinds_of_nodes, one_more_like, uncordoned
 from mooring.answers.cures.relations import DropAffinity, DropHostPorts, SpreadLess
 from mooring.answers.cures.relaxation import PodChange
 from mooring.answers.cures.requests import LowerRequests, _largest, step_of, with_requests, written
+from mooring.answers.cures.search import find_cures
 from mooring.answers.edits import ChangePod, PlacePod, PutObject
 from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.model.pod import Pod
@@ -679,3 +680,167 @@ def test_a_distinct_attribute_and_one_of_two_selectors_are_named_when_they_go() 
     assert [
         each["cel"]["expression"] for each in written_claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
     ] == ["true"]
+
+
+@pytest.mark.parametrize(
+    ("requests", "storage_class", "text", "capacity"),
+    [
+        ({"storage": "5Gi"}, "fast", " (5Gi, class fast)", {"storage": "5Gi"}),
+        ({"storage": "5Gi"}, None, " (5Gi)", {"storage": "5Gi"}),
+        ({}, "fast", " (class fast)", {}),
+        (None, None, "", {}),
+    ],
+    ids=["size and class", "size", "class", "nothing"],
+)
+def test_a_claim_is_shown_by_the_size_and_class_that_it_has(
+    requests: Written | None, storage_class: str | None, text: str, capacity: Written
+) -> None:
+    spec = {"storageClassName": storage_class, **({} if requests is None else {"resources": {"requests": requests}})}
+    claim = msgspec.convert({"metadata": {"name": "c", "namespace": "d"}, "spec": spec}, PersistentVolumeClaim)
+    assert volumes._asked(claim) == text
+    volume = volumes._bound(claim)[0]
+    assert isinstance(volume, PutObject) and isinstance(volume.item, PersistentVolume)
+    assert volume.item.spec.capacity == capacity
+
+
+# ---- the end of a search
+
+
+class Counted:
+    """Something that makes decisions."""
+
+    decisions = 3
+
+
+def test_a_budget_is_used_up_with_its_last_decision() -> None:
+    trials = Counted()
+    budget = SearchBudget(trials, 2)
+    assert budget.is_left() and not budget.was_exhausted
+    trials.decisions = 4
+    assert budget.is_left() and not budget.was_exhausted
+    trials.decisions = 5
+    assert not budget.is_left() and budget.was_exhausted
+    trials.decisions = 4
+    assert budget.is_left() and budget.was_exhausted, "it stays known"
+
+
+LIMITED = a_node("a", labels={"disk": "ssd"}, taints=[a_taint("team", "ml")])
+SICK: dict[str, list[Written]] = {
+    "two rules": [LIMITED, a_pod("wanted", nodeSelector={"disk": "hdd"})],
+    "a gate and too much": [a_node("a"), a_pod("wanted", "9", schedulingGates=[{"name": "one"}])],
+    "a gate": [a_node("a"), a_pod("wanted", schedulingGates=[{"name": "one"}])],
+    "no room": [
+        a_node("a", "4", "4Gi"),
+        a_node("b", "1"),
+        *(a_pod(name, "1", "64Mi", node="a", priority=2) for name in ("one", "two", "three")),
+        a_pod("wanted", "3", "5Gi", priority=1),
+    ],
+    "nodes that are out of order": [
+        a_node("a", cordoned=True),
+        a_node("b", taints=[a_taint("node.kubernetes.io/not-ready")]),
+        a_pod("wanted"),
+    ],
+    "ports": [a_node("a"), with_ports(a_pod("other", node="a"), 80), with_ports(a_pod("wanted"), 80)],
+}
+
+
+@pytest.mark.parametrize("objects", SICK.values(), ids=SICK.keys())
+def test_a_search_may_end_after_any_number_of_decisions(objects: list[Written]) -> None:
+    """Each cure that it has found until then was tried."""
+    loaded = load(list(objects))
+    answers = [find_cures(Counterfactual(loaded), loaded.pod("wanted"), decisions) for decisions in range(60)]
+    assert all(cure.node for answer in answers for cure in answer.found)
+    ended = [answer.gave_up for answer in answers]
+    assert ended[0] and ended == sorted(ended, reverse=True), "more decisions are never too few"
+    whole = kinds(cures_of(*objects))
+    assert all(kinds([*answer.found]) == whole for answer in answers if not answer.gave_up)
+
+
+def test_a_gate_is_not_the_cure_where_more_is_in_the_way() -> None:
+    assert cures_of(*SICK["a gate and too much"]) == []
+
+
+def test_no_pod_is_tried_after_the_last_decision() -> None:
+    pods = [a_pod(f"p{i}", "1", "64Mi", node="a") for i in range(4)]
+    patient = a_patient(a_node("a"), *pods, a_pod("wanted", "1"), decisions=0)
+    leavers = [(pod,) for pod in patient.trials.cluster.nodes.pods()]
+    assert list(other_pods._by_leavers(patient, leavers)) == []
+    assert patient.trials.decisions == 0
+    found = list(other_pods._by_leavers(a_patient(a_node("a"), *pods, a_pod("wanted", "1")), leavers))
+    assert kinds(found) == ["remove"] * 3
+
+
+def test_no_pod_is_tried_after_three_of_each_kind_were_found() -> None:
+    """Small pods find room on node b, and large ones do not."""
+    nodes = [a_node("a", "6", labels={"disk": "ssd"}), a_node("b", "500m")]
+    sizes = {**{f"small-{i}": "500m" for i in range(4)}, **{f"large-{i}": "1" for i in range(4)}}
+    pods = [a_pod(name, cpu, "64Mi", node="a") for name, cpu in sizes.items()]
+    wanted = a_pod("wanted", "500m", "64Mi", nodeSelector={"disk": "ssd"})
+    made = []
+    for number in (3, 4):
+        patient = a_patient(*nodes, *pods, wanted)
+        all_pods = {pod.name: pod for pod in patient.trials.cluster.nodes.pods()}
+        names = [f"{size}-{i}" for size in ("small", "large") for i in range(number)]
+        found = list(other_pods._by_leavers(patient, [(all_pods[name],) for name in names]))
+        assert kinds(found) == ["move"] * 3 + ["remove"] * 3
+        made.append(patient.trials.decisions)
+        last = list(other_pods._by_leavers(patient, [(all_pods[name],) for name in [*names[:3], *names[number:]]]))
+        assert kinds(last) == kinds(found)
+    assert made[0] < made[1] <= made[0] + 3, "only the fourth small pod is tried, not the fourth large one"
+
+
+# ---- pairs of changes
+
+
+def test_another_first_change_is_tried_where_the_second_finds_nothing_beside_the_first() -> None:
+    """With 3 CPUs the pod fits on the node that is not ready alone, and nobody tolerates that."""
+    nodes = [
+        a_node("a", "3", taints=[a_taint("node.kubernetes.io/not-ready")]),
+        a_node("b", "4", "2Gi", taints=[a_taint("team", "ml")]),
+    ]
+    rows = rows_of(*nodes, a_pod("wanted", "4", "4Gi"))
+    assert [row for row in rows if "+" in row[0]] == [
+        (
+            "lower-request+tolerate",
+            "lower the memory request from 4Gi to 2048Mi, and tolerate the taint team=ml:NoSchedule",
+            "b",
+            20 + 60 * 0.5 + 30,
+        )
+    ]
+
+
+# ---- shares of scarce resources
+
+
+def with_gpus(written_object: Written, number: int) -> Written:
+    if written_object["kind"] == "Node":
+        written_object["status"]["allocatable"][GPU] = str(number)
+    else:
+        written_object["spec"]["containers"][0]["resources"]["requests"][GPU] = str(number)
+    return written_object
+
+
+def test_a_single_device_counts_as_much_as_all_cpus() -> None:
+    """4 CPUs and 1 GPU are wanted. `cpu` frees 3 CPUs, so that it lacks 1/4 and a GPU; `gpu` lacks all CPUs."""
+    node = with_gpus(a_node("a", "8", "64Gi"), 1)
+    pods = [a_pod("cpu", "3", "64Mi", node="a"), with_gpus(a_pod("gpu", "0", "64Mi", node="a"), 1)]
+    rest = a_pod("rest", "5", "64Mi", node="a", owner="DaemonSet/x")
+    patient = a_patient(node, *pods, rest, with_gpus(a_pod("wanted", "4"), 1))
+    assert movable(patient, "a") == ["gpu", "cpu"]
+
+
+def test_what_is_not_wanted_does_not_make_a_pod_larger() -> None:
+    lean, rich = a_pod("lean", "4", "0", node="a"), a_pod("rich", "3", "9Gi", node="a")
+    wanted = build.a_pod("wanted", cpu="3", schedulerName="default-scheduler", metadata={"uid": "uid-wanted"})
+    patient = a_patient(a_node("a", "7", "64Gi"), lean, rich, a_pod("wanted", "3", "0"))
+    assert "memory" not in wanted.shape.request
+    patient = Patient(wanted, patient.trials, patient.budget)
+    assert movable(patient, "a") == ["rich", "lean"]
+
+
+def test_a_node_without_a_free_device_lacks_more_than_one_with_half_of_the_cpus() -> None:
+    nodes = [with_gpus(a_node("a"), 1), with_gpus(a_node("b"), 1)]
+    pods = [with_gpus(a_pod("on-a", "0", "64Mi", node="a"), 1), a_pod("on-b", "2", "64Mi", node="b")]
+    patient = a_patient(*nodes, *pods, with_gpus(a_pod("wanted", "4"), 1))
+    names = patient.trials.cluster.nodes.names
+    assert [names[row] for row in other_pods._nearest_rows(patient)] == ["b", "a"]

@@ -82,16 +82,17 @@ class WidenSelection(Relaxation):
             yield PodChange("drop-selection", text, 2 * CHANGE_RULE, lambda pod: self.relax(pod) or pod)
 
     def _widened(self, patient: Patient, pod: Pod, dropped: PodChange, node: str) -> Iterator[PodChange]:
-        """Instead of dropping a line of the node selector, the value that the node has which the pod would get."""
+        """Instead of dropping a line of the node selector, the value that the node has which the pod would get without it.
+
+        The node takes the pod with that value as well, so nothing has to be tried.
+        """
         key = dropped.text.removeprefix(_DROP_SELECTOR).partition("=")[0]
         row = patient.trials.cluster.nodes.row_book.get(node)
         found = patient.trials.cluster.nodes.nodes[row] if row is not None else None
         value = found.labels.get(key) if found is not None else None
         if not dropped.text.startswith(_DROP_SELECTOR) or value is None:
             return
-        change = _another_value(key, value, (pod.spec.node_selector or {})[key])
-        if patient.node_for(change.apply(pod)) is not None:
-            yield change
+        yield _another_value(key, value, (pod.spec.node_selector or {})[key])
 
 
 _DROP_SELECTOR = "drop the node selector "

@@ -87,8 +87,8 @@ def _by_two(patient: Patient, first: Relaxation, second: Relaxation) -> Iterator
     both = first.relax(free)
     if both is None or patient.node_for(both) is None:
         return
-    for one in islice(first.options(patient, free), 1):
-        for other in islice(second.options(patient, one.apply(patient.pod)), 1):
+    for one in first.options(patient, free):
+        for other in second.options(patient, one.apply(patient.pod)):
             yield from _cure(patient, one, other)
 
 

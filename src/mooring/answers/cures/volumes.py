@@ -8,7 +8,7 @@ from mooring.answers.cures.cure import VOLUME, Cure, Patient
 from mooring.answers.edits import Edit, PutObject
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import ClaimSpec, ResourceRequirements
+from mooring.model.pod_spec import ClaimSpec, ResourceList, ResourceRequirements
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, PhaseStatus
 from mooring.model.volumes import BIND_COMPLETED, ClaimName, claim_names, is_fully_bound, kept_for
 
@@ -37,10 +37,14 @@ def by_volumes(patient: Patient) -> Iterator[Cure]:
 
 
 def _asked(claim: PersistentVolumeClaim) -> str:
-    size = ((claim.spec.resources.requests if claim.spec.resources is not None else None) or {}).get("storage")
+    size = _requests(claim).get("storage")
     parts = [str(size)] if size is not None else []
     parts += [f"class {claim.class_name}"] if claim.class_name else []
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def _requests(claim: PersistentVolumeClaim) -> ResourceList:
+    return (claim.spec.resources.requests if claim.spec.resources is not None else None) or {}
 
 
 def _claim(pod: Pod, named: ClaimName) -> PersistentVolumeClaim:
@@ -55,9 +59,8 @@ def _claim(pod: Pod, named: ClaimName) -> PersistentVolumeClaim:
 def _bound(claim: PersistentVolumeClaim) -> list[Edit]:
     """A new volume, and the claim bound to it as the controller binds."""
     name = f"volume-for-{claim.namespace}-{claim.name}"[:253]
-    asked = claim.spec.resources.requests if claim.spec.resources is not None else None
     spec = PersistentVolumeSpec(
-        capacity=asked,
+        capacity=_requests(claim),
         access_modes=claim.spec.access_modes,
         storage_class_name=claim.class_name,
         volume_mode=claim.spec.volume_mode,
