@@ -14,10 +14,11 @@ from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.moments import why_pending
 from mooring.answers.what_if.question import Change, described, what_if, what_if_after
 from mooring.answers.what_if.targets import whole
-from mooring.framework.points import PermitPlugin, Plugin, PostBindPlugin, Wait
+from mooring.framework.points import BindPlugin, PermitPlugin, Plugin, PostBindPlugin, Wait
 from mooring.framework.status import PluginError
 from mooring.model.kinds import KINDS, WORKLOADS
 from mooring.sim.input_errors import InputError
+from mooring.sim.reading.field_checks import Validation
 from what_if_building import (
     ZONE,
     a_budget,
@@ -204,6 +205,42 @@ def test_faults_of_plugins_are_noted_also_those_before_another_configuration() -
         answer = what_if(cluster, changes)
         assert answer.notes == ["PostBind of plugin Broken failed on pod default/unlucky: out of order"]
         assert on_nodes(answer) == {"unlucky": "a-1"}
+
+
+class BindsItself(BindPlugin):
+    """Tells a node of its own accord: no server hears of it."""
+
+    name = "BindsItself"
+
+    def bind(self, context: Any, node_name: str) -> None:
+        return None
+
+
+def test_a_pod_that_a_plugin_binds_has_its_node() -> None:
+    plugins = {"bind": {"disabled": [{"name": "*"}], "enabled": [{"name": "BindsItself"}]}}
+    config = {**HEADER, "profiles": [{"plugins": plugins}]}
+    cluster = load([NODES[0]], config=config, plugins=[BindsItself])
+    answer = what_if(cluster, [("apply", without_server_fields(a_running_pod("bound")))])
+    assert [(each.key, each.node) for each in answer.placed] == [("default/bound", "a-1")] and answer.fits
+
+
+def test_unknown_fields_of_applied_objects_are_refused_unless_they_may_be_there() -> None:
+    strange = {**without_server_fields(a_running_pod("p")), "colour": "red"}
+    assert "colour" in refused(("apply", strange))
+    assert what_if(a_cluster(NODES), [("apply", strange)], Validation.IGNORE).notes == []
+    (warning,) = what_if(a_cluster(NODES), [("apply", strange)], Validation.WARN).notes
+    assert "colour" in warning
+
+
+def test_pods_that_wait_for_their_deletion_are_not_pending() -> None:
+    ending = a_running_pod("ending", cpu="99")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    leaving = a_running_pod("leaving", "a-1")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    done = a_running_pod("done", "a-1")
+    done["status"] = {"phase": "Succeeded"}
+    answer = ask(NODES, ending, leaving, done, changes=[])
+    assert on_nodes(answer) == {"leaving": "a-1"} and answer.fits
 
 
 def test_a_pod_that_was_not_attempted_says_so() -> None:

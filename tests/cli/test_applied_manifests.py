@@ -1,6 +1,7 @@
 """`mooring simulate dump.json app.yaml`: the manifest is applied to the cluster of the dump, as to a live one."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ from command import Ran, as_manifest, mooring, write
 
 import mooring as notebook
 from build import a_node
+from mooring.answers.loaded_cluster import LoadedCluster, load
+from mooring.answers.what_if.applied_files import with_applied
+from mooring.sim.input_errors import InputError
+from mooring.sim.reading.field_checks import Validation
 
 NOTE = "note: applied over objects that the cluster has: Deployment default/web"
 
@@ -127,3 +132,55 @@ def test_a_problem_of_the_manifest_names_its_place(dump: Path, tmp_path: Path) -
     ran = simulate(dump, app)
     assert ran.code == 2
     assert ran.complaints[0].startswith(f"{app}:") and "spec.replicas" in ran.complaints[0]
+
+
+# ---- over objects that are there
+
+
+def a_budget(name: str) -> dict[str, Any]:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
+
+
+def a_replica_set(name: str) -> dict[str, Any]:
+    return {**a_deployment(0), "kind": "ReplicaSet", "metadata": {"name": name}}
+
+
+def a_loaded(*items: dict[str, Any]) -> LoadedCluster:
+    return load([as_manifest(a_node("n", cpu="4")), *items])
+
+
+def test_objects_that_were_there_are_told_in_the_order_of_the_input() -> None:
+    there = a_loaded(a_budget("one"), a_deployment(2), a_replica_set("alone"))
+    applied = with_applied(there, [a_replica_set("alone"), a_deployment(3), a_budget("new"), a_budget("one")])
+    assert applied.notes == [
+        "applied over objects that the cluster has: ReplicaSet default/alone, Deployment default/web, "
+        "PodDisruptionBudget default/one",
+    ]
+    assert sorted(pod.name for pod in applied.pods()) == ["web-0", "web-1", "web-2"], "pods are not told one by one"
+    assert sorted(workload.name for workload in applied.workloads) == ["alone", "web"]
+    assert there.notes == [] and len(there.pods()) == 2
+
+
+@pytest.mark.parametrize(("number", "ending"), [(5, "b-4"), (6, "b-4 and 1 more")])
+def test_five_of_the_objects_that_were_there_are_named(number: int, ending: str) -> None:
+    budgets = [a_budget(f"b-{i}") for i in range(number)]
+    (note,) = with_applied(a_loaded(*budgets), budgets).notes
+    assert note.startswith("applied over objects that the cluster has: PodDisruptionBudget default/b-0, ")
+    assert note.endswith(f"PodDisruptionBudget default/{ending}")
+
+
+def test_new_objects_are_no_news() -> None:
+    there = replace(a_loaded(), notes=["read before"])
+    applied = with_applied(there, [a_deployment(1), a_budget("one")])
+    assert applied.notes == ["read before"]
+    assert [workload.name for workload in applied.workloads] == ["web"]
+
+
+def test_unknown_fields_are_refused_ignored_or_told_as_the_caller_says() -> None:
+    strange = {**a_budget("one"), "colour": "red"}
+    with pytest.raises(InputError, match="colour"):
+        with_applied(a_loaded(), [strange])
+    assert with_applied(a_loaded(), [strange], Validation.IGNORE).notes == []
+    (warning,) = with_applied(a_loaded(), [strange], Validation.WARN).notes
+    assert "colour" in warning
