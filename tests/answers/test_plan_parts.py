@@ -132,7 +132,6 @@ def test_knapsacks_of_two_offers_are_equal_if_they_hold_the_same() -> None:
     ids=[
         "two of the worthier",
         "two resources",
-        "two of less worth fill the node",
         "one resource each",
         "three thirds",
     ],
