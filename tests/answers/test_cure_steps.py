@@ -204,6 +204,19 @@ def test_only_so_many_nodes_are_put_right(kind: str, state: Written, monkeypatch
         assert [cure.node for cure in cures_of(*nodes, a_pod("wanted", "4")) if cure.kind == kind] == found
 
 
+def test_nodes_that_are_in_order_are_passed_over() -> None:
+    nodes = [
+        a_node("a", "1"),
+        a_node("b", taints=[a_taint("node.kubernetes.io/not-ready")]),
+        a_node("c", cordoned=True),
+    ]
+    rows = rows_of(*nodes, a_pod("wanted", "4"))
+    assert [(row[0], row[2]) for row in rows if row[0] in ("uncordon", "mend-node")] == [
+        ("uncordon", "c"),
+        ("mend-node", "b"),
+    ]
+
+
 def test_only_so_many_kinds_of_nodes_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [a_node("a", "1"), a_node("b", "1"), a_node("large", "4")]
     full = a_pod("full", "4", node="large", priority=9)

@@ -75,15 +75,13 @@ def by_asking_less(patient: Patient) -> Iterator[Cure]:
         for change in islice(relaxation.options(patient, patient.pod), EACH):
             yield from _cure(patient, change)
     if not enough:
-        for first, second in combinations([each for each, _ in relaxed], 2):
-            yield from islice(_by_two(patient, first, second), 1)
+        for (first, _), (second, free) in combinations(relaxed, 2):
+            yield from islice(_by_two(patient, first, second, free), 1)
 
 
-def _by_two(patient: Patient, first: Relaxation, second: Relaxation) -> Iterator[Cure]:
-    """The smallest change in each of two dimensions: one while the other is given up, then the other beside it."""
-    free = second.relax(patient.pod)
-    if free is None:
-        return
+def _by_two(patient: Patient, first: Relaxation, second: Relaxation, free: Pod) -> Iterator[Cure]:
+    """The smallest change in each of two dimensions: one while the other is given up, as in `free`, then the other beside
+    it."""
     both = first.relax(free)
     if both is None or patient.node_for(both) is None:
         return
