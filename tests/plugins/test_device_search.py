@@ -1,12 +1,14 @@
 """The search for devices, case by case: who gets which device, and why nobody does."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, few_and_many_devices
+import device_building
+from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceClassSpec, DeviceSelector, ResourceClaim, ResourceSlice
 from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
@@ -22,7 +24,7 @@ ANY = an_ask()
 BARE = msgspec.structs.replace(a_class("bare"), spec=DeviceClassSpec(selectors=[DeviceSelector()]))
 
 
-looking = few_and_many_devices
+looking = device_building.few_and_many_devices
 
 
 def found(
@@ -462,6 +464,38 @@ def test_a_search_that_takes_too_long() -> None:
     claim = a_claim("c", an_ask(10), an_ask(11))
     with pytest.raises(TookTooLong):
         found([a_slice("s", *devices)], [claim], max_steps=1000)
+
+
+def test_other_devices_are_not_tried_where_their_number_is_too_large() -> None:
+    devices = [a_device(f"d{i:02}") for i in range(40)]
+    claims = [a_claim("c", [an_ask(31), ANY], [an_ask(2), an_ask(3)])]
+    assert found([a_slice("s", *devices)], claims, max_steps=400) == [["r0/s1=d00", "r1/s0=d01", "r1/s0=d02"]]
+
+
+MANY_CLAIMS: dict[str, tuple[int, list[Any]]] = {
+    "a device each": (600, [ANY]),
+    "many devices each": (60, [an_ask(32)]),
+    "many requests each": (60, [ANY] * 32),
+    "many alternatives each": (60, [[ANY]] * 32),
+}
+
+
+@pytest.mark.parametrize(("count", "requests"), MANY_CLAIMS.values(), ids=MANY_CLAIMS.keys())
+def test_a_pod_may_have_so_many_claims_that_the_search_is_deeper_than_python_allows(
+    count: int, requests: list[Any]
+) -> None:
+    limit = sys.getrecursionlimit()
+    size = count * (32 if len(requests) > 1 or requests[0] is not ANY else 1)
+    chosen = found([a_slice("s", *(a_device(f"d{i:04}") for i in range(size)))], [a_claim("c", *requests)] * count)
+    assert chosen is not None and sum(map(len, chosen)) == size
+    assert sys.getrecursionlimit() == limit
+
+
+def test_claims_may_want_all_of_so_many_devices_that_the_search_is_deeper_than_python_allows() -> None:
+    devices = [a_device(f"d{i:04}", numa=i // 32) for i in range(40 * 32)]
+    claims = [a_claim(f"c{i}", an_ask(0, f"{OWN}.numa == {i}", mode="All")) for i in range(40)]
+    chosen = found([a_slice("s", *devices)], claims)
+    assert chosen is not None and [len(each) for each in chosen] == [32] * 40
 
 
 def test_what_selectors_cost_counts_as_steps_once() -> None:

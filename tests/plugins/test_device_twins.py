@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import device_building
 from build import a_cluster, a_node
-from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, few_and_many_devices
+from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
 from how_many import examples
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.cluster import Cluster
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.slow
 FEATURES = DeviceFeatures()
 
 
-looking = few_and_many_devices
+looking = device_building.few_and_many_devices
 
 
 # ---- groups and kept offers

@@ -131,10 +131,8 @@ class _Search:
         return [constraint_of(claim, i, each, has_lists) for i, each in enumerate(written)]
 
     def _deepest(self) -> int:
-        """How many calls the search can be deep: one for each device and each request, and two for each claim."""
-        return sum(
-            min(_most(claim.requests), MAX_DEVICES) + 2 * len(claim.requests) + 2 for claim in self.demand.claims
-        )
+        """How many calls the search can be deep."""
+        return sum(_calls(claim.requests) for claim in self.demand.claims)
 
     def _count(self, ask: Ask) -> int:
         """How many devices the request needs. Raises Fatal where it cannot be served, whatever there is."""
@@ -366,6 +364,15 @@ class _Search:
             constraint.drop(pick.ask, pick.site)
         if pick.took_counters:
             self.counters.give_back(pick.site)
+
+
+def _calls(requests: Sequence[Sequence[Ask]]) -> int:
+    """How many calls it takes to serve a claim: one for each device, or two where all devices are wanted; two for each
+    request, or three where it has alternatives; and two for the claim."""
+    asks = [ask for request in requests for ask in request]
+    for_a_device = 2 if any(ask.wants_all for ask in asks) else 1
+    for_a_request = 3 if any(ask.parent for ask in asks) else 2
+    return for_a_device * min(_most(requests), MAX_DEVICES) + for_a_request * len(requests) + 2
 
 
 def _most(requests: Sequence[Sequence[Ask]]) -> int:
