@@ -74,6 +74,8 @@ NOT_COMPILED = {
     "device.driver == 1": "compilation failed: ERROR: <input>:1:15: found no matching overload for '_==_'",
     f'{MEMORY}.compareTo(semver("1.0.0")) == 0': "compilation failed: ERROR: <input>:1:52: found no matching overload for "
     "'compareTo' applied to 'kubernetes.Quantity.(kubernetes.Semver)'",
+    "device == 1": "compilation failed: ERROR: <input>:1:8: found no matching overload for '_==_' applied to "
+    "'(kubernetes.DRADevice, int)'",
     "device.driver": "must evaluate to bool or the unknown type, not string",
     "dyn(true)": "must evaluate to bool or the unknown type, not dyn",
 }

@@ -102,7 +102,7 @@ def is_read(write: Any) -> bool:
     )
 
 
-def pauses(pause: Any, seconds: float) -> bool:
+def pauses(pause: object, seconds: float) -> bool:
     return pause == Pause(100 * NS_PER_S + int(seconds * NS_PER_S))
 
 
@@ -161,6 +161,19 @@ def test_the_newest_claim_that_is_known_is_written() -> None:
     binding.cluster.put(a_claim("c", metadata={"uid": "another", "resourceVersion": "9"}))
     write = binding.step()
     assert write.body["metadata"] == {"resourceVersion": "7"}, "a claim of the same name is not it"
+
+
+def test_a_claim_has_room_for_256_reservations() -> None:
+    users = [{"resource": "pods", "name": f"u{i}", "uid": f"u{i}"} for i in range(253)]
+    binding = Binding(a_version(7, allocation=RESULTS, reservedFor=users), allocates=False)
+    turns = binding.ledger.turns
+    turns.take("uid-c", "uid-x")
+    binding.step()
+    for i in range(5):
+        turns.take("uid-c", f"w{i}", ClaimConsumer("", "pods", f"w{i}", f"w{i}"))
+    turns.leave("uid-c", "uid-x", True)
+    reserved = [each["uid"] for each in status_of(binding.step())["reservedFor"]]
+    assert reserved[253:] == ["uid-p", "w0", "w1"]
 
 
 # ---- answers
@@ -291,13 +304,15 @@ def test_a_reservation_that_another_pod_wrote_along_is_found() -> None:
 
 def test_of_an_allocation_that_a_group_shares_the_reservation_is_left_if_another_member_wrote_it() -> None:
     binding = Binding(a_version(7), offered={0})
+    for pod in ("uid-p", "uid-q"):
+        binding.ledger.share("uid-c", pod)
     assert "allocation" in status_of(binding.step())
     binding.step(CONFLICT)
     binding.step()
     since = {**RESULTS, "allocationTimestamp": SINCE}
     assert status_of(binding.step(a_version(8, allocation=since))) == {"reservedFor": [MINE]}
     assert binding.step(a_version(9, allocation=since, reservedFor=[MINE])) == "done"
-    assert binding.ledger.pending_ids() == set()
+    assert binding.ledger.pending_ids() == set(), "no member has to count on it any more"
 
 
 # ---- reservations that are on their way out
@@ -323,6 +338,26 @@ def test_a_pod_waits_for_its_turn() -> None:
     turns.leave("uid-c", "uid-q", True)
     binding.cluster.put(a_version(8, allocation=RESULTS, reservedFor=[ANOTHERS]))
     assert status_of(binding.step())["reservedFor"] == [ANOTHERS, MINE]
+
+
+def test_a_pod_that_wrote_its_reservation_itself_keeps_it_whoever_writes_it_along() -> None:
+    binding = Binding(a_version(7, allocation=RESULTS), allocates=False)
+    mine = ClaimConsumer("", "pods", "p", "uid-p")
+    binding.ledger.turns.begin("uid-c", [mine])
+    binding.step()
+    assert binding.step(a_version(8, allocation=RESULTS, reservedFor=[MINE])) == "done"
+    assert binding.ledger.turns.end("uid-c", [mine]) == []
+
+
+def test_a_pod_whose_reservation_another_wrote_along_keeps_it() -> None:
+    binding = Binding(a_version(7, allocation=RESULTS), allocates=False)
+    mine, turns = ClaimConsumer("", "pods", "p", "uid-p"), binding.ledger.turns
+    turns.take("uid-c", "uid-q")
+    binding.step()
+    turns.begin("uid-c", [mine])
+    binding.cluster.put(a_version(8, allocation=RESULTS, reservedFor=[ANOTHERS, MINE]))
+    assert binding.step() == "done"
+    assert turns.end("uid-c", [mine]) == [] and list(turns.consumers("uid-c")) == []
 
 
 def test_a_pod_that_brings_an_allocation_is_written_by_no_other() -> None:
@@ -521,7 +556,7 @@ def test_what_devices_take_from_the_node_is_written_into_the_pod() -> None:
 
 
 def test_the_pod_waits_for_devices_that_must_be_prepared_unless_the_gate_is_off() -> None:
-    waiting = {**an_allocation("a/d0", **{"bindingConditions": ["ready"]}), "allocationTimestamp": SINCE}
+    waiting = {**an_allocation("a/d0", bindingConditions=["ready"]), "allocationTimestamp": SINCE}
     claims = (a_version(7, allocation=waiting, reservedFor=[MINE]),)
     binding = Binding(*claims, allocates=False)
     assert isinstance(binding.step(), Pause)

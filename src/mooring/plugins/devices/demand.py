@@ -5,7 +5,7 @@ nodes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -139,8 +139,6 @@ class Demand:
     """What all claims of a pod ask for that have to be allocated, in order."""
 
     claims: Sequence[ClaimAsks]
-    is_ranked: bool = field(default=False)
-    """Whether there are alternatives, so that nodes differ by which one they offer."""
 
 
 ClassOf = Callable[[str], DeviceClass | None]
@@ -155,8 +153,7 @@ def read_demand(claims: Sequence[ResourceClaim], class_of: ClassOf) -> Demand:
         )
         for index, claim in enumerate(claims)
     ]
-    is_ranked = any(ask.parent for claim in asks for request in claim.requests for ask in request)
-    return Demand(asks, is_ranked)
+    return Demand(asks)
 
 
 def _alternatives(claim: int, request: DeviceRequest, class_of: ClassOf) -> Sequence[Ask]:

@@ -132,7 +132,7 @@ class DynamicResources(
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         """Hold the pod back until its claims exist: the controller has to make them from templates first."""
-        if not pod.spec.resource_claims or self._services.cluster is None:
+        if not pod.spec.resource_claims:
             return None
         try:
             claims_of(pod, self._services.cluster.claims)

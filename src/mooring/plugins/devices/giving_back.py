@@ -49,14 +49,13 @@ def free_devices(context: SchedulingContext, state: ClaimState, services: Schedu
 def _unreserve_group(context: SchedulingContext, services: SchedulerServices) -> NoRoom | None:
     """Take the group of the pod out of reservedFor of one of its claims, if none of its pods uses them: the next attempt
     can then free the devices, and find others. Raises PluginError."""
-    ledger = context.cluster.claims
     try:
-        idle = next(idle_group_claims(context.pod, context.cluster), None) if ledger.has_group_claims else None
+        idle = next(idle_group_claims(context.pod, context.cluster), None)
     except Unresolved as why:
         raise PluginError(str(why)) from why
     if idle is None:
         return None
-    withdraw(*idle, ledger, services, partial(_try_again, services, context.pod))
+    withdraw(*idle, context.cluster.claims, services, partial(_try_again, services, context.pod))
     return NoRoom(final("ResourceClaim unreserved for PodGroup"))
 
 

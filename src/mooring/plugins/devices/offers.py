@@ -44,7 +44,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class Offer(msgspec.Struct, eq=False):
     """The outcome of the search for one group of nodes."""
 
-    code: int = 0
+    code: int
     choice: DeviceChoice | None = None
     score: int = 0
     fault: Fatal | None = None

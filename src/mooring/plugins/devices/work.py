@@ -59,6 +59,16 @@ Steps = Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim]
 class ClaimWork:
     """The work of one binding."""
 
+    # Of the claim that is being written: `_bind` sets these.
+    _is_asking: bool
+    """Whether a write is under way."""
+    _is_in_doubt: bool
+    """Whether a write got no answer to rely on, so that it is not known whether it was carried out."""
+    _consumer: ClaimConsumer
+    """Whom the claim is reserved for: the pod, or its group."""
+    _pending: str
+    """The id under which the claim is pending in the ledger."""
+
     def __init__(
         self,
         context: SchedulingContext,
@@ -74,16 +84,8 @@ class ClaimWork:
         self._metrics = metrics
         self._timeout_ns = binding_timeout_ns
         """None: devices need no preparation."""
-        self._is_asking = False
-        """Whether a write is under way."""
-        self._is_in_doubt = False
-        """Whether a write got no answer to rely on, so that it is not known whether it was carried out."""
         self._along: list[ClaimConsumer] = []
         """Other pods whose reservation is in a write that is not answered yet."""
-        self._consumer = ClaimConsumer()
-        """Whom the claim that is being written is reserved for: the pod, or its group."""
-        self._pending = ""
-        """The id under which the claim that is being written is pending in the ledger."""
 
     def run(self, node_name: str) -> Work:
         """Claim by claim, in order; then wait for the devices."""
