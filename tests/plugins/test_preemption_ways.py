@@ -1,5 +1,6 @@
 """Which way preemption takes to its answer, and sums at the limits of what cells hold."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,15 @@ from test_group_sums import a_failure, members, two_full_nodes
 from test_least_harm import HOST, Form, World, a_plugin, a_random_pod
 from test_preemption import a_budget, a_preemptor, a_victim, failing, labelled, names, with_pods
 
-from build import a_pod
+from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.points import Handle, Nomination
+from mooring.framework.status import final
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.kept_harm import KeptHarm
+from mooring.plugins.preemption.least_harm import is_small
 from mooring.plugins.preemption.search import NO_VICTIMS_FOUND, NodeDryRun, PreemptionDryRun
 from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.decision import NoFit
@@ -109,3 +114,110 @@ def test_what_is_kept_for_groups_serves_one_table() -> None:
             next(search)
         assert names(ended.value.value.pods) == ["own" if name == "b" else "p1"]
         assert (plugin._gains is before) is (len(seen) == 2)
+
+
+# ---- nodes that need no look
+
+
+def test_nodes_that_cannot_be_better_than_the_best_are_not_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets protect a pod on each node but n1, which is the best; n0 could be better until it is tried."""
+    pods = {
+        "n0": [a_victim("a", 1, second=1, labels={"app": "web"})],
+        "n1": [a_victim("b", 2, second=1)],
+        "n2": [a_victim("c", 3, second=1, labels={"app": "web"})],
+        "n3": [a_victim("d", 4, second=1, labels={"app": "web"})],
+    }
+    cluster = with_pods(pods, "1", a_budget("x", labelled("web"), 0))
+    tried: list[int] = []
+    harm_on = NodeDryRun.harm_on
+
+    def noted(self: NodeDryRun, row: int) -> Any:
+        tried.append(row)
+        return harm_on(self, row)
+
+    monkeypatch.setattr(NodeDryRun, "harm_on", noted)
+    found = a_plugin().post_filter(failing(a_preemptor(), cluster))
+    assert isinstance(found, Nomination) and found.node_name == "n1"
+    assert tried == [0]
+
+
+def test_one_sketch_serves_all_nodes_that_are_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = {f"n{i}": [a_victim(f"v{i}", labels={"app": "web"})] for i in range(3)}
+    cluster = with_pods(pods, "1", a_budget("x", labelled("web"), 0))
+    made: list[NodeTable] = []
+    sketch = NodeTable.sketch
+
+    def noted(self: NodeTable) -> NodeTable:
+        made.append(sketch(self))
+        return made[-1]
+
+    monkeypatch.setattr(NodeTable, "sketch", noted)
+    found = a_plugin().post_filter(failing(a_preemptor(), cluster))
+    assert isinstance(found, Nomination) and found.node_name == "n2"
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("others", [0, 6], ids=["most nodes are curable", "few nodes are curable"])
+def test_a_node_that_an_extender_refused_for_good_is_no_candidate_at_the_first_look(others: int) -> None:
+    pods = {f"n{i}": [a_victim(f"v{i}", i, second=1)] for i in range(3)}
+    cluster = with_pods(pods, "1")
+    for number in range(others):
+        cluster.put(a_node(f"tainted-{number}", cpu="1", taints=["x=y:NoSchedule"]))
+    failure = failing(a_preemptor(), cluster)
+    assert failure.verdicts is not None
+    failure.verdicts.objections["n0"] = final("an extender says so")
+    found = a_plugin().post_filter(failure)
+    assert isinstance(found, Nomination) and found.node_name == "n1"
+
+
+@pytest.mark.parametrize(("slots", "is_small_enough"), [(255, True), (256, True), (257, False)])
+def test_sums_of_up_to_256_pods_are_exact(slots: int, is_small_enough: bool) -> None:
+    ranks: Any = SimpleNamespace(priority=[0] * slots)
+    assert is_small(ranks) is is_small_enough
+
+
+# ---- what is kept, when something unusual happens
+
+
+def asked(plugin: DefaultPreemption, cluster: Cluster, name: str = "preemptor") -> str:
+    found = plugin.post_filter(failing(a_preemptor(name=name), cluster))
+    assert isinstance(found, Nomination)
+    return found.node_name
+
+
+def test_a_pod_on_a_node_that_is_not_there_makes_no_candidate_of_its_row() -> None:
+    cluster = with_pods({"n1": [a_victim("a", 1)], "n2": [a_victim("b", 2)]}, "1")
+    plugin = a_plugin()
+    assert [asked(plugin, cluster) for _ in range(2)] == ["n1", "n1"]
+    cluster.nodes.place(a_victim("lost", 0), "ghost")
+    assert asked(plugin, cluster) == "n1"
+
+
+def test_nothing_is_kept_of_a_look_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = with_pods({"n1": [a_victim("a", 1)], "n2": [a_victim("b", 2)]}, "1")
+    plugin = a_plugin()
+    assert [asked(plugin, cluster) for _ in range(2)] == ["n1", "n1"]
+    cluster.nodes.displace(a_victim("a", 1).id)
+    cluster.nodes.place(a_victim("more", 3), "n1")
+
+    def bad(*args: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeptHarm, "harm_on", bad)
+        with pytest.raises(KeyboardInterrupt):
+            asked(plugin, cluster)
+    assert asked(plugin, cluster) == "n2"
+
+
+def test_most_of_what_is_kept_may_not_concern_a_pod() -> None:
+    """More than 32 of the best nodes are refused: then all nodes are judged anew."""
+    cluster = with_pods({f"n{i:02}": [a_victim(f"v{i}", i, second=1)] for i in range(40)}, "1")
+    plugin = a_plugin()
+    assert [asked(plugin, cluster) for _ in range(2)] == ["n00", "n00"]
+    failure = failing(a_preemptor(), cluster)
+    assert failure.verdicts is not None
+    for number in range(35):
+        failure.verdicts.objections[f"n{number:02}"] = final("an extender says so")
+    found = plugin.post_filter(failure)
+    assert isinstance(found, Nomination) and found.node_name == "n35"
