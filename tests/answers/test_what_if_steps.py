@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written import GROUP_GATES, a_pod_group
 
 from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.what_if.changing_cluster import ChangingCluster
@@ -834,3 +835,118 @@ def test_at_first_budgets_allow_what_their_status_says_and_after_changes_what_is
     assert before == {"vip": "a-1", "one-0": "", "two-0": "b-1"}
     after = on_nodes(ask(*parts, changes=[("apply", without_server_fields(vip))]))
     assert after == {"vip": "b-1", "one-0": "a-1", "two-0": ""}
+
+
+# ---- many pods at once
+
+
+def test_pods_that_are_evicted_together_are_tried_together() -> None:
+    """Of two pods that leave a node, the more important one gets the room that is left: it needs to preempt nobody."""
+    large = a_zone_node("a-1", "a", cpu="8")
+    low = a_running_pod("a-low", "a-1", cpu="4", owner=owned_by("StatefulSet", "low"))
+    high = a_running_pod("b-high", "a-1", cpu="4", owner=owned_by("StatefulSet", "high"), priority=9)
+    answer = ask(large, NODES[2], low, high, changes=[("drain", "a-1")])
+    assert on_nodes(answer) == {"a-low": "", "b-high": "b-1"} and answer.preempted == []
+
+
+def test_controllers_replace_their_pods_one_after_another() -> None:
+    owners = {"x-1": "one", "x-2": "two", "x-3": "one"}
+    pods = [a_running_pod(name, "a-1", owner=owned_by("ReplicaSet", owner)) for name, owner in owners.items()]
+    answer = ask(NODES[0], a_zone_node("b-1", cpu="2"), pods, changes=[("drain", "a-1")])
+    assert on_nodes(answer) == {"x-1": "b-1", "x-3": "b-1", "x-2": ""}
+
+
+def test_a_drain_may_wait_once_if_it_may_wait_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.answers.what_if.draining._SETTLED", 1)
+    answer = ask(NODES[::2], a_deployment("web", ["a-1"]), changes=[("drain", "a-1")])
+    assert on_nodes(answer) == {"web-0": "b-1"} and answer.blocked == []
+
+
+class Refusing(PermitPlugin):
+    name = "Refusing"
+
+    def permit(self, cycle: Any, node_name: str) -> Wait:
+        raise PluginError("not today")
+
+
+def test_a_pod_that_is_tried_again_and_again_is_noted() -> None:
+    answer = what_if(with_plugin(Refusing, NODES[0]), [("apply", without_server_fields(a_running_pod("p")))])
+    assert answer.notes == ["stopped: the scheduler would attempt some pods again and again"]
+    assert on_nodes(answer) == {"p": ""}
+
+
+def test_static_pods_go_with_their_node() -> None:
+    static = a_running_pod("proxy", "a-1", owner=owned_by("Node", "a-1"))
+    agent = a_daemon_pods("agent", ["a-1"])[0]
+    answer = ask(NODES, static, agent, changes=[("remove-nodes", "a-1")])
+    assert [(each.key, each.node, each.reason, each.is_wanted) for each in answer.gone] == [
+        ("default/agent-0", "a-1", "its node is removed", True),
+        ("default/proxy", "a-1", "its node is removed", True),
+    ]
+
+
+def test_pods_that_come_again_are_not_gone() -> None:
+    web = a_deployment("web", ["a-1", "a-1"])
+    answer = ask(NODES, web, changes=[("scale", "Deployment/web=0"), ("scale", "Deployment/web=2")])
+    assert sorted(on_nodes(answer)) == ["web-0", "web-1"] and answer.gone == [] and answer.fits
+
+
+def test_a_budget_counts_the_pods_that_a_new_scale_asks_for() -> None:
+    web = a_deployment("web", ["a-1"])
+    budget = a_budget("all", "web", minAvailable="100%")
+    answer = ask(NODES, web, budget, changes=[("scale", "Deployment/web=2"), ("drain", f"{ZONE} in (a,b)")])
+    assert [each.message for each in answer.blocked] == ["needs 2 healthy pods and has 2"] * 2
+    rolled = without_server_fields(a_deployment("web", ["", "", ""], cpu="2")[0])
+    more = ask(NODES, web, budget, changes=[("apply", rolled), ("drain", f"{ZONE} in (a,b)")])
+    assert [each.message for each in more.blocked] == ["needs 3 healthy pods and has 3"] * 3
+
+
+def test_new_pods_count_as_running_when_their_workload_shrinks() -> None:
+    """Of two pods on one node and a new one alone on another, one of the crowded two goes."""
+    web = a_deployment("web", ["a-1", "a-1"])
+    small = [a_zone_node("a-1", cpu="2"), a_zone_node("b-1")]
+    answer = ask(small, web, changes=[("scale", "Deployment/web=3"), ("scale", "Deployment/web=2")])
+    assert on_nodes(answer)["web-2"] == "b-1" and len(answer.gone) == 1
+
+
+def test_pods_of_a_template_take_names_that_are_free() -> None:
+    web = a_deployment("web", [])
+    answer = ask(NODES, web, a_running_pod("web-0", "a-1"), changes=[("scale", "Deployment/web=1")])
+    assert sorted(on_nodes(answer)) == ["web-0", "web-deployment-0"]
+
+
+def test_a_group_says_why_those_of_its_pods_wait_that_have_no_node() -> None:
+    inside = {"schedulingGroup": {"podGroupName": "gang"}}
+    pods = [a_running_pod("gang-0", "a-1", **inside), a_running_pod("gang-1", cpu="99", **inside)]
+    cluster = load([NODES[0], a_pod_group("gang", 2), *pods], feature_gates=GROUP_GATES)
+    (group,) = what_if(cluster, []).groups
+    assert (group.key, group.change, group.nodes) == (
+        "default/gang",
+        "still pending",
+        {"default/gang-0": "a-1", "default/gang-1": ""},
+    )
+    assert "Insufficient cpu" in group.message
+
+
+def test_new_pods_have_the_priority_that_admission_gives_them() -> None:
+    high = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 9,
+    }
+    web = a_deployment("web", [])[:2]
+    agents = a_daemon_set("agent", [])
+    for workload in (*web, *agents):
+        workload["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    changing = ChangingCluster(a_cluster(NODES[0], high, web, agents))
+    what_if_after(changing, [("scale", "Deployment/web=1"), ("apply", without_server_fields(a_zone_node("c-1")))])
+    found = {pod.name: pod.priority for pod in changing.pods()}
+    assert (found["web-0"], found["agent-c-1"]) == (9, 9)
+
+
+def test_a_daemon_set_should_have_the_pods_that_it_has() -> None:
+    agents = a_daemon_set("agent", ["a-1", "a-2", "b-1"])
+    changing = ChangingCluster(a_cluster(NODES, agents, a_budget("keep", "agent", minAvailable="34%")))
+    (counted,) = changing.budgets.of(changing.pods()[0])
+    assert (counted.needs(), counted.refusal()) == ((3, 2), "needs 2 healthy pods and has 3")

@@ -214,7 +214,6 @@ class ChangingCluster:
         for claim in claims_with(pod, self.claim_sources):
             self.admission.admit(claim)
             self.driver.create(claim)
-        self.gone.pop(pod.key, None)
         self.driver.create(pod)
 
     def next_number(self) -> int:

@@ -59,7 +59,6 @@ def _put(cluster: ChangingCluster, manifests: Manifests) -> None:
         if held is not None:
             cluster.driver.update(_changed(held, item))
         else:
-            cluster.gone.pop(item.key, None)
             cluster.driver.create(item)
     sync_daemons(cluster, [item.name for item in items if isinstance(item, Node)])
 
