@@ -916,7 +916,7 @@ def test_pods_of_a_template_take_names_that_are_free() -> None:
 
 
 def test_a_group_says_why_those_of_its_pods_wait_that_have_no_node() -> None:
-    inside = {"schedulingGroup": {"podGroupName": "gang"}}
+    inside: Any = {"schedulingGroup": {"podGroupName": "gang"}}
     pods = [a_running_pod("gang-0", "a-1", **inside), a_running_pod("gang-1", cpu="99", **inside)]
     cluster = load([NODES[0], a_pod_group("gang", 2), *pods], feature_gates=GROUP_GATES)
     (group,) = what_if(cluster, []).groups
