@@ -106,6 +106,8 @@ def test_only_nodes_whose_slices_changed_are_searched_again(asking: Asking) -> N
     asking.cluster.put(a_node("d"))
     assert asking.codes(a_claim("c"), rows=np.arange(4)) == [0, 0, 0, NO_CHOICE]
     assert asking.taken() == ["none"]
+    (kept,) = asking.offers._demands.values()
+    assert len(kept.by_group) == 4, "offers of groups that are gone are forgotten"
 
 
 def test_all_nodes_are_searched_again_when_the_past_is_not_known(asking: Asking) -> None:

@@ -301,6 +301,24 @@ CHOICES: dict[str, tuple[Any, Any, Any, list[list[str]] | None]] = {
         [],
         [["r0=d0"], ["r0=d0"], ["r0=d1"]],
     ),
+    "admin access to all devices, some of which are taken": (
+        [NUMA],
+        [a_claim("c", an_ask(mode="All", adminAccess=True)), a_claim("d", an_ask(mode="All", adminAccess=True))],
+        [an_allocation("pool/d1")],
+        [["r0=d0", "r0=d1", "r0=d2"]] * 2,
+    ),
+    "admin access to all devices, twice in one claim": (
+        [NUMA],
+        [a_claim("c", an_ask(mode="All", adminAccess=True), an_ask(mode="All", adminAccess=True))],
+        [],
+        None,
+    ),
+    "admin access to all shared devices": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", an_ask(mode="All", adminAccess=True))],
+        [an_allocation("pool/d0")],
+        [["r0=d0"]],
+    ),
     "admin access to a shared device": (
         [a_slice("s", shareable("10Gi"))],
         [a_claim("c", an_ask(adminAccess=True))],
@@ -464,6 +482,12 @@ def test_a_search_that_takes_too_long() -> None:
     claim = a_claim("c", an_ask(10), an_ask(11))
     with pytest.raises(TookTooLong):
         found([a_slice("s", *devices)], [claim], max_steps=1000)
+
+
+def test_a_request_that_no_device_serves_is_not_tried_again_for_each_choice_before_it() -> None:
+    slices = [a_slice("s", *(shareable("1Gi", f"d{i:02}") for i in range(20)))]
+    claim = a_claim("c", of_memory("1Gi"), an_ask(1, "false"))
+    assert found(slices, [claim], max_steps=150) is None, "some 80 steps; 400 if each choice is followed by a search"
 
 
 def test_other_devices_are_not_tried_where_their_number_is_too_large() -> None:
