@@ -9,6 +9,7 @@ import pytest
 
 from build import FreshValues, a_cluster, a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, claiming
+from gangs import a_member
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import DynamicResourcesArgs, NodeAffinityArgs
 from mooring.framework.config.durations import Duration
@@ -424,3 +425,93 @@ def test_a_claim_that_takes_from_a_node_is_for_one_pod_on_it() -> None:
     assert told(None, **NODE_RESOURCES) == {"a": used}
     assert told(None) == {}
     assert told("b", **NODE_RESOURCES) == {"a": UNAVAILABLE}, "it cannot be used there anyway"
+
+
+# ---- members of a group
+
+
+def a_group_world(**gates: bool) -> Cluster:
+    cluster = Cluster({"GenericWorkload": True, **gates})
+    slices = (a_slice("a", a_device("d0"), node="a"), a_slice("b", a_device("d0"), node="b"))
+    for item in (a_node("a"), a_node("b"), a_class(), *slices, a_claim("c"), a_claim("own")):
+        cluster.put(item)
+    return cluster
+
+
+def test_a_member_goes_where_the_allocation_of_an_earlier_member_can_be_used() -> None:
+    cluster, plugin = a_group_world(), a_plugin()
+    first, second, late = (claiming(a_member(name), "c") for name in ("one", "two", "late"))
+    assert cluster.groups is not None
+    with cluster.groups.cycle(first):
+        attempt = Attempt(cluster, first, plugin)
+        assert attempt.told == {} and attempt.state.shared == {}
+        plugin.reserve(attempt.context, "a")
+        assert attempt.state.offered == {0}
+        follower = Attempt(cluster, second, plugin)
+        assert follower.told == {"b": UNAVAILABLE}
+        assert set(follower.state.shared) == {0} and follower.state.unavailable == set()
+        plugin.reserve(follower.context, "a")
+        assert follower.given() == ["r0=a/d0"] and follower.state.offered == set()
+        assert cluster.claims.sharers("uid-c") == ["uid-one", "uid-two"]
+    assert Attempt(cluster, late, plugin).told == {"": "resource claim default/c is in the process of being allocated"}
+
+
+def test_a_member_with_a_claim_of_its_own_gets_devices_for_that_one() -> None:
+    cluster, plugin = a_group_world(), a_plugin()
+    cluster.put(a_slice("more", a_device("d1"), pool="more", nodeName="a"))
+    first, second = claiming(a_member("one"), "c"), claiming(a_member("two"), "c", "own")
+    assert cluster.groups is not None
+    with cluster.groups.cycle(first):
+        attempt = Attempt(cluster, first, plugin)
+        plugin.reserve(attempt.context, "a")
+        follower = Attempt(cluster, second, plugin)
+        assert follower.told == {"b": UNAVAILABLE}
+        plugin.reserve(follower.context, "a")
+        assert (follower.given(0), follower.given(1)) == (["r0=a/d0"], ["r0=more/d1"])
+        assert follower.state.offered == {1}
+        plugin.unreserve(follower.context, "a")
+        assert cluster.claims.pending_ids() == {"uid-c"}, "the first member counts on it"
+        plugin.unreserve(attempt.context, "a")
+        assert cluster.claims.pending_ids() == set()
+
+
+def test_a_claim_whose_shared_allocation_ended_meanwhile_is_an_error() -> None:
+    cluster, plugin = a_group_world(), a_plugin()
+    first, second = claiming(a_member("one"), "c"), claiming(a_member("two"), "c")
+    assert cluster.groups is not None
+    with cluster.groups.cycle(first):
+        attempt = Attempt(cluster, first, plugin)
+        plugin.reserve(attempt.context, "a")
+        follower = Attempt(cluster, second, plugin)
+        plugin.unreserve(attempt.context, "a")
+        with pytest.raises(PluginError, match="^claim allocation not found for node$"):
+            plugin.reserve(follower.context, "a")
+
+
+def test_what_a_shared_device_takes_counts_for_each_member() -> None:
+    cluster, plugin = a_group_world(**NODE_RESOURCES), a_plugin(**NODE_RESOURCES)
+    mappings: Any = {"nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "3"}}}
+    cluster.put(a_slice("a", a_device("d0", **mappings), node="a"))
+    first, second, idle = (
+        _using(a_member(name), is_used) for name, is_used in (("1", True), ("2", True), ("3", False))
+    )
+    assert cluster.groups is not None
+    with cluster.groups.cycle(first):
+        attempt = Attempt(cluster, first, plugin)
+        plugin.reserve(attempt.context, "a")
+        follower = Attempt(cluster, second, plugin)
+        assert follower.told == {"b": UNAVAILABLE}
+        taken = [NodeAllocatableClaimStatus("c", ["main"], {"cpu": "3"})]
+        assert follower.context.state.find(DEVICE_RESOURCES)("a") == taken
+        plugin.reserve(follower.context, "a")
+        assert follower.state.node_resources == taken
+        told = Attempt(cluster, idle, plugin).told
+        text = "claim c: node-allocatable resource claim not referenced by any container within the pod"
+        assert told == {"a": text, "b": text}
+
+
+def _using(member: Pod, is_used: bool) -> Pod:
+    pod = msgspec.to_builtins(claiming(member, "c"))
+    if is_used:
+        pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "c"}]
+    return msgspec.convert(pod, Pod)
