@@ -299,6 +299,21 @@ def test_only_so_many_sets_of_taints_and_lines_are_tried(monkeypatch: pytest.Mon
         assert [row[0] for row in rows_of(lines, picky)] == selected
 
 
+def test_of_sets_of_taints_the_smallest_come_first_then_those_of_most_nodes() -> None:
+    soft, cordon = "soft:PreferNoSchedule", "node.kubernetes.io/unschedulable:NoSchedule"
+    taints = [["b=1:NoSchedule", "x:NoExecute"], ["rare:NoSchedule"], ["a:NoSchedule"], ["team=ml:NoSchedule", soft]]
+    taints += [
+        ["team=ml:NoSchedule"],
+        ["known:NoSchedule"],
+        ["known:NoSchedule", "z:NoSchedule"],
+        [cordon, "y:NoSchedule"],
+    ]
+    cluster = build.a_cluster(*(build.a_node(f"n{i}", taints=each) for i, each in enumerate(taints)))
+    pod = build.a_pod(tolerations=[{"key": "known", "operator": "Exists"}])
+    found = [sorted(taint.key for taint in each) for each in node_choice._taint_sets(cluster.nodes, pod)]
+    assert found == [["team"], ["a"], ["rare"], ["z"], ["b", "x"]]
+
+
 def node_affinity(*terms: Written) -> Written:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
 
@@ -735,6 +750,15 @@ def test_a_budget_is_used_up_with_its_last_decision() -> None:
     assert not budget.is_left() and budget.was_exhausted
     trials.decisions = 4
     assert budget.is_left() and budget.was_exhausted, "it stays known"
+
+
+def test_without_decisions_left_no_form_of_the_pod_is_tried() -> None:
+    for decisions, node in ((0, None), (1, "a")):
+        patient = a_patient(a_node("a"), a_pod("wanted"), decisions=decisions)
+        assert patient.node_for(patient.pod) == node
+        assert patient.trials.decisions == decisions
+        assert patient.cured("kind", "text", 1) is None, "that was the last one"
+        assert patient.trials.decisions == decisions
 
 
 LIMITED = a_node("a", labels={"disk": "ssd"}, taints=[a_taint("team", "ml")])

@@ -184,6 +184,19 @@ def test_a_member_in_the_middle_of_a_resize_takes_another_amount_than_is_compare
     assert slots_for(a_failure(five_nodes(), *pods)) is None
 
 
+def test_what_scoring_counts_for_containers_without_requests_takes_no_slots() -> None:
+    """Members and a pod on the node have a second container that requests nothing: scoring counts 100m for each."""
+    both = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}, {"name": "idle"}]
+    cluster = a_cluster(a_node("n", cpu="3"))
+    cluster.put(a_pod("a", nodeName="n", containers=both, metadata={"uid": "uid-a"}))
+    found = counted(cluster, *members(3, containers=both))
+    assert (found.total, found.amounts) == (2, [1000, 1])
+    (pod,) = cluster.nodes.pods_on[0]
+    assert found.without([2000, 9], pod) == [3000, 10]
+    found.move(GroupVictim([pod], (0, True, -1, 0, 0)), 1)
+    assert found.total == 3
+
+
 # ---- pods that leave and come back
 
 NODE = st.tuples(st.integers(0, 5), st.integers(0, 4), st.booleans())

@@ -105,9 +105,7 @@ class VictimOrder:
         for key in changed:
             if key not in self._seen:
                 continue  # it has no pods on nodes
-            before, now = self._seen[key], self.cluster.pod_group(key)
-            self._seen[key] = now
-            if _disruption(now) != _disruption(before):
+            if _disruption(self.cluster.pod_group(key)) != _disruption(self._seen[key]):
                 others.add(key)
         if not others:
             return []
