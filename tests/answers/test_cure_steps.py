@@ -785,10 +785,10 @@ SICK: dict[str, list[Written]] = {
 def test_a_search_may_end_after_any_number_of_decisions(objects: list[Written]) -> None:
     """Each cure that it has found until then was tried."""
     loaded = load(list(objects))
-    answers = [find_cures(Counterfactual(loaded), loaded.pod("wanted"), decisions) for decisions in range(60)]
+    answers = [find_cures(Counterfactual(loaded), loaded.pod("wanted"), decisions) for decisions in (*range(25), 200)]
     assert all(cure.node for answer in answers for cure in answer.found)
     ended = [answer.gave_up for answer in answers]
-    assert ended[0] and ended == sorted(ended, reverse=True), "more decisions are never too few"
+    assert ended[0] and not ended[-1] and ended == sorted(ended, reverse=True), "more decisions are never too few"
     whole = kinds(cures_of(*objects))
     assert all(kinds([*answer.found]) == whole for answer in answers if not answer.gave_up)
 
