@@ -165,6 +165,13 @@ def test_a_selector_that_costs_more_than_is_left_took_too_long() -> None:
         matcher.matches(facts_of(DRIVER, DEVICE), cost - 1)
 
 
+def test_the_length_of_a_selector_is_counted_in_bytes_even_where_it_is_no_text() -> None:
+    """JSON can escape half a character, which takes three bytes."""
+    long, longest = compile_selector("\ud800" * 3414), compile_selector("\ud800" * 3413)
+    assert str(long) == "compilation failed: Too long: may not be more than 10240 bytes"
+    assert isinstance(longest, CelFault) and "Too long" not in str(longest)
+
+
 def test_what_a_selector_says_is_remembered() -> None:
     likeness = likeness_of(LikenessBook(), DRIVER, DEVICE)
     assert likeness.known("device.driver != ''") is None

@@ -302,6 +302,13 @@ def test_a_pod_gives_back_what_was_never_written_and_reservations_that_were() ->
     assert state.allocations == {}
 
 
+def test_what_another_pod_is_about_to_write_stays_pending() -> None:
+    world = World(a_claim("c"))
+    world.cluster.claims.begin(a_claim("c", status=GIVEN))
+    give_back(world.context, ClaimState([a_claim("c")]), world.services)
+    assert world.cluster.claims.pending_ids() == {"uid-c"} and world.wanted == []
+
+
 def test_what_devices_took_from_the_node_is_given_back() -> None:
     world = World()
     state = ClaimState([a_claim("c")], node_resources=[NodeAllocatableClaimStatus("c", ["main"], {"cpu": "1"})])

@@ -15,6 +15,7 @@ from mooring.framework.status import PluginError
 from mooring.model.devices import Device, DeviceAttribute, DeviceClass, NodeAllocatableMapping
 from mooring.model.meta import KubeObject
 from mooring.model.quantity import parse
+from mooring.plugins.devices import device_totals
 from mooring.plugins.devices import effort as device_effort
 from mooring.plugins.devices.allocation import (
     DeviceChoice,
@@ -169,6 +170,29 @@ def test_a_selector_of_a_class_is_evaluated_once_for_devices_that_are_alike(monk
     monkeypatch.setattr(Likeness, "ask", counted)
     assert totals(selectors=("device.driver != ''",)) == [[4, 1], [0, 0]]
     assert len(asked) == 4, "d0 is on both nodes"
+
+
+def test_devices_are_counted_again_only_when_some_changed_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def count_devices(*_: Any) -> tuple[int, int]:
+        counted.append(1)
+        return 3, len(counted)
+
+    monkeypatch.setattr(device_totals, "count_devices", count_devices)
+    cluster = a_cluster(a_node("a"), a_class("gpu", extendedResourceName=GPU))
+    kept = DeviceTotals(NodeGroups(DeviceFeatures()))
+
+    def taken() -> int:
+        found = kept.of(cluster, GPU, np.arange(1))
+        assert found is not None
+        return int(found[1, 0])
+
+    assert [taken(), taken()] == [1, 1]
+    cluster.put(a_used("c1", "a/d1"))
+    assert [taken(), taken()] == [2, 2]
+    cluster.put(a_slice("a", a_device("d0"), node="a"))
+    assert [taken(), taken()] == [3, 3]
 
 
 def test_counts_follow_the_class() -> None:
