@@ -18,10 +18,17 @@ def run(case: Case, *styles: StepStyle, bound: float = 0.0) -> list[FoundNodes]:
     return found
 
 
+@pytest.fixture
+def untidied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are not made fewer, which would take most of the time."""
+    monkeypatch.setattr(steps_module, "TIDY_DECISIONS", 0)
+
+
 SPREAD = ["2"] * 16 + ["8"] * 16
 """Small pods that fill 4 nodes of 8 cpu, and 16 pods that need a node each: with more nodes at first, room is wasted."""
 
 
+@pytest.mark.usefixtures("untidied")
 @pytest.mark.parametrize(
     ("style", "tried"),
     [
@@ -49,6 +56,7 @@ def test_a_step_is_a_share_of_the_twenty_nodes_of_the_program_or_one_node(style:
     assert not found.left
 
 
+@pytest.mark.usefixtures("untidied")
 def test_a_step_that_wastes_little_is_taken_before_all_others() -> None:
     """Of 10 nodes, 7 are filled. Steps that come after have no more than twice as many nodes."""
     case = Case(["1"] * 20, (1.0, "2", 100))
@@ -56,6 +64,7 @@ def test_a_step_that_wastes_little_is_taken_before_all_others() -> None:
     assert case.trials.tried[:2] == [(7,), (10,)]
 
 
+@pytest.mark.usefixtures("untidied")
 @pytest.mark.parametrize(
     ("waste", "tried"),
     [(0.71, [14, 8, 19]), (0.72, [14, 25])],
@@ -68,6 +77,7 @@ def test_waste_is_a_share_of_the_price_of_a_step(waste: float, tried: list[int])
     assert [count for (count,) in case.trials.tried[: len(tried)]] == tried
 
 
+@pytest.mark.usefixtures("untidied")
 def test_the_step_that_wastes_least_is_taken_where_all_waste_too_much() -> None:
     """One node, which the small pods fill, is the best of the three; it is tried again, and stays. The next step has at most
     two nodes more, and two that are filled are better than one that is."""
@@ -84,6 +94,7 @@ NOTHING_IS_GOOD_ENOUGH = StepStyle(-9.0, (0.7, 0.4))
 """No step is taken before all were tried."""
 
 
+@pytest.mark.usefixtures("untidied")
 @pytest.mark.parametrize(
     ("pods", "offers", "proposed"),
     [
@@ -179,6 +190,7 @@ def test_steps_that_leave_pods_are_not_near_the_bound() -> None:
     assert styles_used(30.0, [*FIVE_NODES, "9"]) == 9
 
 
+@pytest.mark.usefixtures("untidied")
 def test_the_first_steps_that_were_tried_are_taken_when_all_decisions_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """14 nodes for the small pods, and 16 for the others: no smaller step is tried."""
     monkeypatch.setattr(steps_module, "MAX_DECISIONS", 10)
