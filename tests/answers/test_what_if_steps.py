@@ -17,7 +17,9 @@ from mooring.answers.what_if.question import Change, described, what_if, what_if
 from mooring.answers.what_if.targets import whole
 from mooring.framework.points import BindPlugin, PermitPlugin, Plugin, PostBindPlugin, Wait
 from mooring.framework.status import PluginError
+from mooring.kit.clock import NS_PER_S
 from mooring.model.kinds import KINDS, WORKLOADS
+from mooring.sim.driver import START_NS
 from mooring.sim.input_errors import InputError
 from mooring.sim.reading.field_checks import Validation
 from what_if_building import (
@@ -149,6 +151,14 @@ def test_problems_of_a_file_name_the_file_and_others_the_change(tmp_path: Path) 
     assert refused(("config", str(wrong))) == f"{wrong}: {told}"
     assert refused(("config", wrong)) == f"{wrong}: {told}"
     assert refused(("config", {**HEADER, "parallelism": -1})) == f"configuration: {told}"
+
+
+def test_a_configuration_may_be_read_already() -> None:
+    off = {"multiPoint": {"disabled": [{"name": "NodeResourcesFit"}]}}
+    config = load([], config={**HEADER, "profiles": [{"plugins": off}]}).config
+    answer = ask(NODES[0], a_running_pod("wide", cpu="99"), changes=[("config", config)])
+    assert [(each.key, each.node) for each in answer.placed] == [("default/wide", "a-1")]
+    assert answer.changes == ["config"]
 
 
 def test_what_happens_before_the_changes_is_no_difference() -> None:
@@ -343,6 +353,15 @@ def test_a_daemon_pod_that_waits_for_its_node_is_not_made_twice() -> None:
     ]
 
 
+def test_a_daemon_pod_that_waits_for_another_node_stays() -> None:
+    waiting = a_daemon_pods("agent", ["b-1"], cpu="9")[0]
+    del waiting["spec"]["nodeName"]
+    waiting["status"] = {"phase": "Pending"}
+    agents = [a_daemon_set("agent", [], cpu="1")[0], waiting]
+    answer = ask(NODES[::2], agents, changes=[("label", "a-1=x=y")])
+    assert on_nodes(answer) == {"agent-0": "", "agent-a-1": "a-1"}
+
+
 def test_daemons_of_other_nodes_are_left_alone() -> None:
     agents = a_daemon_set("agent", ["a-1", "a-2"], nodeSelector={ZONE: "a"})
     answer = ask(NODES, agents, changes=[("label", f"a-1={ZONE}=z")])
@@ -535,7 +554,19 @@ def test_pods_of_a_stateful_set_leave_from_the_highest_number_and_come_at_those_
     gap = [item for item in a_stateful_set("db", ["a-1"] * 3) if item["metadata"]["name"] != "db-1"]
     assert [each.key for each in ask(NODES, gap, changes=[("scale", "sts/db=3")]).placed] == ["default/db-1"]
     same = ask(NODES, gap, changes=[("scale", "sts/db=2")])
-    assert not (same.placed or same.gone), "it has two"
+    assert [each.key for each in same.placed] == ["default/db-1"], "its pods are those with the numbers 0 and 1"
+    assert [(each.key, each.reason) for each in same.gone] == [("default/db-2", "its workload is scaled down")]
+
+
+def test_a_stateful_set_leaves_pods_with_other_names_alone_and_may_begin_at_another_number() -> None:
+    others = [a_running_pod(name, "a-1", owner=owned_by("StatefulSet", "db")) for name in ("db-x", "other-7", "db-2-9")]
+    answer = ask(NODES, a_stateful_set("db", ["a-1", "a-1"]), others, changes=[("scale", "sts/db=1")])
+    assert sorted(on_nodes(answer)) == ["db-0", "db-2-9", "db-x", "other-7"]
+    late = a_stateful_set("db", ["a-1", "a-1", "a-1"])
+    late[0]["spec"]["ordinals"] = {"start": 1}
+    moved = ask(NODES, late, changes=[("scale", "sts/db=3")])
+    assert sorted(on_nodes(moved)) == ["db-1", "db-2", "db-3"]
+    assert len(on_nodes(ask(NODES, late, changes=[("scale", "sts/db=0")]))) == 0
 
 
 def test_a_scale_that_a_workload_has_changes_nothing() -> None:
@@ -737,6 +768,25 @@ def test_a_preempted_pod_with_an_ephemeral_volume_gets_a_new_claim() -> None:
     assert found is not None and found.uid != "uid-old"
 
 
+def test_the_claim_of_an_ephemeral_volume_goes_with_its_pod() -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    scratch = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
+    other = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    held = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": claim,
+        }
+        for name in ("pod-scratch", "data", "pod-data")
+    ]
+    changing = ChangingCluster(a_cluster(NODES[0], a_running_pod("pod", "a-1", volumes=scratch + other), held))
+    what_if_after(changing, [("delete", "pod/pod")])
+    claims = [name for kind, name in changing.driver.objects if kind == "PersistentVolumeClaim"]
+    assert claims == ["default/data", "default/pod-data"]
+
+
 def test_new_pods_are_created_after_all_others() -> None:
     late = a_running_pod("late", "a-1")
     late["metadata"]["creationTimestamp"] = "2999-01-01T00:00:00Z"
@@ -869,8 +919,10 @@ class Refusing(PermitPlugin):
         raise PluginError("not today")
 
 
-def test_a_pod_that_is_tried_again_and_again_is_noted() -> None:
-    answer = what_if(with_plugin(Refusing, NODES[0]), [("apply", without_server_fields(a_running_pod("p")))])
+def test_a_pod_that_is_tried_again_and_again_for_an_hour_is_noted() -> None:
+    changing = ChangingCluster(with_plugin(Refusing, NODES[0]))
+    answer = what_if_after(changing, [("apply", without_server_fields(a_running_pod("p")))])
+    assert 3580 * NS_PER_S < changing.simulated.clock.now_ns() - START_NS <= 3600 * NS_PER_S
     assert answer.notes == ["stopped: the scheduler would attempt some pods again and again"]
     assert on_nodes(answer) == {"p": ""}
 

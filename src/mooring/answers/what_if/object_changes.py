@@ -84,7 +84,7 @@ def _apply_workload(cluster: ChangingCluster, workload: Workload) -> None:
         cluster.recount()
         return
     workload = msgspec.structs.replace(workload, metadata=msgspec.structs.replace(workload.metadata, uid=held.uid))
-    if workload.kind != "Job" and workload.spec.replicas is None and held.spec.replicas is not None:
+    if workload.spec.replicas is None and held.spec.replicas is not None:
         workload = with_scale(workload, held.spec.replicas)  # `kubectl apply` leaves what the manifest does not say
     if _template(held) != _template(workload):
         _roll_out(cluster, name, workload)

@@ -49,27 +49,33 @@ def resize(cluster: ChangingCluster, name: WorkloadName, workload: Workload) -> 
     cluster.book.workloads[name] = workload
     pods = cluster.book.pods_of(name, cluster.pods())
     missing = count_pods(workload) - len(pods)
-    if missing < 0:
-        for pod in surplus(cluster, workload, pods, -missing):
+    if workload.kind == "StatefulSet":
+        _renumber(cluster, workload, pods)
+    elif missing < 0:
+        for pod in _surplus(cluster, pods, -missing):
             cluster.remove(pod, _SCALED_DOWN)
     elif missing > 0:
         _add(cluster, workload, pods, missing)
     cluster.recount()
 
 
-def surplus(cluster: ChangingCluster, workload: Workload, pods: Sequence[Pod], number: int) -> list[Pod]:
+def _renumber(cluster: ChangingCluster, workload: Workload, pods: Sequence[Pod]) -> None:
+    """A StatefulSet has one pod for each of its ordinals. A pod with another name is not its own, whoever its owner is."""
+    first = workload.spec.ordinals.start if workload.spec.ordinals else 0
+    ordinals = range(first, first + count_pods(workload))
+    for pod in pods:
+        stem, _, number = pod.name.rpartition("-")
+        if stem == workload.name and number.isdecimal() and int(number) not in ordinals:
+            cluster.remove(pod, _SCALED_DOWN)
+    create_from_template(cluster, workload)
+
+
+def _surplus(cluster: ChangingCluster, pods: Sequence[Pod], number: int) -> list[Pod]:
     """The pods that the controller deletes first."""
-    if workload.kind == "StatefulSet":
-        return sorted(pods, key=_ordinal, reverse=True)[:number]
     by_key = {(pod.namespace, pod.name): pod for pod in pods}
     written = [_as_running(pod, cluster.created) for pod in pods]
     leaving = first_to_go(written, number, moment_ns(cluster.created))
     return [by_key[pod["metadata"]["namespace"], pod["metadata"]["name"]] for pod in leaving]
-
-
-def _ordinal(pod: Pod) -> int:
-    number = pod.name.rpartition("-")[2]
-    return int(number) if number.isascii() and number.isdigit() else -1
 
 
 def _as_running(pod: Pod, created: str) -> JsonObject:
