@@ -184,6 +184,17 @@ def test_a_second_gang_of_the_same_form_is_not_tried() -> None:
     assert trials.decisions == 9, "pods that are not plain are tried"
 
 
+def test_a_gang_for_one_rack_that_does_not_fit_says_nothing_about_one_for_all_nodes() -> None:
+    """Two racks have room for two pods each: four of a gang fit on both together, and on neither alone."""
+    nodes = [a_node(f"n{rack}", "4", labels={"rack": rack}) for rack in ("a", "b")]
+    bound, free = a_pod_group("bound", 4), a_pod_group("free", 4)
+    bound["spec"]["schedulingConstraints"] = {"topology": [{"key": "rack"}]}
+    pods = [*members(4, "2", group="bound"), *members(4, "2", group="free")]
+    gates = {**GROUP_GATES, "TopologyAwareWorkloadScheduling": True}
+    trials, waiting = trial(*nodes, bound, free, *pods, gates=gates)
+    assert names(attempt(trials, waiting, is_plain=True).left) == [f"bound-{i}" for i in range(4)]
+
+
 def test_members_beyond_the_minimum_may_be_left() -> None:
     trials, waiting = trial(a_node("n", "4"), a_pod_group(min_count=2), *members(3, "2"), gates=GROUP_GATES)
     assert names(attempt(trials, waiting).left) == ["gang-2"]
