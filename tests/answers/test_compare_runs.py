@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import msgspec
@@ -322,6 +322,23 @@ def test_fragmentation_of_a_day_is_that_of_its_moments() -> None:
     nodes = [a_node("large", cpu="3"), a_node("small", cpu="1")]
     assert a_day(*nodes, entries=[{**HOUR, "run": "9h"}]).figures.fragmentation["cpu"] == 1.0
     assert a_day(*nodes, entries=[{**HOUR, "run": "1s"}]).figures.fragmentation["cpu"] == pytest.approx(0.25, abs=0.001)
+
+
+def test_fragmentation_of_a_busy_day_is_a_mean_over_time() -> None:
+    """A tiny pod comes each minute. For an hour the one large pod leaves two free CPUs, none of which another like it could
+    use; then four are free, and one of them is of no use for it."""
+    nodes = [a_node("large", cpu="3"), a_node("small", cpu="1")]
+    tiny = {"at": 0, "every": "1m", "until": "119m", "name": "tiny", "cpu": "1m", "run": "1s"}
+    figures = a_day(*nodes, entries=[HOUR, tiny]).figures
+    assert figures.pods == 121
+    assert figures.fragmentation["cpu"] == pytest.approx((1 + 1 / 4) / 2 / 121, rel=0.03)
+
+
+def test_a_resource_that_comes_later_was_not_requested_before() -> None:
+    late = PlannedChange(HOUR_NS, a_node("late", allocatable={"example.com/gpu": 4}))
+    inputs = RunInputs([a_node("n")], [], until_ns=2 * HOUR_NS, changes=[late])
+    figures = run_once(inputs, a_plan("run")).figures
+    assert figures.utilisation["example.com/gpu"] == UseFigures(0.0, 0.0)
 
 
 def test_shares_of_curves_have_four_digits() -> None:
@@ -643,3 +660,9 @@ def test_a_dask_scheduler_that_does_not_answer_is_told(fault: Exception, monkeyp
     with pytest.raises(RunFault) as caught:
         list(dask_workers.run_on_dask(RunInputs([]), [a_plan("a")], lambda *done: None, "tcp://x", "digest"))
     assert str(caught.value) == f"no Dask scheduler answers at tcp://x: {fault}"
+
+
+def test_dask_is_the_package_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = ModuleType("distributed")
+    monkeypatch.setitem(sys.modules, "distributed", installed)
+    assert dask_workers._distributed() is installed

@@ -212,5 +212,5 @@ def test_a_pod_whose_attempts_fail_can_use_nothing() -> None:
             "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Failing"}]}}}],
         }
     )
-    simulated = SimulatedCluster([a_node("n")], config, registry)
+    simulated = SimulatedCluster([a_node("n"), a_node("m")], config, registry)
     assert fragmentation_of(simulated, weighed_shapes([(a_pod("p", cpu="1", **WHO), 1)]))["cpu"] == 1

@@ -203,3 +203,7 @@ def test_of_a_type_that_is_written_twice_the_last_price_counts(tmp_path: Path) -
     path = tmp_path / "prices.yaml"
     path.write_text("a: 1\na: 2\n")
     assert read_prices(str(path)) == {"a": 2.0}
+
+
+def test_a_price_of_the_empty_name_is_for_no_node() -> None:
+    assert node_prices([a_node("a", labels={"mooring.dev/price": "2"})], {"": 5.0}) == {"a": 2.0}

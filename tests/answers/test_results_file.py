@@ -224,6 +224,19 @@ def test_a_parquet_file_within_its_limits_is_read(tmp_path: Path, monkeypatch: p
         open_results(str(path), {"x", "y"})
 
 
+def test_the_texts_of_a_parquet_file_are_counted_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of exactly so many bytes is read on, and so it is seen that it has other columns."""
+    path = tmp_path / "r.parquet"
+    parquet.write_table(pyarrow.table({"pod": ["a" * 1000] * 250}), path)
+    with parquet.ParquetFile(path) as file:
+        size = sum(batch.nbytes for batch in file.iter_batches(100))
+        assert size > file.metadata.row_group(0).total_byte_size
+    for limit, told in ((size, "is no results file of `mooring compare`: 'run'"), (size - 1, "has more than ")):
+        monkeypatch.setattr(results_file, "MAX_BYTES", limit)
+        with pytest.raises(UnusableResults, match=told):
+            open_results(str(path), ())
+
+
 # ---- edges of files
 
 

@@ -110,7 +110,7 @@ def node_prices(nodes: Sequence[Node], prices: Mapping[str, float] | None) -> di
 
 
 def _price(node: Node, prices: Mapping[str, float]) -> float | None:
-    for name in (node.name, node.labels.get(INSTANCE_TYPE, "")):
+    for name in (node.name, node.labels.get(INSTANCE_TYPE, node.name)):
         if name in prices:
             return prices[name]
     written = (node.metadata.annotations or {}).get(PRICE) or node.labels.get(PRICE)

@@ -19,8 +19,8 @@ before, only those that were preempted."""
 PLACEMENTS = 200_000
 """Of runs with more pods only a digest of the placements is kept: they differ or not, but nobody says which."""
 
-_NO_NODE, _NO_POD = -1, -2
-"""In columns: a pod without a node, and a pod that this run does not have, because it has another load."""
+_NO_POD = -1
+"""In columns: a pod that this run does not have, because it has another load."""
 _BLOCK = 1 << 22
 """How many numbers of the table are looked at together."""
 _LARGEST_BYTES = 128 << 20
@@ -63,8 +63,9 @@ class PlacementTable:
         """`before` has the nodes of the pods that ran already; runs name only those of them that they preempted."""
         self._before = before
         self._pods: dict[str, int] = {}
-        self._nodes: dict[str, int] = {}
-        self._names: list[str] = []
+        self._nodes: dict[str | None, int] = {}
+        self._names: list[str | None] = []
+        """None, which stands for no node, has a number as well."""
         self._columns: list[NDArray[np.int32]] = []
 
     def add(self, placements: Placements) -> None:
@@ -77,8 +78,6 @@ class PlacementTable:
         self._columns.append(column)
 
     def _number(self, node: str | None) -> int:
-        if node is None:
-            return _NO_NODE
         found = self._nodes.setdefault(node, len(self._nodes))
         if found == len(self._names):
             self._names.append(node)
@@ -88,7 +87,7 @@ class PlacementTable:
         """Runs x pods, a block of pods at a time, each with the place of its first pod. A pod that a run does not name is
         where it was before, or not there."""
         before = [self._number(self._before[pod]) if pod in self._before else _NO_POD for pod in self._pods]
-        size = max(_BLOCK // max(len(self._columns), 1), 1)
+        size = max(_BLOCK // len(self._columns), 1)
         for begin in range(0, len(before), size):
             block = np.tile(np.array(before[begin : begin + size], np.int32), (len(self._columns), 1))
             for row, column in zip(block, self._columns, strict=True):
