@@ -162,6 +162,17 @@ def test_relations_to_other_pods_are_no_refusal() -> None:
     assert found.room == {"": 4}
 
 
+def test_a_pod_that_relations_reject_first_still_has_to_fit() -> None:
+    """The filter about other pods stands before the one about resources, and says nothing about an empty node."""
+    term = {"labelSelector": {"matchLabels": {"app": "w"}}, "topologyKey": HOSTNAME}
+    rule = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    order = {"disabled": [{"name": "*"}], "enabled": [{"name": "InterPodAffinity"}, {"name": "NodeResourcesFit"}]}
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config = {**header, "profiles": [{"plugins": {"filter": order}}]}
+    found = kind(a_pod("p", "99", affinity=rule), config=config)
+    assert (found.takers, dict(found.refusals)) == ({}, {"Insufficient resources": 2})
+
+
 # ---- room on present nodes
 
 

@@ -340,6 +340,12 @@ def test_the_search_ends_after_drains_that_were_taken_back(monkeypatch: pytest.M
     nodes = [labelled("a"), labelled("b"), labelled("c")]
     answer = shrunk(*nodes, *a_volume_for("a"), owned("x", "a", **DATA), alone("y", "b", "2"), alone("z", "c", "3"))
     assert ([each.node for each in answer.kept], answer.is_complete) == (["a"], False)
+    monkeypatch.setattr(shrink_module, "MAX_TAKEN_BACK", 2)
+    all_of_them = shrunk(
+        *nodes, *a_volume_for("a"), owned("x", "a", **DATA), alone("y", "b", "2"), alone("z", "c", "3")
+    )
+    assert ([each.node for each in all_of_them.kept], all_of_them.is_complete) == (["a", "b", "c"], True)
+    monkeypatch.setattr(shrink_module, "MAX_TAKEN_BACK", 1)
     only = shrunk(labelled("a"), *a_volume_for("a"), owned("x", "a", **DATA))
     assert ([each.node for each in only.kept], only.is_complete) == (["a"], True)
 
