@@ -11,8 +11,10 @@ from build import a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_ask, claiming
 from device_building import given as given_to
 from late_claims import LateClaims
+from mooring.cel.expression import CompileFault, compile_expression
+from mooring.cel.values import BOOL
 from mooring.model.devices import Device, ResourceClaim
-from mooring.plugins.devices.cel import compile_selector, facts_of
+from mooring.plugins.devices.cel import compile_selector, declarations, facts_of
 from mooring.plugins.devices.effort import CelFault, Dialect
 
 LISTS = Dialect(has_lists=True)
@@ -74,6 +76,13 @@ def test_without_the_gate_lists_are_values_of_no_known_type() -> None:
         assert isinstance(compile_selector(expression), CelFault)
     with pytest.raises(CelFault, match="unsupported attribute value"):
         facts_of(DRIVER, DEVICE)
+
+
+def test_includes_is_declared_only_where_attributes_may_be_lists() -> None:
+    declare = declarations.__wrapped__  # what other tests have asked for is kept
+    assert compile_expression("[1].includes(1)", declare(LISTS)).type == BOOL
+    with pytest.raises(CompileFault):
+        compile_expression("[1].includes(1)", declare(Dialect()))
 
 
 def test_a_version_in_a_list_may_be_none() -> None:

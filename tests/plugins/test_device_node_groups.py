@@ -326,7 +326,8 @@ def sharing(*users: str, asks: str = "p", listed: str = "c", can_be: bool = True
     reserved = [{"resource": "pods", "name": pod.name, "uid": pod.id} for pod in (*pods, a_pod("gone"))]
     claim = a_claim("c", an_ask(), status={"reservedFor": reserved})
     cluster = Cluster({"DRANodeAllocatableResources": True})
-    for item in (a_node("a"), a_node("b"), *pods, claim):
+    bystander = a_pod("bystander", metadata={"uid": "bystander"}, nodeName="a")
+    for item in (a_node("a"), a_node("b"), bystander, *pods, claim):
         cluster.put(item)
     context = a_context(cluster, a_pod(asks, metadata={"uid": asks}))
     codes, refusals = np.zeros(2, np.int64), list[Rejection]()
