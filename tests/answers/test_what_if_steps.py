@@ -1002,3 +1002,9 @@ def test_a_daemon_set_should_have_the_pods_that_it_has() -> None:
     changing = ChangingCluster(a_cluster(NODES, agents, a_budget("keep", "agent", minAvailable="34%")))
     (counted,) = changing.budgets.of(changing.pods()[0])
     assert (counted.needs(), counted.refusal()) == ((3, 2), "needs 2 healthy pods and has 3")
+
+
+def test_the_pods_that_a_stateful_set_has_stay_where_they_are() -> None:
+    db = a_stateful_set("db", ["b-1", "b-1"])
+    found = on_nodes(ask(NODES, db, changes=[("scale", "sts/db=3")]))
+    assert (found["db-0"], found["db-1"], len(found)) == ("b-1", "b-1", 3)
