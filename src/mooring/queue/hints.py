@@ -203,6 +203,11 @@ class Hints:
         """All events that a plugin registered, in any profile."""
         return tuple(each.event for hint_map in self._maps.values() for each in hint_map.registered(plugin))
 
+    def waking_events(self, entry: QueuedPod) -> list[str]:
+        """The changes that may have a rejected pod tried again, such as `Node/Add`: its rejectors registered them."""
+        events = (event for plugin in entry.rejectors for event in self.events_of(plugin))
+        return list(dict.fromkeys(name for event in events for name in event.names()))
+
     def keys_of_pod(self, keys: EventKeys, entry: QueuedPod) -> frozenset[Hashable] | None:
         """The keys of a pod; None: they cannot be told, so the pod is asked about every event."""
         try:

@@ -150,6 +150,15 @@ class Places:
             return None
         return "gated" if unschedulable.is_gated else "unschedulable"
 
+    def all_with(self, key: str) -> list[Place]:
+        """All places that have the pod. More than one is a fault, which the self-check looks for."""
+        found: list[Place] = ["active"] if key in self.active else []
+        found += ["backoff" for heap in (self.backoff.rejected, self.backoff.errors) if key in heap]
+        unschedulable = self.unschedulable.get(key)
+        if unschedulable is not None:
+            found.append("gated" if unschedulable.is_gated else "unschedulable")
+        return found
+
     def __iter__(self) -> Iterator[QueuedPod]:
         """All pods: active and backoff in the order in which they will leave, unschedulable as they came."""
         yield from self.active.sorted()

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.queue.whereabouts import in_flight_entry, in_flight_ids, places_of
 from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.difference import DifferenceKind, Findings, StateDifference, in_batches
@@ -52,13 +51,13 @@ def compare_queue(running: Scheduler, fresh: Scheduler) -> Findings:
     """Every pod of ours without a node is in exactly one place of the queue, or holds room on a node; no other is queued."""
     yield from in_batches(list(fresh.pods), lambda key: _membership(running.core, fresh.pods.get(key)))
     yield from in_batches([entry.key for entry in running.queued_pods()], lambda key: _entry(key, running, fresh))
-    yield from in_batches(in_flight_ids(running.core.queue), lambda uid: _flight(uid, running.core))
+    yield from in_batches(running.core.queue.in_flight.uids(), lambda uid: _flight(uid, running.core))
 
 
 def _membership(core: Core, pod: Pod | None) -> Iterator[StateDifference]:
     if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in core.runners:
         return
-    places: list[str] = list(places_of(core.queue, pod.key))
+    places: list[str] = list(core.queue.places.all_with(pod.key))
     if core.cache.has(pod.id):
         places.append("assumed")
     # Parity: a pod that is being deleted is taken from the queue and not put back.
@@ -85,7 +84,7 @@ def _entry(key: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDiff
 
 def _flight(uid: str, core: Core) -> Iterator[StateDifference]:
     """Between two inputs a pod is in flight only while it waits on Permit, or for extenders."""
-    entry = in_flight_entry(core.queue, uid)
+    entry = core.queue.in_flight.entry(uid)
     if entry is not None and uid not in core.bindings and core.extender_calls.suspension is None:
         yield _about(entry.pod, "queue", "attempt", "under way", "over")
 
