@@ -27,8 +27,7 @@ from mooring.scheduler import scheduler as scheduler_module
 from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import BindAnswered, Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
-from mooring.state.recorded_scheduler import Recorder
+from mooring.state.assembly import Recorder, build_scheduler
 from mooring.state.recording.recorder import record_run, scheduler_header
 
 Step = tuple[Input | None, list[Intent]]

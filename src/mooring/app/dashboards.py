@@ -19,7 +19,7 @@ from mooring.kit.process import run_event_loop
 from mooring.kit.version import VERSION
 from mooring.scheduler.core import Report
 from mooring.state.recording.reading import RecordedRun
-from mooring.state.replay.recorded_settings import settings_of
+from mooring.state.replay.replayer import settings_of
 
 DEFAULT_PORT = 6480
 """So that a page that is open finds the cluster again after a restart; another one where it is taken."""

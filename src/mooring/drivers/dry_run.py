@@ -18,12 +18,11 @@ from mooring.framework.contract.intents import Record
 from mooring.kit.logs import Log, ObjectRef
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import DecideOptions
+from mooring.scheduler.decide import DecideOptions, KeptTies
 from mooring.scheduler.decision import Decision, Placement
-from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.asking import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.scheduler import Scheduler
-from mooring.scheduler.ties import KeptTies
 
 _lines = Log(logging.getLogger(__name__))
 

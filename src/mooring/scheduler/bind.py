@@ -21,12 +21,12 @@ from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection
 from mooring.framework.contract.waiting import MAX_WAIT_S, Release
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core, Tell
 from mooring.scheduler.decision import Placement
-from mooring.scheduler.extenders.bind import call_binder, refusal, skip
+from mooring.scheduler.extenders.attempt import call_binder, refusal, skip
 from mooring.scheduler.failure import AttemptFailure, error, fail, refused
 from mooring.scheduler.pre_bind import BindingFailure, name_expected_node, prepare
+from mooring.scheduler.under_way import Binding
 
 T = TypeVar("T")
 

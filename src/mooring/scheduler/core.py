@@ -14,16 +14,12 @@ from mooring.framework.contract.points import SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.queue.queue import SchedulingQueue
-from mooring.scheduler.binding import Binding
 from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision
-from mooring.scheduler.evictions import Evictions
-from mooring.scheduler.extenders.calls import ExtenderCalls
-from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.asking import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.outbox import Outbox
-from mooring.scheduler.pre_bind_runs import PreBindRuns
+from mooring.scheduler.under_way import Binding, Evictions, ExtenderCalls, Outbox, PreBindRuns
 
 Tell = Callable[[Pod, str], None]
 """(pod, text)"""

@@ -10,8 +10,7 @@ from mooring.scheduler.extenders.attempt import extenders_for, take
 from mooring.scheduler.extenders.steps import Steps, at_once
 from mooring.scheduler.failure import fail
 from mooring.scheduler.groups.attempt import attempt_group
-from mooring.scheduler.post_filter import PostFilterResult
-from mooring.scheduler.verdict import evict_victims, failure_of, is_pointless, post_filter
+from mooring.scheduler.post_filter import PostFilterResult, evict_victims, failure_of, is_pointless, post_filter
 
 
 def attempt(core: Core) -> Pod | None:

@@ -36,8 +36,7 @@ from mooring.scheduler.inputs import (
 )
 from mooring.scheduler.loop import attempt
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.outbox import Outbox
-from mooring.scheduler.pre_bind_runs import PreBindRuns
+from mooring.scheduler.under_way import Outbox, PreBindRuns
 
 _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
 """What wakes a pod that an extender rejected: anything, since an extender does not say which events could help."""

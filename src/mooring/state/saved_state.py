@@ -18,9 +18,9 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod, new_entry
-from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.under_way import Binding
 
 _KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod", "start", "uid"}))
 """What is saved of an entry, in the order in which it is written; the other fields follow from its pod, its gate or the

@@ -24,9 +24,8 @@ from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import Stories
 from mooring.state.recording.reading import RecordedRun, RecordedStep
 from mooring.state.replay.differences import BIND, EVICT
-from mooring.state.replay.recorded_settings import MadeDecision, RecordedClock
-from mooring.state.replay.recorded_span import RecordedSpan
-from mooring.state.replay.replayer import ReplayedStep, Replayer, ReplayHooks
+from mooring.state.replay.replayer import MadeDecision, RecordedClock, ReplayedStep, Replayer, ReplayHooks
+from mooring.state.replay.run_reader import RecordedSpan
 
 # ---- The cluster of a scheduler at a moment of its replay, for questions that `explain` answers.
 

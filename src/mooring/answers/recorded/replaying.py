@@ -23,9 +23,8 @@ from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import show_seconds
 from mooring.state.recording.reading import RecordedRun, RecordedStep
 from mooring.state.replay.differences import BIND, ReplayTally, decided_for
-from mooring.state.replay.recorded_settings import MadeDecision
-from mooring.state.replay.recorded_span import RecordedSpan
-from mooring.state.replay.replayer import ReplayedStep, Replayer, ReplayHooks
+from mooring.state.replay.replayer import MadeDecision, ReplayedStep, Replayer, ReplayHooks
+from mooring.state.replay.run_reader import RecordedSpan
 
 # ---- The answer of `mooring replay`: which decisions came out equal, and the first that did not, explained.
 

@@ -22,7 +22,7 @@ from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision, NoFit, Placement
-from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.asking import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.sim.simulated_cluster import SimulatedCluster

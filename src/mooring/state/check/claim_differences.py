@@ -9,9 +9,8 @@ from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.model.node import Node
 from mooring.model.storage import PersistentVolume
-from mooring.state.check.difference import BATCH, DifferenceKind, Findings, StateDifference, in_batches
+from mooring.state.check.difference import BATCH, DifferenceKind, Findings, RowPairing, StateDifference, in_batches
 from mooring.state.check.object_differences import version_of
-from mooring.state.check.row_pairs import RowPairing
 
 # ---- Compares the room that is kept for nominated pods, and the members of pod groups.
 

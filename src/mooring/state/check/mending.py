@@ -16,7 +16,7 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.difference import KINDS, DifferenceKind, StateDifference
-from mooring.state.check.membership import UNCONFIRMED
+from mooring.state.check.object_differences import UNCONFIRMED
 
 Outcome = tuple[StateDifference, Exception | None]
 """A difference, and why it could not be mended; None: it was."""

@@ -13,8 +13,15 @@ from mooring.model.affinity import CarriedTerm
 from mooring.model.label_set import LabelSet
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.state.check.difference import DifferenceKind, Findings, StateDifference, cut, in_batches
-from mooring.state.check.row_pairs import RowPairing, in_codes_of
+from mooring.state.check.difference import (
+    DifferenceKind,
+    Findings,
+    RowPairing,
+    StateDifference,
+    cut,
+    in_batches,
+    in_codes_of,
+)
 
 # ---- Compares counts of pods: by selector, by label set and by the affinity terms that pods carry.
 

@@ -18,8 +18,6 @@ from mooring.model.shape import PodShape
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.recording.concealed import Concealer
-from mooring.state.recording.object_changes import is_same_but_for_node
 from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.recording.steps import (
@@ -28,10 +26,12 @@ from mooring.state.recording.steps import (
     LINES,
     RELEASE,
     REMOVED,
+    Concealer,
     Line,
     MakeLine,
     Outcomes,
     append_line,
+    is_same_but_for_node,
     outcomes_of,
 )
 from mooring.state.saved_state import is_quiet, other_objects, state_of
