@@ -80,7 +80,7 @@ def show(steps: list[Step], pods: int, recorder: Recorder | None) -> float:
     """Microseconds of CPU a pod, those of the recorder's thread included."""
     asked: list[Intent] = []
 
-    def take_in(self: Scheduler, input: Input) -> None:
+    def take_in(self: Scheduler, change: Input) -> None:
         self.core.outbox.intents.extend(asked)
 
     def attempt(core: Core) -> None:
@@ -91,12 +91,12 @@ def show(steps: list[Step], pods: int, recorder: Recorder | None) -> float:
     scheduler = build_scheduler(config.default(), SteadyClock(), recorder=recorder)
     gc.collect()
     begin = time.process_time_ns()
-    for input, intents in steps:
+    for change, intents in steps:
         asked[:] = intents
-        if input is None:
+        if change is None:
             scheduler.attempt()
         else:
-            scheduler.handle(input)
+            scheduler.handle(change)
         scheduler.take_intents()
     return (time.process_time_ns() - begin) / pods / 1000
 

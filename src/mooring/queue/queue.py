@@ -31,11 +31,11 @@ from mooring.kit.heap import KeyedHeap
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue, BackoffRule
-from mooring.queue.entry import Place, QueueCounters, QueuedPod, new_entry
-from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, Report, pod_events
+from mooring.queue.entry import Place, QueueCounters, QueuedPod, ReportFault, TellPod, new_entry
+from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, pod_events
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
-from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, Tell, order_of, taken
+from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, order_of, taken
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
 UNSCHEDULABLE_FLUSH_PERIOD_S = 30
@@ -79,8 +79,8 @@ class SchedulingQueue:
         pop_from_backoff: bool = True,
         other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
         callers: Mapping[str, PluginCaller] | None = None,
-        tell: Tell | None = None,
-        report: Report | None = None,
+        tell: TellPod | None = None,
+        report: ReportFault | None = None,
     ) -> None:
         self.counters = counters = QueueCounters()
         self.nominations = Nominations(lookup, nominated)

@@ -20,8 +20,8 @@ from mooring.framework.contract.points import Plugin, Wait
 from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection, describe
 from mooring.framework.contract.waiting import MAX_WAIT_S, Release
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod
-from mooring.scheduler.core import Core, Tell
+from mooring.queue.entry import QueuedPod, TellPod
+from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.extenders.attempt import call_binder, refusal, skip
 from mooring.scheduler.failure import AttemptFailure, error, fail, refused
@@ -65,7 +65,7 @@ def _pass_to_bind(core: Core, binding: Binding) -> None:
     _bind(core, binding)
 
 
-def _tell_of(tell: Tell, pod: Pod, placement: Placement) -> None:
+def _tell_of(tell: TellPod, pod: Pod, placement: Placement) -> None:
     best = f"the best of {placement.feasible_count} feasible nodes (score {placement.score})"
     tell(pod, f"goes to {placement.node}, {best if placement.feasible_count > 1 else 'the only choice'}")
 

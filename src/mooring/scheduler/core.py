@@ -13,6 +13,7 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.points import SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
+from mooring.queue.entry import ReportFault, TellPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision
@@ -21,10 +22,6 @@ from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.under_way import Binding, Evictions, ExtenderCalls, Outbox, PreBindRuns
 
-Tell = Callable[[Pod, str], None]
-"""(pod, text)"""
-Report = Callable[[str, Exception | None], None]
-"""(what happened, the exception if there is one)"""
 Deciding = Callable[[Runner, Pod, Cluster, DecideOptions, int, InterestedExtenders | None], Steps[Decision]]
 """(runner, pod, cluster, options, seed of the attempt, interested extenders) -> the decision, in steps."""
 
@@ -43,9 +40,9 @@ class Core:
     outbox: Outbox
     pre_bind: PreBindRuns
     """The bindings whose PreBind is at work."""
-    tell: Tell | None = None
+    tell: TellPod | None = None
     """Receives the story of each pod, line by line; None: no story is wanted."""
-    report: Report = lambda text, error: None
+    report: ReportFault = lambda text, error: None
     """Receives what should not have happened: contradictions in the watch, faults of plugins after the fact."""
     observer: Observer = field(default_factory=Observer)
     pods: dict[str, Pod] = field(default_factory=dict)

@@ -55,7 +55,7 @@ class Outbox:
     def __init__(self) -> None:
         self.intents: list[Intent] = []
         self.activations: list[Pod] = []
-        """Pods that plugins want to be tried again. They are activated after the attempt or input, not in the middle of
+        """Pods that plugins want to be tried again. They are activated after the attempt or change, not in the middle of
         it."""
         self.on_answer: dict[int, OnAnswer] = {}
         """Token of a write -> what is called with its answer."""

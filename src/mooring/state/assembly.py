@@ -21,7 +21,7 @@ from mooring.framework.profile.registry import Registry, load_entry_points
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.core import Report, Tell
+from mooring.queue.entry import ReportFault, TellPod
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.extenders.asking import in_asking_order
 from mooring.scheduler.inputs import Input
@@ -50,8 +50,8 @@ class Recorder(Protocol):
     """Takes the steps of a scheduler, in order, when each is over: its state may be read then. It must be quick and must
     not raise: it is called between decisions."""
 
-    def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
-        """The scheduler was told of `input`, and asked for `intents` in answer."""
+    def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
+        """The scheduler was told of `change`, and asked for `intents` in answer."""
 
     def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
         """An attempt was made for the next pod."""
@@ -72,15 +72,15 @@ class RecordedScheduler(Scheduler):
         self._clock = step_clock
         self._recorder = recorder
 
-    def handle(self, input: Input) -> None:
+    def handle(self, change: Input) -> None:
         """Hot: as `_step`, without a call for it. Most steps are inputs."""
         clock, intents = self._clock, self.core.outbox.intents
         clock.step_ns = now_ns = clock.read_source()
         before = len(intents)
         try:
-            self._take_in(input)
+            self._take_in(change)
         finally:  # an input that could not be taken in has changed something all the same, and will again
-            self._recorder.took_in(self, now_ns, input, intents[before:] if len(intents) > before else ())
+            self._recorder.took_in(self, now_ns, change, intents[before:] if len(intents) > before else ())
 
     def attempt(self) -> Pod | None:
         pod: Pod | None = self._step(self._recorder.attempted, super().attempt)
@@ -135,8 +135,8 @@ def build_scheduler(
     clock: Clock,
     registry: Registry | None = None,
     options: DecideOptions | None = None,
-    tell: Tell | None = None,
-    report: Report | None = None,
+    tell: TellPod | None = None,
+    report: ReportFault | None = None,
     observer: Observer | None = None,
     max_unschedulable_s: float = 300,
     gates: Mapping[str, bool] | None = None,

@@ -150,15 +150,15 @@ class FreshScheduler:
                     yield
         yield from self._adoption.begin()
 
-    def follow(self, input: Input) -> None:
+    def follow(self, change: Input) -> None:
         """The running scheduler got an input. What was not taken yet will be, as it is by then."""
-        if isinstance(input, ObjectAdded):
-            self._take(input, input.item)
-        elif isinstance(input, ObjectUpdated) and _place(input.new) in self._taken:
-            self._take(input, input.new)
-        elif isinstance(input, ObjectRemoved) and _place(input.item) in self._taken:
-            self._take(input, input.item)
-            self._taken.discard(_place(input.item))
+        if isinstance(change, ObjectAdded):
+            self._take(change, change.item)
+        elif isinstance(change, ObjectUpdated) and _place(change.new) in self._taken:
+            self._take(change, change.new)
+        elif isinstance(change, ObjectRemoved) and _place(change.item) in self._taken:
+            self._take(change, change.item)
+            self._taken.discard(_place(change.item))
 
     def keep_up(self) -> None:
         """Take over what the running scheduler knows beyond objects."""
@@ -183,11 +183,11 @@ class FreshScheduler:
         core.pods.clear()
         vars(core.queue).clear()
 
-    def _take(self, input: Input, item: KubeObject) -> None:
+    def _take(self, change: Input, item: KubeObject) -> None:
         """An object that cannot be taken in is reported. If the running scheduler has it, that is a difference."""
         self._taken.add(_place(item))
         try:
-            self.scheduler.handle(input)
+            self.scheduler.handle(change)
         except Exception as fault:  # one object must not end the check of all others
             self._running.core.report(f"the self-check could not take in {type(item).__name__} {item.key}", fault)
 

@@ -138,11 +138,11 @@ class StepReader:
             return None
         self.now_ns = now_ns
         number = _INT.decode(code)
-        input = self._input(number, about)
+        change = self._input(number, about)
         found = tuple(_OUTCOMES.decode(outcomes))
         if found and not all(map(steps.is_whole, found)):
             raise ValueError("an outcome is not complete")
-        return RecordedStep(number, self.now_ns, input, found)
+        return RecordedStep(number, self.now_ns, change, found)
 
     def _input(self, code: int, about: list[msgspec.Raw]) -> Input | None:
         read: Input | None = None if code in (steps.ATTEMPT, steps.RELEASE) else _READ[code](self, about)

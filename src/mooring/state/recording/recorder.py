@@ -58,15 +58,15 @@ class PodTemplates:
     def clear(self) -> None:
         self._written.clear()
 
-    def added(self, passed_ns: int, outcomes: Outcomes, input: ObjectAdded, conceal: Concealer) -> Line:
-        if type(input.item) is Pod:
-            return self._line(ADDED, passed_ns, outcomes, input.item, conceal)
-        return LINES[ObjectAdded](passed_ns, outcomes, input, conceal)
+    def added(self, passed_ns: int, outcomes: Outcomes, change: ObjectAdded, conceal: Concealer) -> Line:
+        if type(change.item) is Pod:
+            return self._line(ADDED, passed_ns, outcomes, change.item, conceal)
+        return LINES[ObjectAdded](passed_ns, outcomes, change, conceal)
 
-    def removed(self, passed_ns: int, outcomes: Outcomes, input: ObjectRemoved, conceal: Concealer) -> Line:
-        if type(input.item) is Pod:
-            return self._line(REMOVED, passed_ns, outcomes, input.item, conceal)
-        return LINES[ObjectRemoved](passed_ns, outcomes, input, conceal)
+    def removed(self, passed_ns: int, outcomes: Outcomes, change: ObjectRemoved, conceal: Concealer) -> Line:
+        if type(change.item) is Pod:
+            return self._line(REMOVED, passed_ns, outcomes, change.item, conceal)
+        return LINES[ObjectRemoved](passed_ns, outcomes, change, conceal)
 
     def _line(self, code: int, passed_ns: int, outcomes: Outcomes, pod: Pod, conceal: Concealer) -> Line:
         shown, shape = conceal(pod), pod.__dict__.get("shape")
@@ -186,10 +186,10 @@ class RunRecorder:
 
     # ---- the steps
 
-    def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
+    def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
         try:
             outcomes = outcomes_of(intents) if intents else ()
-            line = self._makers[type(input)](now_ns - self._last_ns, outcomes, input, self._conceal)
+            line = self._makers[type(change)](now_ns - self._last_ns, outcomes, change, self._conceal)
             if self._append(line, now_ns):
                 self._hand_over(scheduler, now_ns)
         except Exception as fault:

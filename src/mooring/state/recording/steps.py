@@ -228,14 +228,14 @@ def kind_of(item: KubeObject) -> str:
 # ---- inputs
 
 
-def _added(passed_ns: int, outcomes: Outcomes, input: ObjectAdded, conceal: Concealer) -> Line:
-    item = input.item
+def _added(passed_ns: int, outcomes: Outcomes, change: ObjectAdded, conceal: Concealer) -> Line:
+    item = change.item
     return ADDED, passed_ns, outcomes, _KINDS[type(item)], conceal(item)
 
 
-def _updated(passed_ns: int, outcomes: Outcomes, input: ObjectUpdated, conceal: Concealer) -> Line:
+def _updated(passed_ns: int, outcomes: Outcomes, change: ObjectUpdated, conceal: Concealer) -> Line:
     """The key as well: the object that changed is found by it."""
-    old, new = input.old, input.new
+    old, new = change.old, change.new
     if old.metadata.annotations != new.metadata.annotations:
         changes = changes_between(conceal(old), conceal(new))
     else:  # Hot: equal ones have equal digests, which take 2 µs each
@@ -243,40 +243,40 @@ def _updated(passed_ns: int, outcomes: Outcomes, input: ObjectUpdated, conceal: 
     return UPDATED, passed_ns, outcomes, _KINDS[type(new)], old.key, changes
 
 
-def _removed(passed_ns: int, outcomes: Outcomes, input: ObjectRemoved, conceal: Concealer) -> Line:
-    item = input.item
+def _removed(passed_ns: int, outcomes: Outcomes, change: ObjectRemoved, conceal: Concealer) -> Line:
+    item = change.item
     return REMOVED, passed_ns, outcomes, _KINDS[type(item)], conceal(item)
 
 
-def _bound(passed_ns: int, outcomes: Outcomes, input: BindAnswered, conceal: Concealer) -> Line:
-    return BOUND, passed_ns, outcomes, input.pod.id, input.fault, input.elsewhere
+def _bound(passed_ns: int, outcomes: Outcomes, change: BindAnswered, conceal: Concealer) -> Line:
+    return BOUND, passed_ns, outcomes, change.pod.id, change.fault, change.elsewhere
 
 
-def _evicted(passed_ns: int, outcomes: Outcomes, input: EvictionAnswered, conceal: Concealer) -> Line:
-    victim, preemptor = conceal(input.victim), conceal(input.preemptor)
-    return EVICTED, passed_ns, outcomes, victim, preemptor, input.fault, input.was_there
+def _evicted(passed_ns: int, outcomes: Outcomes, change: EvictionAnswered, conceal: Concealer) -> Line:
+    victim, preemptor = conceal(change.victim), conceal(change.preemptor)
+    return EVICTED, passed_ns, outcomes, victim, preemptor, change.fault, change.was_there
 
 
-def _written(passed_ns: int, outcomes: Outcomes, input: WriteAnswered, conceal: Concealer) -> Line:
-    fault = None if input.fault is None else (input.fault.message, input.fault.code)
-    if input.item is None:
-        return WRITTEN, passed_ns, outcomes, input.token, "", None, fault
-    return WRITTEN, passed_ns, outcomes, input.token, _KINDS[type(input.item)], conceal(input.item), fault
+def _written(passed_ns: int, outcomes: Outcomes, change: WriteAnswered, conceal: Concealer) -> Line:
+    fault = None if change.fault is None else (change.fault.message, change.fault.code)
+    if change.item is None:
+        return WRITTEN, passed_ns, outcomes, change.token, "", None, fault
+    return WRITTEN, passed_ns, outcomes, change.token, _KINDS[type(change.item)], conceal(change.item), fault
 
 
-def _called(passed_ns: int, outcomes: Outcomes, input: CallAnswered, conceal: Concealer) -> Line:
+def _called(passed_ns: int, outcomes: Outcomes, change: CallAnswered, conceal: Concealer) -> Line:
     """The reply in base64: an extender may send any bytes."""
-    reply = input.reply
+    reply = change.reply
     if isinstance(reply, CallFault):
-        return CALLED, passed_ns, outcomes, input.token, None, reply.message
-    return CALLED, passed_ns, outcomes, input.token, reply, None
+        return CALLED, passed_ns, outcomes, change.token, None, reply.message
+    return CALLED, passed_ns, outcomes, change.token, reply, None
 
 
-def _time(passed_ns: int, outcomes: Outcomes, input: TimePassed, conceal: Concealer) -> Line:
+def _time(passed_ns: int, outcomes: Outcomes, change: TimePassed, conceal: Concealer) -> Line:
     return TIME, passed_ns, outcomes
 
 
-def _half_minute(passed_ns: int, outcomes: Outcomes, input: HalfMinutePassed, conceal: Concealer) -> Line:
+def _half_minute(passed_ns: int, outcomes: Outcomes, change: HalfMinutePassed, conceal: Concealer) -> Line:
     return HALF_MINUTE, passed_ns, outcomes
 
 
@@ -293,7 +293,7 @@ LINES: dict[type[Input], MakeLine] = {
     TimePassed: _time,
     HalfMinutePassed: _half_minute,
 }
-"""By type of input: (nanoseconds since the step before, outcomes, input, what hides secrets) -> its line."""
+"""By type of input: (nanoseconds since the step before, outcomes, change, what hides secrets) -> its line."""
 
 
 # ---- outcomes

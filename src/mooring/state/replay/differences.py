@@ -56,34 +56,34 @@ def step_in_words(step: RecordedStep) -> str:
     return _INPUTS[type(step.input)](step.input)
 
 
-def _bound(input: BindAnswered) -> str:
-    return "a bind is carried out" if input.fault is None else f"a bind fails: {input.fault}"
+def _bound(change: BindAnswered) -> str:
+    return "a bind is carried out" if change.fault is None else f"a bind fails: {change.fault}"
 
 
-def _evicted(input: EvictionAnswered) -> str:
-    key = input.victim.key
-    return f"{key} is evicted" if input.fault is None else f"{key} could not be evicted: {input.fault}"
+def _evicted(change: EvictionAnswered) -> str:
+    key = change.victim.key
+    return f"{key} is evicted" if change.fault is None else f"{key} could not be evicted: {change.fault}"
 
 
-def _written(input: WriteAnswered) -> str:
-    return "a write is carried out" if input.fault is None else f"a write fails: {input.fault.message}"
+def _written(change: WriteAnswered) -> str:
+    return "a write is carried out" if change.fault is None else f"a write fails: {change.fault.message}"
 
 
-def _called(input: CallAnswered) -> str:
-    reply = input.reply
+def _called(change: CallAnswered) -> str:
+    reply = change.reply
     return f"an extender fails: {reply.message}" if isinstance(reply, CallFault) else "an extender answers"
 
 
 _INPUTS: Mapping[type[Input], Callable[[Any], str]] = {
-    ObjectAdded: lambda input: f"{kind_of(input.item)} {input.item.key} is added",
-    ObjectUpdated: lambda input: f"{kind_of(input.new)} {input.new.key} is updated",
-    ObjectRemoved: lambda input: f"{kind_of(input.item)} {input.item.key} is removed",
+    ObjectAdded: lambda change: f"{kind_of(change.item)} {change.item.key} is added",
+    ObjectUpdated: lambda change: f"{kind_of(change.new)} {change.new.key} is updated",
+    ObjectRemoved: lambda change: f"{kind_of(change.item)} {change.item.key} is removed",
     BindAnswered: _bound,
     EvictionAnswered: _evicted,
     WriteAnswered: _written,
     CallAnswered: _called,
-    TimePassed: lambda input: "time passes",
-    HalfMinutePassed: lambda input: "half a minute has passed",
+    TimePassed: lambda change: "time passes",
+    HalfMinutePassed: lambda change: "half a minute has passed",
 }
 
 

@@ -1,13 +1,11 @@
 """Runs a recording again and compares each step: a scheduler that is told the same at the same times decides the same."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
-from mooring.cluster.cluster import Cluster
 from mooring.framework import config as configuration
-from mooring.framework.attempts.runner import Runner
 from mooring.framework.config import ConfigError
 from mooring.framework.config.feature_gates import GateError, parse_gates
 from mooring.framework.config.settings import read_settings
@@ -15,12 +13,9 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod
-from mooring.scheduler.core import Deciding, Tell
-from mooring.scheduler.decide import DecideOptions, by_seed, decide, deciding, lowest_name
-from mooring.scheduler.decision import Decision
-from mooring.scheduler.extenders.asking import InterestedExtenders
-from mooring.scheduler.extenders.steps import Steps
+from mooring.queue.entry import TellPod
+from mooring.scheduler.decide import DecideOptions, by_seed, lowest_name
+from mooring.scheduler.made_decision import MadeDecision, showing
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.assembly import all_plugins, build_scheduler
 from mooring.state.recording.reading import RecordedRun, RecordedStep, StepReader
@@ -42,36 +37,11 @@ class RecordedClock:
         return self.now
 
 
-@dataclass(frozen=True, slots=True)
-class MadeDecision:
-    """A decision, with all that it takes to make it again. Good until anything follows from it."""
-
-    runner: Runner
-    pod: Pod
-    cluster: Cluster
-    options: DecideOptions
-    seed: int
-    decision: Decision
-    search_start: int
-    """Where a partial search over the nodes began."""
-    was_extended: bool
-    """Whether extenders took part. They are not asked again."""
-
-    def explained(self) -> Decision:
-        """The same decision with every verdict and every score; without extenders."""
-        cursor, options = self.runner.cursor, replace(self.options, explain=True, record=True, extenders=())
-        after, cursor.start = cursor.start, self.search_start
-        try:
-            return decide(self.runner, self.pod, self.cluster, options, self.seed)
-        finally:
-            cursor.start = after
-
-
 def scheduler_of(
     header: SegmentHeader,
     clock: RecordedClock,
     registry: Registry | None = None,
-    tell: Tell | None = None,
+    tell: TellPod | None = None,
     decided: Callable[[MadeDecision], None] | None = None,
 ) -> Scheduler:
     """A scheduler as the header of a recording describes it. `decided` is called with each decision.
@@ -85,29 +55,8 @@ def scheduler_of(
         config, clock, registry, options, tell, gates=gates, max_unschedulable_s=header.max_unschedulable_s
     )
     if header.seed or decided is not None:
-        scheduler.decide_with(_deciding(header.seed, decided))
+        scheduler.decide_with(showing(decided or (lambda made: None), header.seed))
     return scheduler
-
-
-def _deciding(seed: int, decided: Callable[[MadeDecision], None] | None) -> Deciding:
-    """Decides as ever, with seeds that `seed` changes, and shows each decision."""
-
-    def decide_and_show(
-        runner: Runner,
-        pod: Pod,
-        cluster: Cluster,
-        options: DecideOptions,
-        attempt: int,
-        interested: InterestedExtenders | None,
-    ) -> Steps[Decision]:
-        start = runner.cursor.start
-        decision = yield from deciding(runner, pod, cluster, options, seed + attempt, interested)
-        if decided is not None:
-            was_extended = interested is not None
-            decided(MadeDecision(runner, pod, cluster, options, seed + attempt, decision, start, was_extended))
-        return decision
-
-    return decide_and_show
 
 
 def settings_of(header: SegmentHeader) -> tuple[KubeSchedulerConfiguration, Mapping[str, bool]]:
@@ -178,7 +127,7 @@ class ReplayedStep:
 class ReplayHooks:
     """Who follows a replay beside its steps."""
 
-    tell: Tell | None = None
+    tell: TellPod | None = None
     """Receives the stories of pods, as the scheduler tells them."""
     began: Callable[[Scheduler], None] | None = None
     """Called with each scheduler that the replay builds: one at the beginning, and one after each gap."""
