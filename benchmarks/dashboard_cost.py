@@ -152,7 +152,7 @@ def story_mib() -> float:
     """Memory of a full journal of stories."""
     side = Side(100, None)
     stories = PodStories(SteadyClock().now_ns)
-    side.scheduler.core.tell = side.scheduler.core.queue._tell = side.scheduler.core.queue._places.tell = stories.tell
+    side.scheduler.core.tell = side.scheduler.core.queue._tell = side.scheduler.core.queue.places.tell = stories.tell
     tracemalloc.start()
     number = 0
     while len(stories) < MAX_LINES:
@@ -162,7 +162,7 @@ def story_mib() -> float:
     gc.collect()
     full = tracemalloc.get_traced_memory()[0]
     del stories
-    side.scheduler.core.tell = side.scheduler.core.queue._tell = side.scheduler.core.queue._places.tell = None
+    side.scheduler.core.tell = side.scheduler.core.queue._tell = side.scheduler.core.queue.places.tell = None
     gc.collect()
     freed = full - tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

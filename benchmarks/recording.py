@@ -27,8 +27,7 @@ from mooring.scheduler import scheduler as scheduler_module
 from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import BindAnswered, Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
-from mooring.state.recorded_scheduler import Recorder
+from mooring.state.assembly import Recorder, build_scheduler
 from mooring.state.recording.recorder import record_run, scheduler_header
 
 Step = tuple[Input | None, list[Intent]]
@@ -81,7 +80,7 @@ def show(steps: list[Step], pods: int, recorder: Recorder | None) -> float:
     """Microseconds of CPU a pod, those of the recorder's thread included."""
     asked: list[Intent] = []
 
-    def take_in(self: Scheduler, input: Input) -> None:
+    def take_in(self: Scheduler, change: Input) -> None:
         self.core.outbox.intents.extend(asked)
 
     def attempt(core: Core) -> None:
@@ -92,12 +91,12 @@ def show(steps: list[Step], pods: int, recorder: Recorder | None) -> float:
     scheduler = build_scheduler(config.default(), SteadyClock(), recorder=recorder)
     gc.collect()
     begin = time.process_time_ns()
-    for input, intents in steps:
+    for change, intents in steps:
         asked[:] = intents
-        if input is None:
+        if change is None:
             scheduler.attempt()
         else:
-            scheduler.handle(input)
+            scheduler.handle(change)
         scheduler.take_intents()
     return (time.process_time_ns() - begin) / pods / 1000
 

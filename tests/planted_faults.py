@@ -198,17 +198,17 @@ def _entry(cluster: CheckedCluster, key: str = "default/big") -> QueuedPod:
 
 
 def _pod_in_no_queue(cluster: CheckedCluster) -> None:
-    cluster.core.queue._places.remove("default/big")
+    cluster.core.queue.places.remove("default/big")
 
 
 def _pod_in_two_places(cluster: CheckedCluster) -> None:
-    cluster.core.queue._places.active.push(_entry(cluster))
+    cluster.core.queue.places.active.push(_entry(cluster))
 
 
 def _pod_in_flight_for_ever(cluster: CheckedCluster) -> None:
     entry = _entry(cluster)
-    cluster.core.queue._places.remove(entry.key)
-    cluster.core.queue._in_flight.start(entry)
+    cluster.core.queue.places.remove(entry.key)
+    cluster.core.queue.in_flight.start(entry)
 
 
 def _entry_without_a_pod(cluster: CheckedCluster) -> None:

@@ -13,8 +13,7 @@ from mooring.model.meta import KubeObject
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
-from mooring.state.recorded_scheduler import Recorder
+from mooring.state.assembly import Recorder, build_scheduler
 from mooring.state.recording.observer import ObserverRecorder, observe_run
 from mooring.state.recording.recorder import record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits

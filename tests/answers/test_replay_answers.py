@@ -30,8 +30,8 @@ from mooring.state.recording.reading import runs_in
 from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.segment_file import RecordingError
-from mooring.state.replay.recorded_span import RecordedSpan, UnusableSpan, span_of
 from mooring.state.replay.replayer import Replayer
+from mooring.state.replay.run_reader import RecordedSpan, UnusableSpan, span_of
 
 SCHEMA = json.loads((Path(__file__).parent.parent.parent / "docs/schemas/replay.v1.json").read_text())
 

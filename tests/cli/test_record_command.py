@@ -26,9 +26,8 @@ from mooring.inputs.live_kinds import READER_ROLE
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.state.recording.observer import ObserverRecorder
-from mooring.state.recording.reading import RecordedRun, runs_in
+from mooring.state.recording.reading import ClusterStep, RecordedRun, RunSteps, runs_in
 from mooring.state.recording.run_files import RecordingLimits, segments_in
-from mooring.state.recording.run_steps import ClusterStep, RunSteps
 from mooring.state.recording.segment_file import RecordingError, SegmentReader
 from running_cluster import PATIENCE_S, Client, Neighbour, a_neighbour, command
 

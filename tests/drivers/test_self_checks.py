@@ -96,7 +96,7 @@ def test_a_difference_is_one_line_with_both_stories() -> None:
 
 def test_a_stranded_pod_is_named_and_mended() -> None:
     cluster = a_busy_cluster()
-    cluster.core.queue._places.unschedulable.filed["default/big"].entry.reject_by(["NodeResourcesFit"])
+    cluster.core.queue.places.unschedulable.filed["default/big"].entry.reject_by(["NodeResourcesFit"])
     cluster.nodes.put_node(a_node("huge", cpu="500"))
     cluster.driver.objects["Node", "huge"] = a_node("huge", cpu="500")
     checks = Checks(cluster, repairs=True)
@@ -139,7 +139,7 @@ def test_a_check_that_fails_is_logged_and_the_next_one_works() -> None:
 def test_what_cannot_be_mended_is_logged_and_the_rest_is_mended() -> None:
     cluster = a_busy_cluster()
     cluster.nodes.amounts.requested[0, cluster.nodes.row_book["n2"]] += 500
-    cluster.core.queue._places.remove("default/big")
+    cluster.core.queue.places.remove("default/big")
 
     def fail(row: int) -> None:
         raise ValueError("no row today")
@@ -208,7 +208,7 @@ def test_checks_go_on_at_their_interval() -> None:
 def test_the_log_is_structured() -> None:
     """JSON has the same keys."""
     cluster, stream = a_busy_cluster(), io.StringIO()
-    cluster.core.queue._places.remove("default/big")
+    cluster.core.queue.places.remove("default/big")
     logs = start_logs(logging.Logger("test_self_checks_json"), "json", stream=stream)
     checked = CheckedScheduler(cluster.scheduler, cluster.a_scheduler, lambda: [cluster.driver.objects])
 

@@ -13,7 +13,7 @@ from mooring.queue.nominations import Nominations
 
 
 def places(rig: Rig) -> Any:
-    return rig.queue._places
+    return rig.queue.places
 
 
 def a_full_rig() -> Rig:
@@ -72,7 +72,7 @@ def test_the_check_looks_everywhere() -> None:
     rig = a_full_rig()
     entry(rig, "backoff").backoff_until_ns = None
     places(rig).unschedulable.gated += 1
-    rig.queue._in_flight._counts["NodeAdd"] += 1
+    rig.queue.in_flight._counts["NodeAdd"] += 1
     rig.queue.nominations.check = lambda: ["nominations: a fault"]  # type: ignore[method-assign]
     assert rig.queue.check() == [
         "default/backoff: in backoff without an end",

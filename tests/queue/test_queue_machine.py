@@ -81,7 +81,7 @@ class QueueMachine(RuleBasedStateMachine):
     def pop(self) -> None:
         queue = self.rig.queue
         active = [entry for entry in queue.entries() if queue.where(entry.key) == "active"]
-        early = list(queue._places.backoff.rejected) if self.pops_early else []
+        early = list(queue.places.backoff.rejected) if self.pops_early else []
         entry = queue.pop()
         assert (entry is None) == (not active and not early)
         if entry is None:
@@ -144,7 +144,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.rig.queue.flush_unschedulable()
         assert all(
             entry.backoff_until_ns is not None and entry.backoff_until_ns + NS_PER_S > self.rig.clock.now_ns()
-            for entry in self.rig.queue._places.backoff
+            for entry in self.rig.queue.places.backoff
         )
 
     # ---- What always holds
@@ -159,7 +159,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert {entry.key: entry.pod for entry in queue.entries()} == self.queued
         assert len(queue.entries()) == sum(queue.pending_counts().values()) == len(self.queued)
         assert all(queue.where(key) is not None for key in self.queued)
-        assert queue._in_flight.uids() == [entry.uid for entry in self.in_flight.values()]
+        assert queue.in_flight.uids() == [entry.uid for entry in self.in_flight.values()]
         assert all(queue.where(key) is None for key in self.in_flight)
         gated = [entry for entry in queue.entries() if queue.where(entry.key) == "gated"]
         assert len(gated) == queue.pending_counts()["gated"]

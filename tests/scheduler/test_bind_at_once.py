@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from mooring.cluster.nodes.table import ClusterError
 from mooring.cluster.pods.cache import Cache
 from mooring.framework import config
 from mooring.framework.attempts.runner import Runner
+from mooring.framework.config.types import Extender, ExtenderManagedResource
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.intents import Bind, Intent
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -34,7 +36,7 @@ def one_of_ours(name: str = "pod", **more: Any) -> Pod:
 class Walk:
     """A small cluster and a scheduler that live through the steps of a seed."""
 
-    def __init__(self, seed: int, is_measured: bool = False) -> None:
+    def __init__(self, seed: int, is_measured: bool = False, extenders: list[Extender] | None = None) -> None:
         self.random = Random(seed)
         self.reports: list[str] = []
         self.stories: list[str] = []
@@ -45,7 +47,7 @@ class Walk:
         self.created = 0
         self.observer = SchedulerMetrics(self.clock) if is_measured else Observer()
         self.scheduler = build_scheduler(
-            config.default(),
+            msgspec.structs.replace(config.default(), extenders=extenders or []),
             self.clock,
             all_plugins(),
             observer=self.observer,
@@ -105,6 +107,17 @@ def test_bound_at_once_is_bound_as_step_by_step(seed: int, is_measured: bool) ->
         with mock.patch.object(Runner, "has_binding_work", has_work):
             by_steps.step()
         assert at_once.state() == by_steps.state()
+
+
+@given(st.integers(0, 100_000), st.booleans())
+def test_an_attempt_at_once_is_one_that_may_wait_for_extenders(seed: int, is_measured: bool) -> None:
+    """The extender is interested in no pod, so that steps that could wait for it come to the same end."""
+    nobodys = [Extender(bind_verb="bind", managed_resources=[ExtenderManagedResource("example.com/none")])]
+    at_once, in_steps = Walk(seed, is_measured), Walk(seed, is_measured, nobodys)
+    for _ in range(25):
+        at_once.step()
+        in_steps.step()
+        assert at_once.state() == in_steps.state()
 
 
 def bound(pod: Pod, is_measured: bool = False) -> tuple[int, list[Intent]]:

@@ -576,7 +576,7 @@ def _traces(world: World) -> set[str]:
     return {
         *(pod.id for pod in core.pods.values()),
         *(entry.uid for entry in core.queue.entries()),
-        *core.queue._in_flight.uids(),
+        *core.queue.in_flight.uids(),
         *core.bindings,
         *(waiting.pod.id for waiting in core.services.waiting),
         *(pod.id for pod in core.cluster.nodes.pods()),

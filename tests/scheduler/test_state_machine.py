@@ -331,7 +331,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.each_pod_is_in_one_place()
         assert not core.bindings and not core.evictions.by_preemptor and not len(core.services.waiting)
         assert {p.id: p for p in core.cluster.nodes.pods()} == {p.id: p for p in world.pods() if p.spec.node_name}
-        assert not core.cache.assumed_count and not core.queue._in_flight.uids()
+        assert not core.cache.assumed_count and not core.queue.in_flight.uids()
         assert not [e.key for e in core.queue.entries() if e.gating_plugin == "DefaultPreemption"]
         fresh = world.fresh()
         assert core.queue.nominations.node_of_pod == fresh.core.queue.nominations.node_of_pod

@@ -9,9 +9,8 @@ from how_many import examples
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
-from mooring.scheduler.decide import DecideOptions, by_seed, decide, lowest_name
+from mooring.scheduler.decide import DecideOptions, KeptTies, by_seed, decide, is_tied, lowest_name, tied_with
 from mooring.scheduler.decision import Placement
-from mooring.scheduler.ties import KeptTies, is_tied, tied_with
 from mooring.state.assembly import build_scheduler
 
 

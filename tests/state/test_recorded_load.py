@@ -23,7 +23,7 @@ from mooring.model.pod import Pod
 from mooring.sim.day import Day
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.state.recording.reading import runs_in
-from mooring.state.replay.recorded_span import RecordedSpan
+from mooring.state.replay.run_reader import RecordedSpan
 from recorded_days import day_recording, record_day
 
 OURS = frozenset(["default-scheduler"])

@@ -17,9 +17,9 @@ from mooring.dashboard.timeline.time_line import RecordedTimeLine
 from mooring.framework.profile.registry import Registry
 from mooring.kit.process import run_event_loop
 from mooring.kit.version import VERSION
-from mooring.scheduler.core import Report
+from mooring.queue.entry import ReportFault
 from mooring.state.recording.reading import RecordedRun
-from mooring.state.replay.recorded_settings import settings_of
+from mooring.state.replay.replayer import settings_of
 
 DEFAULT_PORT = 6480
 """So that a page that is open finds the cluster again after a restart; another one where it is taken."""
@@ -41,14 +41,14 @@ class DashboardPlan:
     timeline: TimeLine | None = None
 
 
-def make_handler(plan: DashboardPlan, doings: Doings | None, report: Report) -> DashboardHandler:
+def make_handler(plan: DashboardPlan, doings: Doings | None, report: ReportFault) -> DashboardHandler:
     """The handler of a dashboard. Call it on the event loop that owns the scheduler."""
     questions = None if plan.make_questions is None else plan.make_questions()
     return DashboardHandler(DashboardParts(plan.source, VERSION, questions, doings, plan.timeline), report)
 
 
 async def serve_dashboard(
-    stack: AsyncExitStack, plan: DashboardPlan, token: str, doings: Doings | None, report: Report
+    stack: AsyncExitStack, plan: DashboardPlan, token: str, doings: Doings | None, report: ReportFault
 ) -> str:
     """Serve on loopback until `stack` ends. Returns the link. An empty token is replaced by one of this run: what the
     dashboard shows and does must not be open to every page in the browser. Raises DashboardPortError."""
@@ -73,7 +73,7 @@ def plan_of_recording(
     runs: Sequence[RecordedRun],
     registry: Registry,
     until_ns: int | None,
-    report: Report,
+    report: ReportFault,
     port: int | None = 0,
     on_progress: OnProgress | None = None,
 ) -> DashboardPlan:

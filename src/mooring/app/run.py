@@ -31,7 +31,7 @@ from mooring.kit.process import expect_lists, on_stop_signals, raise_descriptor_
 from mooring.kit.tasks import first_of
 from mooring.model.pod import Pod
 from mooring.model.release import GIT_VERSION
-from mooring.scheduler.core import Tell
+from mooring.queue.entry import TellPod
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
@@ -185,7 +185,7 @@ class Running:
             kept=KeptAnswers(settings.kept_answers_limit_bytes),
         )
 
-    def _story_teller(self) -> Tell | None:
+    def _story_teller(self) -> TellPod | None:
         """What gets the stories of pods: the log, the dashboard, both or neither."""
         logged = self._tell if self._logs.verbosity >= STORY_VERBOSITY else None
         return logged if self._shown is None else self._shown.telling(logged)

@@ -16,10 +16,9 @@ from mooring.kit.words import alike, count, did_you_mean, similar
 from mooring.model.quantity import show_amount
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.recording.reading import RecordedRun
-from mooring.state.replay.differences import is_decision
-from mooring.state.replay.recorded_span import RecordedSpan, UnusableSpan, began_ns, moment_of
+from mooring.state.replay.differences import is_decision, outcomes_in_words, step_in_words
 from mooring.state.replay.replayer import ReplayedStep, Replayer
-from mooring.state.replay.step_words import outcomes_in_words, step_in_words
+from mooring.state.replay.run_reader import RecordedSpan, UnusableSpan, began_ns, moment_of
 
 PROMPT = "(replay) "
 HELP = """\

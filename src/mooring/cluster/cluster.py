@@ -1,6 +1,6 @@
 """The cluster that decisions are made on: the node table, and the other objects that plugins look up."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 from mooring.api.kinds import WATCHED
@@ -153,6 +153,23 @@ class Cluster:
         if floats.position != nodes.touches.end or floats.version != nodes.amounts.resources_version:
             floats.refresh()  # Hot: two more plugins ask in a decision
         return floats
+
+    def refresh_volumes_in_steps(self) -> Iterator[None]:
+        """Bring the volumes of nodes up to date row by row: for the first time it takes long."""
+        return self._volumes.refresh_in_steps()
+
+    def make_columns_anew(self) -> None:
+        """Drop the columns that follow the table: a fault was found. They are made again when they are next read."""
+        self._floats = FloatColumns(self.nodes)
+        self._volumes = VolumesOnNodes(self.storage, self.nodes)
+
+    def take_apart(self) -> Iterator[None]:
+        """Let go of everything, part by part. The cluster cannot be used any more, but its memory is free."""
+        nodes = self.nodes
+        columns = nodes.tallies, nodes.labels, nodes.images, nodes.ports, nodes.amounts, nodes.order
+        for part in (*columns, nodes, self.storage, self.claims, self._volumes, self._floats, self):
+            vars(part).clear()
+            yield
 
     def fork(self) -> "Cluster":
         """A copy for a what-if about pods. Only the node table is copied: the other objects are shared, and must not

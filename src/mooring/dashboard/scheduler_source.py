@@ -11,7 +11,7 @@ from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigur
 from mooring.drivers.self_checks import SelfChecks
 from mooring.kit.clock import Clock, in_millis
 from mooring.model.pod import Pod
-from mooring.scheduler.core import Tell
+from mooring.queue.entry import TellPod
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 
@@ -43,7 +43,7 @@ class SchedulerSource:
         """The observer to build the scheduler with, around this one."""
         return self._counters.around(inner)
 
-    def telling(self, other: Tell | None = None) -> Tell:
+    def telling(self, other: TellPod | None = None) -> TellPod:
         """What to build the scheduler with for the stories of pods; `other` gets them as well."""
         tell = self._stories.tell
         if other is None:

@@ -11,19 +11,15 @@ from numpy.typing import NDArray
 
 from mooring.api.json_objects import JsonObject
 from mooring.apiclient.reflectors.known import ChangeListener
-from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.intents import Record
 from mooring.kit.logs import Log, ObjectRef
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import DecideOptions
+from mooring.scheduler.decide import KeptTies
 from mooring.scheduler.decision import Decision, Placement
-from mooring.scheduler.extenders.interest import InterestedExtenders
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.made_decision import showing
 from mooring.scheduler.scheduler import Scheduler
-from mooring.scheduler.ties import KeptTies
 
 _lines = Log(logging.getLogger(__name__))
 
@@ -62,22 +58,15 @@ class DryRun:
 
     def watch(self, scheduler: Scheduler) -> None:
         """Note the ties of every decision of the scheduler."""
-        self._nodes, inner = scheduler.cluster.nodes, scheduler.core.deciding
+        self._nodes = scheduler.cluster.nodes
         ties = KeptTies(scheduler.core.options.tie_break)
-
-        def decide_and_note(
-            runner: Runner,
-            pod: Pod,
-            cluster: Cluster,
-            options: DecideOptions,
-            attempt: int,
-            interested: InterestedExtenders | None,
-        ) -> Steps[Decision]:
-            decision = yield from inner(runner, pod, cluster, replace(options, tie_break=ties), attempt, interested)
-            self._note_ties(pod, decision, ties.take())
-            return decision
-
-        scheduler.decide_with(decide_and_note)
+        scheduler.decide_with(
+            showing(
+                lambda made: self._note_ties(made.pod, made.decision, ties.take()),
+                inner=scheduler.core.deciding,
+                adjust=lambda options: replace(options, tie_break=ties),
+            )
+        )
 
     def _note_ties(self, pod: Pod, decision: Decision, rows: NDArray[np.intp]) -> None:
         self._tied.pop(pod.id, None)

@@ -31,14 +31,13 @@ from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, SteadyClock, elapsed_ns
 from mooring.kit.logs import Log
 from mooring.kit.tasks import settle
-from mooring.scheduler.core import Tell
+from mooring.queue.entry import TellPod
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.tracing.tracing import Tracing
-from mooring.state.assembly import build_scheduler
-from mooring.state.recorded_scheduler import Recorder
+from mooring.state.assembly import Recorder, build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, record_live
 
 log = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ class EmbeddedSettings:
     """None: the scheduler does not check itself."""
     observer: Observer = field(default_factory=Observer)
     """What observes the scheduler besides tracing."""
-    tell: Tell | None = None
+    tell: TellPod | None = None
     """Gets the stories of pods; None: nobody reads them."""
 
 
@@ -148,7 +147,7 @@ class EmbeddedCluster:
         report: Report | None = None,
         observer: Observer | None = None,
         recorder: Recorder | None = None,
-        tell: Tell | None = None,
+        tell: TellPod | None = None,
     ) -> Scheduler:
         return build_scheduler(
             settings.config,

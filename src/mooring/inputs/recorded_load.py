@@ -22,8 +22,7 @@ from mooring.state.recording.reading import RecordedRun, RecordedStep
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.recording.steps import ATTEMPT, HALF_MINUTE, RELEASE, TIME, kind_of
 from mooring.state.replay.differences import EVICT
-from mooring.state.replay.recorded_span import RecordedSpan
-from mooring.state.replay.run_reader import RunReader
+from mooring.state.replay.run_reader import RecordedSpan, RunReader
 from mooring.state.saved_state import SavedState
 
 ANSWERED = (PersistentVolumeClaim, PersistentVolume, ResourceClaim, PodGroup)

@@ -1,7 +1,7 @@
 """A pod in the queue, with what the queue remembers of it from one attempt to the next, and what the queue counts."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, TypeVar
 
 import msgspec
@@ -12,6 +12,11 @@ K = TypeVar("K")
 
 Place = Literal["active", "backoff", "unschedulable", "gated"]
 """Where a queued pod is; the words are labels of metrics."""
+
+TellPod = Callable[[Pod, str], None]
+"""Takes a sentence about a pod, for the story of the pod (`--explain`)."""
+ReportFault = Callable[[str, Exception | None], None]
+"""Takes what should not have happened: a text, and the exception behind it if there is one."""
 
 
 class QueuedPod(msgspec.Struct, eq=False, gc=False):

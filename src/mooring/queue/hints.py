@@ -4,7 +4,7 @@ A plugin registers events, each with an optional hint. A wrong no strands the po
 wrong yes costs one attempt. So everything in doubt is a yes here.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,13 +32,10 @@ from mooring.framework.contract.points import (
 from mooring.model.pod import Pod
 from mooring.model.quantity import to_milli
 from mooring.model.requests import held_requests
-from mooring.queue.entry import QueueCounters, QueuedPod
+from mooring.queue.entry import QueueCounters, QueuedPod, ReportFault
 
 if TYPE_CHECKING:
     from mooring.framework.profile.profiles import Profile
-
-Report = Callable[[str, Exception | None], None]
-"""Takes what should not have happened: a text, and the exception behind it if there is one."""
 
 Listeners = Mapping[str, tuple[Registration, ...]]
 """Plugin -> its registrations that cover an event."""
@@ -149,7 +146,11 @@ class Hints:
     """The hint maps of all profiles, and the question they are for."""
 
     def __init__(
-        self, maps: Mapping[str, HintMap], counters: QueueCounters, report: Report, callers: Mapping[str, PluginCaller]
+        self,
+        maps: Mapping[str, HintMap],
+        counters: QueueCounters,
+        report: ReportFault,
+        callers: Mapping[str, PluginCaller],
     ) -> None:
         self._maps = maps
         self._callers = callers
@@ -202,6 +203,11 @@ class Hints:
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
         """All events that a plugin registered, in any profile."""
         return tuple(each.event for hint_map in self._maps.values() for each in hint_map.registered(plugin))
+
+    def waking_events(self, entry: QueuedPod) -> list[str]:
+        """The changes that may have a rejected pod tried again, such as `Node/Add`: its rejectors registered them."""
+        events = (event for plugin in entry.rejectors for event in self.events_of(plugin))
+        return list(dict.fromkeys(name for event in events for name in event.names()))
 
     def keys_of_pod(self, keys: EventKeys, entry: QueuedPod) -> frozenset[Hashable] | None:
         """The keys of a pod; None: they cannot be told, so the pod is asked about every event."""

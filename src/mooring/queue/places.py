@@ -13,13 +13,10 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue
-from mooring.queue.entry import Place, QueueCounters, QueuedPod
-from mooring.queue.hints import QueueingStrategy, Report
+from mooring.queue.entry import Place, QueueCounters, QueuedPod, ReportFault, TellPod
+from mooring.queue.hints import QueueingStrategy
 from mooring.queue.nominations import Nominations
 from mooring.queue.unschedulable_pods import UnschedulablePods
-
-Tell = Callable[[Pod, str], None]
-"""Takes a sentence about a pod, for the pod's story (`--explain`)."""
 
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
@@ -39,7 +36,7 @@ class Gates:
         self,
         profiles: Mapping[str, Profile],
         counters: QueueCounters,
-        report: Report,
+        report: ReportFault,
         callers: Mapping[str, PluginCaller],
     ) -> None:
         self._by_profile: dict[str, tuple[PluginCaller | None, Asks]] = {
@@ -130,8 +127,8 @@ class Places:
     nominations: Nominations
     counters: QueueCounters
     clock: Clock
-    report: Report
-    tell: Tell | None
+    report: ReportFault
+    tell: TellPod | None
     pops_early: bool
     """Pods may be taken out of backoff early. So they meet the gates on their way in, and not again when they leave."""
 
@@ -149,6 +146,15 @@ class Places:
         if unschedulable is None:
             return None
         return "gated" if unschedulable.is_gated else "unschedulable"
+
+    def all_with(self, key: str) -> list[Place]:
+        """All places that have the pod. More than one is a fault, which the self-check looks for."""
+        found: list[Place] = ["active"] if key in self.active else []
+        found += ["backoff" for heap in (self.backoff.rejected, self.backoff.errors) if key in heap]
+        unschedulable = self.unschedulable.get(key)
+        if unschedulable is not None:
+            found.append("gated" if unschedulable.is_gated else "unschedulable")
+        return found
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """All pods: active and backoff in the order in which they will leave, unschedulable as they came."""
@@ -265,7 +271,7 @@ _NS_IN_S = float(NS_PER_S)
 """Hot: a division of two whole numbers of this size takes 60 % longer."""
 
 
-def order_of(profile: Profile, report: Report) -> Callable[[QueuedPod], Any]:
+def order_of(profile: Profile, report: ReportFault) -> Callable[[QueuedPod], Any]:
     """The order of the active queue. Seconds as a float cannot tell times 200 ns apart, so nanoseconds decide then.
 
     A pod that the plugin fails on comes last: a move between places must not lose it.

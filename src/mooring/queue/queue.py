@@ -31,11 +31,11 @@ from mooring.kit.heap import KeyedHeap
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue, BackoffRule
-from mooring.queue.entry import Place, QueueCounters, QueuedPod, new_entry
-from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, Report, pod_events
+from mooring.queue.entry import Place, QueueCounters, QueuedPod, ReportFault, TellPod, new_entry
+from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, pod_events
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
-from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, Tell, order_of, taken
+from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, order_of, taken
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
 UNSCHEDULABLE_FLUSH_PERIOD_S = 30
@@ -79,8 +79,8 @@ class SchedulingQueue:
         pop_from_backoff: bool = True,
         other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
         callers: Mapping[str, PluginCaller] | None = None,
-        tell: Tell | None = None,
-        report: Report | None = None,
+        tell: TellPod | None = None,
+        report: ReportFault | None = None,
     ) -> None:
         self.counters = counters = QueueCounters()
         self.nominations = Nominations(lookup, nominated)
@@ -92,17 +92,17 @@ class SchedulingQueue:
         self._tell = tell
         self._report = report or _ignore
         self._max_unschedulable_ns = round(max_unschedulable_s * NS_PER_S)
-        self._in_flight = InFlight(counters)
+        self.in_flight = InFlight(counters)
         maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
         callers = callers or {name: PluginCaller() for name in profiles}
-        self._hints = Hints(maps, counters, self._report, callers)
+        self.hints = Hints(maps, counters, self._report, callers)
         order = order_of(next(iter(profiles.values())), self._report)
         window_ns = NS_PER_S if pop_from_backoff else 1
         rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
-        self._places = Places(
+        self.places = Places(
             active=KeyedHeap(order),
             backoff=BackoffQueue(rule, order if pop_from_backoff else None),
-            unschedulable=UnschedulablePods(self._hints),
+            unschedulable=UnschedulablePods(self.hints),
             gates=Gates(profiles, counters, self._report, callers),
             nominations=self.nominations,
             counters=counters,
@@ -116,23 +116,23 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> Place:
         """A new pod without a node."""
-        return self._places.to_active(new_entry(pod, self._clock.now_ns()), _ADDED)
+        return self.places.to_active(new_entry(pod, self._clock.now_ns()), _ADDED)
 
     def update(self, old: Pod | None, new: Pod) -> Place | None:
         """A pod without a node was changed. Returns where it is now; None: in flight."""
-        if new.id in self._in_flight:
+        if new.id in self.in_flight:
             for event in [UNSCHEDULABLE_POD_UPDATE] if old is None else pod_events(old, new):
-                self._in_flight.record(self._observed(event, old, new))
+                self.in_flight.record(self._observed(event, old, new))
             return None
-        entry = self._places.get(new.key)
+        entry = self.places.get(new.key)
         if entry is None:
-            return self._places.to_active(new_entry(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
+            return self.places.to_active(new_entry(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
         old = old or entry.pod
         self.nominations.update(old, new)
-        self._places.replace_pod(entry, new)
-        if entry.key in self._places.unschedulable:
+        self.places.replace_pod(entry, new)
+        if entry.key in self.places.unschedulable:
             self._wake_updated(entry, old, new)
-        return self._places.where(entry.key)
+        return self.places.where(entry.key)
 
     def _wake_updated(self, entry: QueuedPod, old: Pod, new: Pod) -> None:
         """Move an unschedulable pod if its update can cure its rejection.
@@ -141,16 +141,16 @@ class SchedulingQueue:
         """
         for event in pod_events(old, new):
             observed = self._observed(event, old, new)
-            worth = self._hints.strategy_for(entry, observed)
+            worth = self.hints.strategy_for(entry, observed)
             if worth is QueueingStrategy.SKIP:
                 continue
-            if self._places.requeue(entry, worth, observed.label) in ("active", "backoff"):
+            if self.places.requeue(entry, worth, observed.label) in ("active", "backoff"):
                 return
 
     def delete(self, pod: Pod) -> None:
         """A pod is gone, or has a node. One that is in flight is left to its attempt."""
         self.nominations.delete(pod.id)
-        entry = self._places.remove(pod.key)
+        entry = self.places.remove(pod.key)
         if entry is not None and self._tell is not None:
             self._tell(entry.pod, "deleted from the queue")
 
@@ -162,7 +162,7 @@ class SchedulingQueue:
         An idle scheduler takes rejected pods before their backoff is over. A closed queue gives out what is left.
         """
         while True:
-            entry = self._places.active.pop()
+            entry = self.places.active.pop()
             is_early = entry is None
             if entry is None:
                 entry = self._pop_early()
@@ -173,9 +173,9 @@ class SchedulingQueue:
 
     def _pop_early(self) -> QueuedPod | None:
         """The rejected pod whose backoff ends first: there is nothing else to do (gate SchedulerPopFromBackoffQ)."""
-        if not self._places.pops_early:
+        if not self.places.pops_early:
             return None
-        entry = self._places.backoff.pop_early()
+        entry = self.places.backoff.pop_early()
         if entry is not None:
             self.counters.incoming["active", POPPED_EARLY] += 1
         return entry
@@ -183,7 +183,7 @@ class SchedulingQueue:
     def _take_off(self, entry: QueuedPod, is_early: bool) -> bool:
         """The pod is in flight from now on. False: it was already, so this second entry of it is dropped."""
         entry.attempts += 1
-        if not self._in_flight.start(entry):
+        if not self.in_flight.start(entry):
             self._report(f"the same pod is tracked in multiple places in the scheduler: {entry.key}", None)
             return False
         self.attempts += 1
@@ -195,17 +195,17 @@ class SchedulingQueue:
 
     def pop_member(self, pod: Pod) -> QueuedPod | None:
         """Take this pod for an attempt, wherever it waits; None: a gate holds it back, or it does not wait."""
-        waiting = self._places.get(pod.key)
+        waiting = self.places.get(pod.key)
         if waiting is None or waiting.uid != pod.id:
             return None
         self.activate((pod,))
-        entry = self._places.active.remove(pod.key)
+        entry = self.places.active.remove(pod.key)
         return entry if entry is not None and self._take_off(entry, is_early=False) else None
 
     def done(self, uid: str, *, placed: bool = True) -> None:
         """The attempt is over: the pod has its node, or (`placed=False`) need not come back. A second call does
         nothing."""
-        entry = self._in_flight.finish(uid)
+        entry = self.in_flight.finish(uid)
         if entry is not None and entry.was_flushed and placed:
             self.counters.rescued += 1
 
@@ -215,13 +215,13 @@ class SchedulingQueue:
         The pod waits for an event, or if one came during the attempt, or after an error, for its backoff to end.
         """
         try:
-            place = self._places.where(entry.key)
+            place = self.places.where(entry.key)
             if place is not None:
                 raise AlreadyQueued(f"Pod {entry.key} is already present in {_ALREADY_THERE[place]}")
             self._note_return(entry)
-            return self._places.requeue(entry, self._strategy_after_flight(entry), ATTEMPT_FAILED)
+            return self.places.requeue(entry, self._strategy_after_flight(entry), ATTEMPT_FAILED)
         finally:
-            self._in_flight.finish(entry.uid)
+            self.in_flight.finish(entry.uid)
 
     def _note_return(self, entry: QueuedPod) -> None:
         """Update what the entry remembers of its attempts; it decides how long the pod backs off."""
@@ -248,7 +248,7 @@ class SchedulingQueue:
         """
         if not entry.rejectors or self._is_member(entry):
             return QueueingStrategy.AFTER_BACKOFF
-        observed_events = self._in_flight.since_start(entry.uid)
+        observed_events = self.in_flight.since_start(entry.uid)
         if observed_events is None:
             self._report(
                 "in flight Pod isn't found in the scheduling queue. "
@@ -256,7 +256,7 @@ class SchedulingQueue:
                 None,
             )
             return QueueingStrategy.AFTER_BACKOFF
-        return self._hints.strongest_for(entry, observed_events)
+        return self.hints.strongest_for(entry, observed_events)
 
     # ---- What moves pods
 
@@ -272,21 +272,21 @@ class SchedulingQueue:
 
         For pods in flight the event is recorded, whatever `admits` says: it counts when they come back.
         """
-        if not self._places.unschedulable.filed and not self._in_flight.started:
+        if not self.places.unschedulable.filed and not self.in_flight.started:
             return  # Hot: the usual case; 0.2 µs
-        interested = self._hints.interested(event)
+        interested = self.hints.interested(event)
         if not interested and not event.is_wildcard:
             return
         observed = self._observed(event, old, new)
-        self._wake(self._places.unschedulable.concerned(observed, admits), observed)
-        self._in_flight.record(observed)
+        self._wake(self.places.unschedulable.concerned(observed, admits), observed)
+        self.in_flight.record(observed)
 
     def _wake(self, entries: Iterable[QueuedPod], observed: ObservedEvent) -> None:
         """Requeue those of these unschedulable pods that the event could help."""
         for entry in entries:
-            worth = self._hints.strategy_for(entry, observed)
-            if worth is not QueueingStrategy.SKIP and self._places.unschedulable.remove(entry.key) is not None:
-                self._places.requeue(entry, worth, observed.label)
+            worth = self.hints.strategy_for(entry, observed)
+            if worth is not QueueingStrategy.SKIP and self.places.unschedulable.remove(entry.key) is not None:
+                self.places.requeue(entry, worth, observed.label)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Make pods active whatever they wait for; only gates can still hold back those that are unschedulable.
@@ -294,24 +294,24 @@ class SchedulingQueue:
         One that is in flight will back off instead of being unschedulable if its attempt fails.
         """
         for pod in pods:
-            place = self._places.where(pod.key)
+            place = self.places.where(pod.key)
             if place is not None and place != "active":
-                entry = self._places.get(pod.key)
+                entry = self.places.get(pod.key)
                 assert entry is not None
-                self._places.to_active(entry, FORCE_ACTIVATE.label, from_backoff=place == "backoff")
-            elif pod.id in self._in_flight:
-                self._in_flight.record(self._observed(FORCE_ACTIVATE, None, pod))
+                self.places.to_active(entry, FORCE_ACTIVATE.label, from_backoff=place == "backoff")
+            elif pod.id in self.in_flight:
+                self.in_flight.record(self._observed(FORCE_ACTIVATE, None, pod))
 
     def reconsider(self, pod: Pod) -> None:
         """What held a pod back at the gate is over: queue it as the event would have done that the gate kept from it."""
-        entry = self._places.unschedulable.get(pod.key)
+        entry = self.places.unschedulable.get(pod.key)
         if entry is not None and entry.uid == pod.id and entry.is_gated:
-            self._places.requeue(entry, QueueingStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
+            self.places.requeue(entry, QueueingStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
 
     def flush_backoff(self) -> None:
         """Make the pods active whose backoff is over. To be called on each whole second."""
-        for entry in self._places.backoff.pop_complete(self._clock.now_ns()):
-            self._places.to_active(entry, BACKOFF_COMPLETE, from_backoff=True)
+        for entry in self.places.backoff.pop_complete(self._clock.now_ns()):
+            self.places.to_active(entry, BACKOFF_COMPLETE, from_backoff=True)
 
     def flush_unschedulable(self) -> None:
         """Requeue the pods that have been unschedulable for too long. To be called at the start, then every 30 seconds.
@@ -320,9 +320,7 @@ class SchedulingQueue:
         """
         now_ns = self._clock.now_ns()
         since_ns = now_ns - self._max_unschedulable_ns
-        overdue = [
-            entry for entry in self._places.unschedulable if max(entry.timestamp_ns, entry.flushed_ns) < since_ns
-        ]
+        overdue = [entry for entry in self.places.unschedulable if max(entry.timestamp_ns, entry.flushed_ns) < since_ns]
         if not overdue:
             return
         for entry in overdue:
@@ -330,89 +328,97 @@ class SchedulingQueue:
         observed = self._observed(UNSCHEDULABLE_TIMEOUT, None, None)
         self._wake(overdue, observed)
         self.counters.flushed += sum(entry.was_flushed for entry in overdue)
-        self._in_flight.record(observed)
+        self.in_flight.record(observed)
 
     def close(self) -> None:
         """No attempt will come back; what is left can still be popped."""
-        for uid in self._in_flight.uids():
-            self._in_flight.finish(uid)
+        for uid in self.in_flight.uids():
+            self.in_flight.finish(uid)
         self.closed = True
 
     # ---- The same pods in another queue
 
-    def places(self) -> dict[str, list[QueuedPod]]:
+    def entries_by_place(self) -> dict[str, list[QueuedPod]]:
         """All entries by where they are, in the order in which `take_over` must get them."""
-        places = self._places
+        places = self.places
         return {
             "active": list(places.active),
             "backoff": [*places.backoff.rejected, *places.backoff.errors],
             "unschedulable": list(places.unschedulable),
-            "in flight": self._in_flight.entries(),
+            "in flight": self.in_flight.entries(),
         }
 
     def take_over(self, entries: Mapping[str, Iterable[QueuedPod]], attempts: int) -> None:
         """Put the entries of another queue where they were. This queue must be empty; no gate is asked again."""
         self.attempts = attempts
         for entry in entries["active"]:
-            self._places.active.push(entry)
+            self.places.active.push(entry)
         for entry in entries["backoff"]:
-            self._places.backoff.push(entry)
+            self.places.backoff.push(entry)
         for entry in entries["unschedulable"]:
-            self._places.unschedulable.put(entry)
+            self.places.unschedulable.put(entry)
         for entry in entries["in flight"]:
-            self._in_flight.start(entry)
+            self.in_flight.start(entry)
+
+    def put_right(self, key: str, pod: Pod | None) -> None:
+        """Forget a pod wherever it waits, and queue it once, active, if it is to wait (`pod`): a fault was found."""
+        found = self.places.remove(key)
+        while self.places.remove(key) is not None:
+            pass
+        if pod is None:
+            return
+        self.in_flight.finish(pod.id)
+        entry = found if found is not None and found.uid == pod.id else new_entry(pod, self._clock.now_ns())
+        entry.pod = pod
+        self.places.to_active(entry, FORCE_ACTIVATE.label)
 
     # ---- What can be seen from outside
 
     def backoff_ends_ns(self, entry: QueuedPod) -> int:
         """When a pod in backoff leaves it at the latest."""
-        return self._places.backoff.rule.release_ns(entry)
+        return self.places.backoff.rule.release_ns(entry)
 
     def where(self, key: str) -> Place | None:
         """Where a pod waits; None: it is in flight, or unknown."""
-        return self._places.where(key)
+        return self.places.where(key)
 
     def is_in_flight(self, uid: str) -> bool:
         """Whether an attempt of the pod is under way."""
-        return uid in self._in_flight
-
-    @property
-    def in_flight_count(self) -> int:
-        return len(self._in_flight)
+        return uid in self.in_flight
 
     def get(self, key: str) -> QueuedPod | None:
         """The entry of a pod that waits somewhere."""
-        return self._places.get(key)
+        return self.places.get(key)
 
     def entries(self) -> list[QueuedPod]:
         """All pods that wait: active and backoff in the order in which they will leave, unschedulable as they came."""
-        return list(self._places)
+        return list(self.places)
 
     def pending_counts(self) -> dict[Place, int]:
         """The gauge of pending pods."""
-        return self._places.sizes()
+        return self.places.sizes()
 
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
-        places = self._places
+        places = self.places
         if places.active.live:
             return True
         return places.pops_early and bool(places.backoff.rejected.live)
 
     def next_release_ns(self) -> int | None:
         """When `flush_backoff` will next have something to do; None: nothing backs off."""
-        return self._places.backoff.next_release_ns()
+        return self.places.backoff.next_release_ns()
 
     def summary(self) -> str:
         """The sizes of the places in upstream's words, for its log line of pending pods."""
-        places = self._places
+        places = self.places
         sizes = len(places.active), len(places.backoff), len(places.unschedulable)
         return "activeQ:{}; backoffQ:{}; unschedulablePods:{}".format(*sizes)
 
     def check(self) -> list[str]:
         """Invariants that do not hold."""
-        problems = self._places.check() + self._in_flight.check() + self.nominations.check()
-        return problems + [f"{e.key}: queued, but in flight too" for e in self._places if e.uid in self._in_flight]
+        problems = self.places.check() + self.in_flight.check() + self.nominations.check()
+        return problems + [f"{e.key}: queued, but in flight too" for e in self.places if e.uid in self.in_flight]
 
     def _observed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> ObservedEvent:
         """An event with its objects and its label."""

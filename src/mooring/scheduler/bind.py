@@ -20,13 +20,13 @@ from mooring.framework.contract.points import Plugin, Wait
 from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection, describe
 from mooring.framework.contract.waiting import MAX_WAIT_S, Release
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod
-from mooring.scheduler.binding import Binding
-from mooring.scheduler.core import Core, Tell
+from mooring.queue.entry import QueuedPod, TellPod
+from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Placement
-from mooring.scheduler.extenders.bind import call_binder, refusal, skip
+from mooring.scheduler.extenders.attempt import call_binder, refusal, skip
 from mooring.scheduler.failure import AttemptFailure, error, fail, refused
 from mooring.scheduler.pre_bind import BindingFailure, name_expected_node, prepare
+from mooring.scheduler.under_way import Binding
 
 T = TypeVar("T")
 
@@ -36,8 +36,8 @@ _BEFORE_BIND = ("Reserve", "Permit", "PreBind")
 def begin_binding(core: Core, entry: QueuedPod, runner: Runner, placement: Placement) -> None:
     """A node was chosen: hold the room there, run Reserve, and ask Permit whether the pod may go.
 
-    Where no plugin has a say before Bind, all of it is done here, up to Bind: what is left of `hold`, `run_permit`,
-    `run_pre_bind` and `_prepared`. Hot: nearly all pods are bound like this, and it takes 10 µs less.
+    Hot: where no plugin has a say before Bind, its extension points are passed over as one. Nearly all pods are bound like
+    this, and it takes 10 µs less.
     """
     context, node_name = placement.context, placement.node
     assert context is not None, "a placement comes with its context"
@@ -45,37 +45,43 @@ def begin_binding(core: Core, entry: QueuedPod, runner: Runner, placement: Place
         core.observer.decided(entry, node_name)
     if core.tell is not None:
         _tell_of(core.tell, entry.pod, placement)
-    if core.options.extenders or runner.has_binding_work(context):
-        _begin_by_steps(core, entry, runner, context, node_name)
-        return
-    uid, queue = entry.uid, core.queue
-    try:
-        pod = core.cache.assume(entry.pod, node_name)
-    except ClusterError as fault:
-        fail(core, entry, error(str(fault)))
-        return
-    if queue.nominations.node_of_pod:
-        queue.nominations.delete(uid)
-    queue.done(uid)
-    binding = core.bindings[uid] = Binding(entry, pod, runner, context, node_name)
-    caller = context.caller
+    has_work = bool(core.options.extenders) or runner.has_binding_work(context)
+    binding = (hold if has_work else _assume)(core, entry, runner, context, node_name)
+    if isinstance(binding, AttemptFailure):
+        fail(core, entry, binding)
+    elif has_work:
+        run_permit(core, binding)
+    else:
+        _pass_to_bind(core, binding)
+
+
+def _pass_to_bind(core: Core, binding: Binding) -> None:
+    """No plugin has anything to do at Reserve, Permit and PreBind: do what else `run_permit` and `run_pre_bind` do."""
+    uid, caller = binding.entry.uid, binding.context.caller
+    core.bindings[uid] = binding
+    core.queue.done(uid)
     if caller.measures:
         binding.step_began_ns = caller.skipped_points(_BEFORE_BIND)
     _bind(core, binding)
 
 
-def _tell_of(tell: Tell, pod: Pod, placement: Placement) -> None:
+def _tell_of(tell: TellPod, pod: Pod, placement: Placement) -> None:
     best = f"the best of {placement.feasible_count} feasible nodes (score {placement.score})"
     tell(pod, f"goes to {placement.node}, {best if placement.feasible_count > 1 else 'the only choice'}")
 
 
-def _begin_by_steps(core: Core, entry: QueuedPod, runner: Runner, context: SchedulingContext, node_name: str) -> None:
-    """Hold the room, run Reserve, and ask Permit."""
-    binding = hold(core, entry, runner, context, node_name)
-    if isinstance(binding, AttemptFailure):
-        fail(core, entry, binding)
-    else:
-        run_permit(core, binding)
+def _assume(
+    core: Core, entry: QueuedPod, runner: Runner, context: SchedulingContext, node_name: str
+) -> Binding | AttemptFailure:
+    """Assume the pod on the node. The nomination of the pod is gone: from here on the assumed pod itself takes the room."""
+    try:
+        pod = core.cache.assume(context.assumed(entry.pod, node_name), node_name)
+    except (ClusterError, PluginError) as fault:
+        return error(str(fault))
+    nominations = core.queue.nominations
+    if nominations.node_of_pod:
+        nominations.delete(entry.uid)
+    return Binding(entry, pod, runner, context, node_name)
 
 
 def hold(
@@ -83,15 +89,11 @@ def hold(
 ) -> Binding | AttemptFailure:
     """Assume the pod on the node and run Reserve. Returns the binding, or why the pod cannot be held there.
 
-    When Reserve fails, the room and all reservations are given back before this returns. The nomination of the pod is
-    gone either way: from here on the assumed pod itself takes the room.
+    When Reserve fails, the room and all reservations are given back before this returns.
     """
-    try:
-        pod = core.cache.assume(context.assumed(entry.pod, node_name), node_name)
-    except (ClusterError, PluginError) as fault:
-        return error(str(fault))
-    core.queue.nominations.delete(entry.uid)
-    binding = Binding(entry, pod, runner, context, node_name)
+    binding = _assume(core, entry, runner, context, node_name)
+    if isinstance(binding, AttemptFailure):
+        return binding
     caller = context.caller
     began_ns = caller.began() if caller.measures else 0
     failure = _reserve(binding)

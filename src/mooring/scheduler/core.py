@@ -13,22 +13,15 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.points import SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
+from mooring.queue.entry import ReportFault, TellPod
 from mooring.queue.queue import SchedulingQueue
-from mooring.scheduler.binding import Binding
 from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision
-from mooring.scheduler.evictions import Evictions
-from mooring.scheduler.extenders.calls import ExtenderCalls
-from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.asking import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.outbox import Outbox
-from mooring.scheduler.pre_bind_runs import PreBindRuns
+from mooring.scheduler.under_way import Binding, Evictions, ExtenderCalls, Outbox, PreBindRuns
 
-Tell = Callable[[Pod, str], None]
-"""(pod, text)"""
-Report = Callable[[str, Exception | None], None]
-"""(what happened, the exception if there is one)"""
 Deciding = Callable[[Runner, Pod, Cluster, DecideOptions, int, InterestedExtenders | None], Steps[Decision]]
 """(runner, pod, cluster, options, seed of the attempt, interested extenders) -> the decision, in steps."""
 
@@ -47,9 +40,9 @@ class Core:
     outbox: Outbox
     pre_bind: PreBindRuns
     """The bindings whose PreBind is at work."""
-    tell: Tell | None = None
+    tell: TellPod | None = None
     """Receives the story of each pod, line by line; None: no story is wanted."""
-    report: Report = lambda text, error: None
+    report: ReportFault = lambda text, error: None
     """Receives what should not have happened: contradictions in the watch, faults of plugins after the fact."""
     observer: Observer = field(default_factory=Observer)
     pods: dict[str, Pod] = field(default_factory=dict)

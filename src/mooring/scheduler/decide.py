@@ -3,6 +3,7 @@
 PreFilter -> Filter -> (extenders filter) -> PreScore -> Score -> normalise -> weigh -> (extenders score) -> pick
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,8 +36,7 @@ from mooring.scheduler.decision import (
     diagnose_rejected_pod,
     rejections_by_node,
 )
-from mooring.scheduler.extenders.filter import add_scores, passing, still_passes
-from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.asking import InterestedExtenders, add_scores, passing, still_passes
 from mooring.scheduler.extenders.steps import Steps, at_once
 
 BEST = 3
@@ -364,3 +364,49 @@ def cut_short(
     seen = np.full(len(first), NARROWED_OUT, np.int8)
     seen[walk[:reached]] = first[walk[:reached]]
     return walk[passed[:wanted]], seen
+
+
+# ---- Ties: nodes with the same total as the node that was chosen.
+#
+# kube-scheduler takes one of them at random, so that a decision for one is as good as a decision for another.
+
+
+_NONE = np.zeros(0, np.intp)
+
+
+def tied_with(totals: Mapping[str, int], chosen: str) -> list[str]:
+    """The other nodes with the total of the chosen one, by name; none where nodes were not scored."""
+    total = totals.get(chosen)
+    return sorted(node for node, own in totals.items() if own == total and node != chosen)
+
+
+def is_tied(totals: Mapping[str, int], chosen: str, node: str) -> bool:
+    """Whether the node is not the chosen one, but has its total."""
+    return node != chosen and chosen in totals and totals.get(node) == totals[chosen]
+
+
+class KeptTies:
+    """Breaks ties as another rule does, and keeps which rows had the highest total in the last decision.
+
+    A decision without scores, for the only feasible node or for a nominated one, has no ties: `take` forgets them.
+    """
+
+    def __init__(self, inner: TieBreak) -> None:
+        self._inner = inner
+        self._rows = _NONE
+
+    def take(self) -> NDArray[np.intp]:
+        """The rows of the last decision, once; none if it had no scores."""
+        rows, self._rows = self._rows, _NONE
+        return rows
+
+    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+        self._rows = tied
+        return self._inner.pick(nodes, tied, seed)
+
+    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
+        tied = np.flatnonzero(totals == totals.max())
+        return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
+
+    def rank_place(self, place: int, seed: int) -> int:
+        return self._inner.rank_place(place, seed)

@@ -9,8 +9,8 @@ from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.scheduler.core import Core
-from mooring.scheduler.evictions import Eviction
 from mooring.scheduler.pre_bind import stop
+from mooring.scheduler.under_way import Eviction
 
 _WAITS = "DefaultPreemption"
 """Upstream's preemption evaluator rejects waiting victims under this plugin name."""

@@ -46,11 +46,11 @@ _SLICE_UPDATE = ClusterEvent(RESOURCE_SLICE.event, Action.UPDATE)
 _WAITING_POD_DELETE = ClusterEvent(UNSCHEDULABLE_POD, Action.DELETE)
 
 
-def added(core: Core, input: ObjectAdded) -> None:
+def added(core: Core, change: ObjectAdded) -> None:
     """An object was created, or is seen for the first time."""
     if core.is_observed:
         core.observer.change_arrived()
-    item = input.item
+    item = change.item
     if isinstance(item, Pod):
         as_counted = core.cluster.as_counted
         _pod_added(core, as_counted(item))
@@ -64,10 +64,10 @@ def added(core: Core, input: ObjectAdded) -> None:
         _changed(core, Action.ADD, None, item)
 
 
-def updated(core: Core, input: ObjectUpdated) -> None:
+def updated(core: Core, change: ObjectUpdated) -> None:
     """An object was changed."""
     core.observer.change_arrived()
-    old, new = input.old, input.new
+    old, new = change.old, change.new
     if isinstance(old, Pod) and isinstance(new, Pod):
         _pod_updated(core, core.cluster.as_counted(old), core.cluster.as_counted(new))
         _notify_listeners(core, old, new)
@@ -78,10 +78,10 @@ def updated(core: Core, input: ObjectUpdated) -> None:
         _changed(core, Action.UPDATE, old, new)
 
 
-def removed(core: Core, input: ObjectRemoved) -> None:
+def removed(core: Core, change: ObjectRemoved) -> None:
     """An object was deleted."""
     core.observer.change_arrived()
-    item = input.item
+    item = change.item
     if isinstance(item, Pod):
         _pod_removed(core, core.cluster.as_counted(item))
         _notify_listeners(core, item, None)
@@ -121,10 +121,10 @@ def _rule_changed(core: Core, old: KubeObject | None, new: KubeObject | None) ->
     slices = core.cluster.tainted_slices
     before = slices.selected_by(*(each for each in (old, new) if isinstance(each, DeviceTaintRule)))
     _put_or_remove(core, old, new)
-    for name, slice in before.items():
+    for name, known in before.items():
         tainted = slices.get(name)
-        if tainted is not None and taints_of(tainted) != taints_of(slice):
-            _wake_for_each(core, (_SLICE_UPDATE,), slice, tainted)
+        if tainted is not None and taints_of(tainted) != taints_of(known):
+            _wake_for_each(core, (_SLICE_UPDATE,), known, tainted)
 
 
 def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject | None, new: KubeObject | None) -> None:

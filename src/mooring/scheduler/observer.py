@@ -19,7 +19,7 @@ from mooring.kit.metrics import MetricRegistry
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import SchedulingQueue
-from mooring.scheduler.extenders.calls import ExtenderCalls
+from mooring.scheduler.under_way import ExtenderCalls
 
 GroupResult = Literal["scheduled", "unschedulable", "waiting_on_preemption", "error"]
 """The result label of metrics about pod groups."""

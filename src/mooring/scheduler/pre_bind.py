@@ -13,10 +13,9 @@ from mooring.framework.contract.points import Pause, Plugin, PodGone, PreBindPlu
 from mooring.framework.contract.status import Rejection, describe
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.failure import AttemptFailure, error
-from mooring.scheduler.pre_bind_runs import ObjectRef, PreBindRun
+from mooring.scheduler.under_way import Binding, ObjectRef, PreBindRun
 
 BindingFailure = tuple[AttemptFailure, bool]
 """Why a pod cannot be bound, and whether that is a rejection."""

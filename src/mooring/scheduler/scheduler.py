@@ -14,10 +14,10 @@ from mooring.framework.contract.points import SchedulerServices
 from mooring.framework.contract.waiting import WaitingPods
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
-from mooring.queue.entry import Place, QueuedPod
+from mooring.queue.entry import Place, QueuedPod, ReportFault, TellPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler import bind, evict, intake, pre_bind
-from mooring.scheduler.core import Core, Deciding, Report, Tell
+from mooring.scheduler.core import Core, Deciding
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import EXTENDER
 from mooring.scheduler.extenders import attempt as extender_attempt
@@ -36,8 +36,7 @@ from mooring.scheduler.inputs import (
 )
 from mooring.scheduler.loop import attempt
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.outbox import Outbox
-from mooring.scheduler.pre_bind_runs import PreBindRuns
+from mooring.scheduler.under_way import Outbox, PreBindRuns
 
 _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
 """What wakes a pod that an extender rejected: anything, since an extender does not say which events could help."""
@@ -62,8 +61,8 @@ class Scheduler:
         max_backoff_s: float = 10,
         max_unschedulable_s: float = 300,
         pop_from_backoff: bool = True,
-        tell: Tell | None = None,
-        report: Report | None = None,
+        tell: TellPod | None = None,
+        report: ReportFault | None = None,
         observer: Observer | None = None,
     ) -> None:
         """`services` are those that the plugins were built with; what plugins ask for goes into `outbox`.
@@ -109,7 +108,7 @@ class Scheduler:
 
     # ---- inputs
 
-    def handle(self, input: Input) -> None:
+    def handle(self, change: Input) -> None:
         """Take in something that happened.
 
         While an attempt waits for extenders it must see the cluster as it was when it began. So until it is over, all inputs
@@ -118,21 +117,21 @@ class Scheduler:
         core = self.core
         suspension = core.extender_calls.suspension
         if suspension is None:
-            _HANDLERS[type(input)](core, input)
+            _HANDLERS[type(change)](core, change)
             if core.outbox.activations:
                 self._activate()
-        elif isinstance(input, CallAnswered) and input.token not in core.extender_calls.binders:
-            self._continue(suspension, input)
+        elif isinstance(change, CallAnswered) and change.token not in core.extender_calls.binders:
+            self._continue(suspension, change)
         else:
-            suspension.held.append(input)
+            suspension.held.append(change)
 
     _take_in = handle
     """The same where no step begins: a subclass that records steps replaces `handle` alone."""
 
-    def _continue(self, suspension: Suspension, input: CallAnswered) -> None:
+    def _continue(self, suspension: Suspension, change: CallAnswered) -> None:
         """An extender replied to the attempt that waits. When the attempt is over, take in what happened meanwhile."""
         try:
-            extender_attempt.replied(self.core, suspension, input.token, input.reply)
+            extender_attempt.replied(self.core, suspension, change.token, change.reply)
         finally:
             if self.core.extender_calls.suspension is None:
                 self._activate()
@@ -140,9 +139,9 @@ class Scheduler:
 
     def _catch_up(self, suspension: Suspension) -> None:
         """Take in the inputs that were held, in order. Inputs start no attempts, so nothing is suspended meanwhile."""
-        for input in suspension.held:
+        for change in suspension.held:
             try:
-                self._take_in(input)
+                self._take_in(change)
             except Exception as fault:  # one input that fails must not stop those behind it
                 self.core.report("an input that had to wait for an extender could not be taken in", fault)
         self._release_waiting()
@@ -315,33 +314,33 @@ class Scheduler:
 # ---- what is done with each input
 
 
-def _bind_answered(core: Core, input: BindAnswered) -> None:
+def _bind_answered(core: Core, change: BindAnswered) -> None:
     """Without a binding the pod was deleted or preempted meanwhile: the answer concerns no room of ours."""
-    binding = core.bindings.pop(input.pod.id, None)
+    binding = core.bindings.pop(change.pod.id, None)
     if binding is None:
         return
-    if input.fault is None:
+    if change.fault is None:
         bind.finish(core, binding)
     else:
-        bind.bind_failed(core, binding, input.fault, input.elsewhere)
+        bind.bind_failed(core, binding, change.fault, change.elsewhere)
 
 
-def _eviction_answered(core: Core, input: EvictionAnswered) -> None:
-    evict.evicted(core, input.victim, input.preemptor, input.fault, was_there=input.was_there)
+def _eviction_answered(core: Core, change: EvictionAnswered) -> None:
+    evict.evicted(core, change.victim, change.preemptor, change.fault, was_there=change.was_there)
 
 
-def _write_answered(core: Core, input: WriteAnswered) -> None:
-    pre_bind.written(core, input.token, input.item, input.fault)
+def _write_answered(core: Core, change: WriteAnswered) -> None:
+    pre_bind.written(core, change.token, change.item, change.fault)
 
 
-def _call_answered(core: Core, input: CallAnswered) -> None:
+def _call_answered(core: Core, change: CallAnswered) -> None:
     """No attempt waits, so it is the answer of an extender that binds, or one that came too late."""
-    called = core.extender_calls.binders.pop(input.token, None)
+    called = core.extender_calls.binders.pop(change.token, None)
     if called is not None:
-        bind.binder_replied(core, *called, input.reply)
+        bind.binder_replied(core, *called, change.reply)
 
 
-def _time_passed(core: Core, input: TimePassed) -> None:
+def _time_passed(core: Core, change: TimePassed) -> None:
     """In upstream these are goroutines of their own: permit timers, PreBind polls, the backoff flush."""
     core.services.waiting.expire(core.clock.now_ns())
     pre_bind.continue_due(core)
@@ -349,7 +348,7 @@ def _time_passed(core: Core, input: TimePassed) -> None:
     core.observer.time_passed()
 
 
-def _half_minute_passed(core: Core, input: HalfMinutePassed) -> None:
+def _half_minute_passed(core: Core, change: HalfMinutePassed) -> None:
     core.queue.flush_unschedulable()
 
 

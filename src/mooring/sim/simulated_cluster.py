@@ -27,13 +27,12 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, by_seed, deciding, lowest_name
 from mooring.scheduler.decision import Decision, Diagnosis, NoFit, Placement
-from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.scheduler.extenders.asking import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.results import FailureCounter, SimulatedEviction, Stories
-from mooring.state.assembly import build_scheduler
-from mooring.state.recorded_scheduler import Recorder
+from mooring.state.assembly import Recorder, build_scheduler
 
 RecordTo = Callable[[KubeSchedulerConfiguration, int, int | None], Recorder]
 """(configuration, time of the beginning, what is added to the seeds of attempts or None) -> a recorder."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.state.recorded_scheduler import Recorder
+from mooring.state.assembly import Recorder
 from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
 
 

@@ -3,28 +3,105 @@
 This is the only module that knows both the in-tree plugins and the scheduler: everything else is handed a registry.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any, Protocol
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.contract.intents import Intent
 from mooring.framework.contract.points import SchedulerServices
 from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.kept.prepared import SearchCursor
 from mooring.framework.profile.profiles import build_profiles
 from mooring.framework.profile.registry import Registry, load_entry_points
 from mooring.kit.clock import Clock
+from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.core import Report, Tell
+from mooring.queue.entry import ReportFault, TellPod
 from mooring.scheduler.decide import DecideOptions
-from mooring.scheduler.extenders.interest import in_asking_order
+from mooring.scheduler.extenders.asking import in_asking_order
+from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.outbox import Outbox
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.recorded_scheduler import RecordedScheduler, Recorder, StepClock
+from mooring.scheduler.under_way import Outbox
+
+# ---- A scheduler that shows each step to a recorder: what it was told, when, and what it asked for in answer.
+#
+# A scheduler is a function of its inputs, their order and the time that its clock shows at each of them. The clock of
+# a recorded scheduler stands still during a step, so that one time a step is enough to repeat it.
+
+
+class StepClock:
+    """Shows the time at which the present step began. Between steps it stands still."""
+
+    def __init__(self, source: Clock) -> None:
+        self.read_source = source.now_ns
+        self.step_ns = self.read_source()
+
+    def now_ns(self) -> int:
+        return self.step_ns
+
+
+class Recorder(Protocol):
+    """Takes the steps of a scheduler, in order, when each is over: its state may be read then. It must be quick and must
+    not raise: it is called between decisions."""
+
+    def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
+        """The scheduler was told of `change`, and asked for `intents` in answer."""
+
+    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+        """An attempt was made for the next pod."""
+
+    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+        """Bindings went on whose wait on Permit was over."""
+
+    def interrupted(self) -> None:
+        """Something else than a step changed the scheduler: it cannot be repeated."""
+
+
+class RecordedScheduler(Scheduler):
+    """As Scheduler, with each step shown to a recorder. Everything that changes its state is one of three steps."""
+
+    def __init__(self, *args: Any, recorder: Recorder, step_clock: StepClock, **kwargs: Any) -> None:
+        """`step_clock` is the scheduler's clock; the other arguments are those of Scheduler."""
+        super().__init__(*args, **kwargs)
+        self._clock = step_clock
+        self._recorder = recorder
+
+    def handle(self, change: Input) -> None:
+        """Hot: as `_step`, without a call for it. Most steps are inputs."""
+        clock, intents = self._clock, self.core.outbox.intents
+        clock.step_ns = now_ns = clock.read_source()
+        before = len(intents)
+        try:
+            self._take_in(change)
+        finally:  # an input that could not be taken in has changed something all the same, and will again
+            self._recorder.took_in(self, now_ns, change, intents[before:] if len(intents) > before else ())
+
+    def attempt(self) -> Pod | None:
+        pod: Pod | None = self._step(self._recorder.attempted, super().attempt)
+        return pod
+
+    def release_waiting(self) -> None:
+        if self.core.services.waiting.by_id:
+            self._step(self._recorder.released, super().release_waiting)
+
+    def interrupted(self) -> None:
+        self._recorder.interrupted()
+
+    def _step(self, record: Callable[[Scheduler, int, Sequence[Intent]], None], act: Callable[[], Any]) -> Any:
+        """Begin a step: the clock shows its time from now on, and what it asks for is what is new in the outbox."""
+        clock, intents = self._clock, self.core.outbox.intents
+        clock.step_ns = now_ns = clock.read_source()
+        before = len(intents)
+        try:
+            return act()
+        finally:
+            record(self, now_ns, intents[before:] if len(intents) > before else ())
 
 
 def all_plugins() -> Registry:
@@ -58,8 +135,8 @@ def build_scheduler(
     clock: Clock,
     registry: Registry | None = None,
     options: DecideOptions | None = None,
-    tell: Tell | None = None,
-    report: Report | None = None,
+    tell: TellPod | None = None,
+    report: ReportFault | None = None,
     observer: Observer | None = None,
     max_unschedulable_s: float = 300,
     gates: Mapping[str, bool] | None = None,

@@ -18,9 +18,9 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod, new_entry
-from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.under_way import Binding
 
 _KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod", "start", "uid"}))
 """What is saved of an entry, in the order in which it is written; the other fields follow from its pod, its gate or the
@@ -89,7 +89,7 @@ def is_quiet(scheduler: Scheduler) -> bool:
         and core.cluster.storage.is_settled()
         and core.cluster.claims.is_settled()
         and all(not binding.has_waited for binding in core.bindings.values())
-        and len(core.bindings) == core.queue.in_flight_count
+        and len(core.bindings) == len(core.queue.in_flight)
     )
 
 
@@ -130,7 +130,9 @@ def state_of(scheduler: Scheduler) -> SavedState:
         on_rows=on_rows,
         assumed=[pod.id for pod in table.pods() if core.cache.is_assumed(pod.id)],
         nominated=_nominated(core, pods),
-        queue={place: [_saved(entry, pods) for entry in entries] for place, entries in queue.places().items()},
+        queue={
+            place: [_saved(entry, pods) for entry in entries] for place, entries in queue.entries_by_place().items()
+        },
         bindings=[SavedBinding(pods.number(each.pod), each.entry.uid) for each in core.bindings.values()],
         pods=pods.found,
         attempts=queue.attempts,

@@ -23,9 +23,9 @@ from mooring.inputs.pod_events import PodEvent
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition
+from mooring.scheduler.decide import is_tied, tied_with
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
-from mooring.scheduler.ties import is_tied, tied_with
 
 # ---- What a pod waits for in the queue of its scheduler, as a snapshot knows it.
 

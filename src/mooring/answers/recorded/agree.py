@@ -14,10 +14,9 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.state.recording.observer import OBSERVER
-from mooring.state.recording.reading import RecordedRun, runs_in
-from mooring.state.recording.run_steps import ClusterBegins, ClusterStep, RunSteps
+from mooring.state.recording.reading import ClusterBegins, ClusterStep, RecordedRun, RunSteps, runs_in
 from mooring.state.recording.segment_file import RecordingError
-from mooring.state.replay.recorded_settings import concealed_annotations, missing_plugins, settings_of
+from mooring.state.replay.replayer import concealed_annotations, missing_plugins, settings_of
 
 # ---- In which order another scheduler decided, as far as a recording of its bindings can tell.
 #

@@ -10,14 +10,13 @@ from mooring.answers.form.answer import AnswerTable
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
 from mooring.answers.trial.reasons import Reason, reasons_of
 from mooring.kit.clock import in_micros
+from mooring.scheduler.decide import is_tied
 from mooring.scheduler.decision import Decision, DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
+from mooring.scheduler.made_decision import MadeDecision
 from mooring.scheduler.scheduler import Scheduler
-from mooring.scheduler.ties import is_tied
 from mooring.state.recording.steps import Outcome
-from mooring.state.replay.differences import FAIL, decided_for, kind_of_difference, pods_of
-from mooring.state.replay.recorded_settings import MadeDecision
+from mooring.state.replay.differences import FAIL, decided_for, kind_of_difference, outcomes_in_words, pods_of
 from mooring.state.replay.replayer import ReplayedStep
-from mooring.state.replay.step_words import outcomes_in_words
 
 OTHERS = 3
 """How many other nodes are shown beside the two that the decisions chose."""

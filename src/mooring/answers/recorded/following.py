@@ -20,13 +20,13 @@ from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide, lowest_name
 from mooring.scheduler.decision import Decision, DecisionError, Placement
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.made_decision import MadeDecision
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import Stories
 from mooring.state.recording.reading import RecordedRun, RecordedStep
 from mooring.state.replay.differences import BIND, EVICT
-from mooring.state.replay.recorded_settings import MadeDecision, RecordedClock
-from mooring.state.replay.recorded_span import RecordedSpan
-from mooring.state.replay.replayer import ReplayedStep, Replayer, ReplayHooks
+from mooring.state.replay.replayer import RecordedClock, ReplayedStep, Replayer, ReplayHooks
+from mooring.state.replay.run_reader import RecordedSpan
 
 # ---- The cluster of a scheduler at a moment of its replay, for questions that `explain` answers.
 

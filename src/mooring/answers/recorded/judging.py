@@ -15,13 +15,12 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_micros
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, decide, lowest_name, nodes_to_find
+from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, KeptTies, decide, lowest_name, nodes_to_find
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
-from mooring.scheduler.ties import KeptTies
 from mooring.state.assembly import build_scheduler
-from mooring.state.replay.recorded_settings import RecordedClock
+from mooring.state.replay.replayer import RecordedClock
 
 # ---- A binding of the recording beside what Mooring decides for the same pod at the same moment.
 

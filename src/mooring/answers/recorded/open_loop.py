@@ -19,8 +19,8 @@ from mooring.inputs.recorded_load import RecordedLoad, recorded_load
 from mooring.model.node import Node
 from mooring.state.recording.reading import RecordedRun
 from mooring.state.recording.segment_file import RecordingError
-from mooring.state.replay.recorded_settings import missing_plugins, settings_of
-from mooring.state.replay.recorded_span import RecordedSpan
+from mooring.state.replay.replayer import missing_plugins, settings_of
+from mooring.state.replay.run_reader import RecordedSpan
 
 RECORDED = "recorded"
 """The name of the recorded configuration in the comparison."""

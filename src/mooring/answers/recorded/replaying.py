@@ -19,13 +19,13 @@ from mooring.answers.recorded.decision_difference import (
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S, in_seconds
 from mooring.kit.words import count
+from mooring.scheduler.made_decision import MadeDecision
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import show_seconds
 from mooring.state.recording.reading import RecordedRun, RecordedStep
 from mooring.state.replay.differences import BIND, ReplayTally, decided_for
-from mooring.state.replay.recorded_settings import MadeDecision
-from mooring.state.replay.recorded_span import RecordedSpan
 from mooring.state.replay.replayer import ReplayedStep, Replayer, ReplayHooks
+from mooring.state.replay.run_reader import RecordedSpan
 
 # ---- The answer of `mooring replay`: which decisions came out equal, and the first that did not, explained.
 

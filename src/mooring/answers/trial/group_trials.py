@@ -13,18 +13,15 @@ from mooring.answers.trial.counterfactual import Edit, MovePod, PlacePod, PutObj
 from mooring.answers.trial.obstacles import with_obstacles
 from mooring.answers.trial.reasons import Reason, reasons_of
 from mooring.cluster.cluster import Cluster
-from mooring.framework.attempts.runner import Runner
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
-from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision, NoFit, Placement
-from mooring.scheduler.extenders.interest import InterestedExtenders
-from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import POD_SCHEDULED
+from mooring.scheduler.made_decision import MadeDecision, showing
 from mooring.sim.simulated_cluster import SimulatedCluster
 
 PATIENCE_NS = 60 * NS_PER_S
@@ -83,7 +80,7 @@ class GroupTrials:
             loaded.objects, loaded.config, loaded.registry, records=False, gates=loaded.gates
         )
         self._driver = self._simulated.driver
-        self._simulated.scheduler.decide_with(self._deciding)
+        self._simulated.scheduler.decide_with(showing(self._decided))
         own = {pod.key for pod in group.pending}
         for pod in self._simulated.pending:
             if pod.status.nominated_node_name and pod.key not in own:
@@ -167,21 +164,11 @@ class GroupTrials:
 
     # ---- decisions
 
-    def _deciding(
-        self,
-        runner: Runner,
-        pod: Pod,
-        cluster: Cluster,
-        options: DecideOptions,
-        seed: int,
-        interested: InterestedExtenders | None,
-    ) -> Steps[Decision]:
-        """Takes the place of `decide.deciding` in the scheduler: the same decision, counted and noted."""
+    def _decided(self, made: MadeDecision) -> None:
+        """Count and note a decision of the scheduler."""
         self.decisions += 1
-        decision = yield from deciding(runner, pod, cluster, options, seed, interested)
         if self._records is not None:
-            self._note(self._records, pod, cluster, decision)
-        return decision
+            self._note(self._records, made.pod, made.cluster, made.decision)
 
     def _note(self, records: list[TrialRecord], pod: Pod, cluster: Cluster, decision: Decision) -> None:
         """Reasons are read at once: they look at the nodes as they are in the middle of the attempt."""

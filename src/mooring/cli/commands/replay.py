@@ -23,8 +23,8 @@ from mooring.cli.terminal import LateBar, tell
 from mooring.framework.profile.registry import Registry
 from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
-from mooring.state.replay.recorded_settings import concealed_annotations
-from mooring.state.replay.recorded_span import RecordedSpan, UnusableSpan, span_of
+from mooring.state.replay.replayer import concealed_annotations
+from mooring.state.replay.run_reader import RecordedSpan, UnusableSpan, span_of
 
 DIFFERENT = 1
 """The exit status if a decision came out otherwise."""

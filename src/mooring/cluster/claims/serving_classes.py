@@ -35,6 +35,14 @@ class ServingClasses:
                 self._serving[resource] = new
         return before != {resource: each.name for resource, each in self._serving.items()}
 
+    def adopt(self, other: "ServingClasses") -> bool:
+        """Let the classes serve that serve in another view of the same classes: it depends on the order in which they
+        came. Returns whether that changed anything."""
+        if self._serving == other._serving:
+            return False
+        self._serving = dict(other._serving)
+        return True
+
     def _prevails(self, new: DeviceClass) -> bool:
         """Parity: a class that owns its resource does not prevail over itself, so what is kept of it stays old."""
         owner = self._serving.get(new.spec.extended_resource_name or "")

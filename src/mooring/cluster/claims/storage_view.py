@@ -185,6 +185,26 @@ class StorageView:
         found = ((name, self.volume(name)) for name in sorted(self._assumed_volumes.keys()))
         return {name: _claim_key(volume) for name, volume in found if volume is not None}
 
+    def filed(self) -> Mapping[str, PersistentVolume]:
+        """By name: the volumes as they are filed under their class and claim. `check` says how they should be."""
+        return self._placed
+
+    def file_anew(self, name: str) -> None:
+        """File a volume under its class and its claim, whatever it is filed under now."""
+        for shelf in self._shelves.values():
+            shelf.remove(name)
+        for key in [key for key, kept in self._kept.items() if name in kept]:
+            self._let_go(key, name)
+        self._placed.pop(name, None)
+        self._place(name)
+
+    def adopt(self, other: "StorageView") -> None:
+        """Assume what another view of the same objects assumes, and nothing else."""
+        for name in self._assumed_volumes.adopt(other._assumed_volumes):
+            self._place(name)
+        if self._assumed_claims.adopt(other._assumed_claims):
+            self.version += 1
+
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         faults = []

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from mooring.cluster.columns.labels import grown
 
+_NOTHING: Mapping[str, int] = {}
+"""What a row sees of images that has none."""
+
 
 class Image:
     """One image name. `size_bytes` is what the first node that reported it said, until it is gone from all nodes."""
@@ -31,11 +34,11 @@ class Images:
         """By row: the images of its node."""
         self._counts: dict[str, NDArray[np.int32]] = {}
         """Image -> column, made when first asked for: a node reports up to 50 images, and pods use few of them."""
-        self._epoch = 0
+        self.epoch = 0
         """Grows when any image comes to a node or leaves it: counts seen before may be old."""
         self._captured: dict[int, int] = {}
         """By row: the epoch whose counts it sees."""
-        self._seen: dict[int, dict[str, int]] = {}
+        self._seen: dict[int, Mapping[str, int]] = {}
         """By row: image -> on how many nodes the row believes it to be."""
         self.views_version = 0
         """Grows when a row sees other counts."""
@@ -54,7 +57,7 @@ class Images:
         else:
             self._names.pop(row, None)
         if names != before:
-            self._epoch += 1
+            self.epoch += 1
 
     @property
     def are_on_nodes(self) -> bool:
@@ -66,13 +69,13 @@ class Images:
         if not self.are_on_nodes:
             return
         for row in rows:
-            if self._captured.get(row) != self._epoch:
-                self._captured[row] = self._epoch
-                self._see(row, {name: len(self._images[name].rows) for name in self._names.get(row, ())})
+            if self._captured.get(row) != self.epoch:
+                self._captured[row] = self.epoch
+                self.see(row, {name: len(self._images[name].rows) for name in self._names.get(row, ())})
 
     def lags(self, row: int) -> bool:
         """Whether the row has images and would see other counts if it changed now."""
-        return row in self._names and self._captured.get(row) != self._epoch
+        return row in self._names and self._captured.get(row) != self.epoch
 
     def lagging(self) -> dict[int, dict[str, int]]:
         """Row -> what it sees, where that is not how it is."""
@@ -82,16 +85,31 @@ class Images:
         """Let rows see what they saw in another table (`lagging`)."""
         for row, counts in seen.items():
             self._captured[row] = -1
-            self._see(row, dict(counts))
+            self.see(row, dict(counts))
 
     def sizes(self) -> dict[str, int]:
         return {name: image.size_bytes for name, image in self._images.items()}
 
-    def put_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Sizes as another table knows them: they depend on which node was first."""
-        for name, size_bytes in sizes.items():
-            if name in self._images:
-                self._images[name].size_bytes = size_bytes
+    def put_sizes(self, sizes: Mapping[str, int]) -> bool:
+        """Take over sizes as another table knows them: they depend on which node was first. Returns whether one changed."""
+        changed = {name: size_bytes for name, size_bytes in sizes.items() if self.size_bytes(name) != size_bytes}
+        there = changed.keys() & self._images.keys()
+        for name in there:
+            self._images[name].size_bytes = changed[name]
+        return bool(there)
+
+    def names_on(self, row: int) -> frozenset[str]:
+        """The images of the node of a row."""
+        return self._names.get(row, frozenset())
+
+    def seen_by(self, row: int) -> Mapping[str, int]:
+        """Image -> on how many nodes the row believes it to be. It is the same mapping until the row sees other counts."""
+        return self._seen.get(row, _NOTHING)
+
+    def node_count(self, name: str) -> int:
+        """On how many nodes the image is."""
+        image = self._images.get(name)
+        return 0 if image is None else len(image.rows)
 
     def size_bytes(self, name: str) -> int:
         """0 for an image that no node has."""
@@ -122,13 +140,7 @@ class Images:
         other._counts = {name: column.copy() for name, column in self._counts.items()}
         return other
 
-    def _take_away(self, row: int, name: str) -> None:
-        image = self._images[name]
-        image.rows.discard(row)
-        if not image.rows:
-            del self._images[name]
-
-    def _see(self, row: int, seen: dict[str, int]) -> None:
+    def see(self, row: int, seen: Mapping[str, int]) -> None:
         """Replace what a row sees, in the columns that exist as well."""
         self.views_version += 1
         for name in self._seen.pop(row, {}).keys() - seen.keys():
@@ -139,3 +151,9 @@ class Images:
         for name, count in seen.items():
             if name in self._counts:
                 self._counts[name][row] = count
+
+    def _take_away(self, row: int, name: str) -> None:
+        image = self._images[name]
+        image.rows.discard(row)
+        if not image.rows:
+            del self._images[name]

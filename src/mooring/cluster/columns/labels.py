@@ -131,6 +131,18 @@ class LabelColumns:
         """Whether any node has the label."""
         return key in self._rows
 
+    def kept_keys(self) -> list[str]:
+        """The labels that have a column now."""
+        return list(self._columns)
+
+    def on_row(self, row: int) -> Mapping[str, str]:
+        """The labels of the node of a row."""
+        return self._labels.get(row, {})
+
+    def rows_by_key(self) -> Mapping[str, set[int]]:
+        """The rows whose node has a label, as they are filed under its key."""
+        return self._rows
+
     def column(self, key: str) -> LabelColumn:
         """The column of a label. Do not keep it across changes of nodes: it may be dropped and built anew."""
         column = self._columns.get(key)

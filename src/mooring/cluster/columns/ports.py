@@ -50,6 +50,11 @@ class PortUse:
         addresses = self._used.get((protocol, port), {}).get(row)
         return addresses is not None and (ip == ANY_IP or ip in addresses or ANY_IP in addresses)
 
+    def is_held(self, row: int, port: HostPort) -> bool:
+        """Whether exactly this address and port are taken on the row."""
+        ip, protocol, number = port
+        return ip in self._used.get((protocol, number), {}).get(row, ())
+
     def uses(self) -> list[tuple[int, HostPort]]:
         """All that is taken: rows and ports."""
         return [

@@ -225,6 +225,24 @@ class NodeTable:
         if self.labels_touch:
             self.touches.note(row)
 
+    def count_row_anew(self, name: str) -> None:
+        """Make the columns of a row anew, from its node and the pods that are on it: a fault was found. Kept answers about
+        the row become void.
+
+        What can fail comes first. Labels and images are taken away before they are put: columns are written only where
+        something changes. Tallies are left alone: to count them takes a pass over all pods.
+        """
+        row = self.row_book[name]
+        node = self.nodes[row]
+        facts = NO_FACTS if node is None else facts_of(node)
+        self._put_facts(row, NO_FACTS)
+        self._put_facts(row, facts)
+        pods = {pod.id: pod for pod in self.pods_on[row]}
+        self.pods_on[row][:] = pods.values()
+        self._row_of_pod.update(dict.fromkeys(pods, row))
+        self.alive[row] = node is not None
+        self._count_pods_anew(row)
+
     def row_of_pod(self, pod_id: str) -> int | None:
         """The row that counts the pod; None: no row does."""
         return self._row_of_pod.get(pod_id)
@@ -356,14 +374,18 @@ class NodeTable:
 
     def _count_anew(self, row: int) -> None:
         """Counting failed halfway: put right what is counted, from the pods that are on nodes."""
+        self._count_pods_anew(row)
+        self.tallies.count_anew(self.pods_on)
+        self._free_if_unused(row)
+
+    def _count_pods_anew(self, row: int) -> None:
+        """Count the pods of a row again, everywhere but in tallies."""
         self.amounts.count_anew(row)
         self.pod_count[row] = len(self.pods_on[row])
         self.ports.clear(row)
         for pod in self.pods_on[row]:
             self.ports.occupy(row, pod.shape.host_ports)
-        self.tallies.count_anew(self.pods_on)
         self.touches.note(row)
-        self._free_if_unused(row)
 
     def touch_all(self) -> None:
         """Something changed that answers about any node may depend on: all kept answers become void."""

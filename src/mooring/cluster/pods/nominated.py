@@ -64,6 +64,12 @@ class NominatedLoad:
                 self._tallies.remove(pod)
             self._change_loads(pod, node_name, -1)
 
+    def count_anew(self) -> None:
+        """Add up again what the nominated pods will take: a fault was found."""
+        for pod_id, node_name in list(self._node_of.items()):
+            self.promise(self._on[node_name][pod_id], node_name)
+        self._loads.clear()
+
     def pod_ids(self) -> set[str]:
         return set(self._node_of)
 

@@ -70,6 +70,10 @@ class PodGroups:
         key = pod.group_key
         return None if key is None else self._groups.get(key)
 
+    def members(self) -> Mapping[str, PodGroupMembers]:
+        """All groups that have members, by key."""
+        return self._groups
+
     def scheduled(self, key: str) -> list[str]:
         """The ids of the members of a group that have a node, or are about to."""
         group = self._groups.get(key)

@@ -229,6 +229,14 @@ class PodTallies:
             self._census = Census(members, self._capacity)
         return self._census
 
+    def kept(self) -> Mapping[TallyKey, Tally]:
+        """The tallies that are kept up to date."""
+        return self._predicates
+
+    def label_sets(self) -> Mapping[LabelSet, LabelSetRows]:
+        """The label sets that pods on nodes have, and the rows of these pods."""
+        return self._label_sets
+
     def grow(self, capacity: int) -> None:
         self._capacity = capacity
         self._census = None

@@ -24,7 +24,7 @@ from mooring.dashboard.slices import SHARE, SLICE_S
 from mooring.inputs.input_errors import problem_line
 from mooring.kit.process import ONE_BLAS_THREAD
 from mooring.kit.tasks import settle
-from mooring.scheduler.core import Report
+from mooring.queue.entry import ReportFault
 
 # ---- A process with pipes that the event loop reads and writes, and that starts without a copy of this one.
 #
@@ -157,7 +157,7 @@ class ChildQuestions:
         fetch: FetchObjects | None = None,
         version: Callable[[], Hashable] | None = None,
         limits: QuestionLimits | None = None,
-        report: Report = lambda text, fault: None,
+        report: ReportFault = lambda text, fault: None,
     ) -> None:
         """`asked` is called for each question: a time line may come to a run with another configuration.
 

@@ -26,7 +26,7 @@ from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.serving.streams import StreamClient, Streams
 from mooring.kit.same_origin import is_own_origin
 from mooring.kit.tasks import settle
-from mooring.scheduler.core import Report
+from mooring.queue.entry import ReportFault
 
 # ---- The built front end: files of the package that are the same for everyone and hold no data.
 #
@@ -117,7 +117,7 @@ class DashboardHandler:
 
     prefix = PREFIX
 
-    def __init__(self, parts: DashboardParts, report: Report, files: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, parts: DashboardParts, report: ReportFault, files: Mapping[str, bytes] | None = None) -> None:
         """`report` takes what should not have happened; `files` replace the built front end, in tests."""
         self.streams = Streams()
         self.sampler = Sampler(parts.source, self.streams, report, parts.timeline)

@@ -13,7 +13,7 @@ from mooring.dashboard.serving.api_requests import refusal_reply
 from mooring.dashboard.serving.dashboard_handler import PREFIX, DashboardHandler, redirect, response
 from mooring.kit.listener import LOOPBACK, ConnectionLimits, Listener, connection_log
 from mooring.kit.same_origin import is_own_host
-from mooring.scheduler.core import Report
+from mooring.queue.entry import ReportFault
 
 CONNECTIONS = 64
 """Streams and the requests of a few pages: a browser opens at most six to a host."""
@@ -25,7 +25,7 @@ _STOP_S = 1.0
 class LoopbackServer:
     """`start`, then `stop` once."""
 
-    def __init__(self, handler: DashboardHandler, token: str, report: Report) -> None:
+    def __init__(self, handler: DashboardHandler, token: str, report: ReportFault) -> None:
         """`token` must not be empty."""
         assert token
         self._handler = handler

@@ -17,7 +17,7 @@ from mooring.dashboard.views.pending_groups import pending_groups
 from mooring.dashboard.views.queue_counts import SampleHistory, queue_activity, queue_sample
 from mooring.kit.clock import in_millis
 from mooring.kit.json_text import json_bytes
-from mooring.scheduler.core import Report
+from mooring.queue.entry import ReportFault
 
 QUICK_S = 1.0
 SLOW_S = 5.0
@@ -36,7 +36,7 @@ class Sampler:
     """`run` until cancelled; `wake` when what is shown has jumped."""
 
     def __init__(
-        self, source: DashboardSource, streams: Streams, report: Report, timeline: TimeLine | None = None
+        self, source: DashboardSource, streams: Streams, report: ReportFault, timeline: TimeLine | None = None
     ) -> None:
         self._source, self._streams, self._timeline = source, streams, timeline
         self._report = report

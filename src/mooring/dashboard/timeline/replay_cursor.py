@@ -10,8 +10,7 @@ from mooring.scheduler.scheduler import Scheduler
 from mooring.state.recording.reading import RecordedStep
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.differences import is_decision
-from mooring.state.replay.recorded_settings import RecordedClock
-from mooring.state.replay.replayer import Replayer, ReplayHooks, ReplayMark
+from mooring.state.replay.replayer import RecordedClock, Replayer, ReplayHooks, ReplayMark
 from mooring.state.saved_state import SavedState, restoring
 
 

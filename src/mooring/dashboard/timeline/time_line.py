@@ -22,7 +22,7 @@ from mooring.kit.clock import in_millis
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.recording.steps import Outcome
 from mooring.state.replay.differences import BIND, EVICT, FAIL, NOMINATE
-from mooring.state.replay.recorded_span import UnusableSpan, moment_of
+from mooring.state.replay.run_reader import UnusableSpan, moment_of
 
 # ---- Places of a recording that moves have passed: a way back begins at one of them instead of at the last recorded
 # state.

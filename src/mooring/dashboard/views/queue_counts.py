@@ -26,7 +26,7 @@ def queue_sample(scheduler: Scheduler, time: str) -> QueueSample:
     counts = scheduler.pending_counts()
     core, waiting = scheduler.core, len(scheduler.waiting)
     # A pod that waits on Permit is in flight to the queue, and among the bindings too.
-    in_flight = core.queue.in_flight_count + len(core.bindings) - 2 * waiting
+    in_flight = len(core.queue.in_flight) + len(core.bindings) - 2 * waiting
     return QueueSample(
         time, counts["active"], counts["backoff"], counts["unschedulable"], counts["gated"], max(in_flight, 0), waiting
     )

@@ -23,7 +23,7 @@ from mooring.model.meta import ObjectMeta, Wire
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.volumes import SELECTED_NODE
 from mooring.rules.pod_claims import POD_CLAIM_NAME
-from mooring.state.recording.concealed import READ_ANNOTATIONS
+from mooring.state.recording.steps import READ_ANNOTATIONS
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Wire)

@@ -6,11 +6,54 @@ calls go out as intents, replies come in by token.
 
 from dataclasses import replace
 
+from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import CallReply
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
-from mooring.scheduler.extenders.interest import InterestedExtenders, interested_in
+from mooring.scheduler.extenders.asking import InterestedExtenders, interested_in, is_interested
+from mooring.scheduler.extenders.replies import Unusable, bind_call, read_bound
 from mooring.scheduler.extenders.steps import Steps, Suspension, at_once
+from mooring.scheduler.under_way import Binding
+
+# ---- Binding by an extender instead of the Bind plugins.
+
+
+SKIPPED = "Skipping extender in bind as it returned error and has ignorable flag set"
+"""Upstream's log message."""
+
+
+def call_binder(core: Core, binding: Binding) -> bool:
+    """Have the first extender that binds pods and is interested in this one bind it. False: there is none."""
+    for extender in core.options.extenders:
+        if extender.bind_verb and is_interested(extender, binding.pod):
+            _call(core, binding, extender)
+            return True
+    return False
+
+
+def _call(core: Core, binding: Binding, extender: Extender) -> None:
+    """Send the call, and note which binding its reply belongs to."""
+    call = bind_call(extender, binding.pod, binding.node_name)
+    token = core.outbox.next_token()
+    core.extender_calls.binders[token] = (binding, extender)
+    core.outbox.append(replace(call, token=token))
+
+
+def refusal(reply: CallReply) -> str | None:
+    """Why the extender did not bind the pod; None: it did."""
+    try:
+        read_bound(reply)
+    except Unusable as fault:
+        return str(fault)
+    return None
+
+
+def skip(core: Core, extender: Extender, fault: str) -> bool:
+    """Whether an extender that failed is ignorable. If so, a report says that it is skipped, and the Bind plugins
+    take over."""
+    if extender.ignorable:
+        core.report(f"{SKIPPED}: extender {extender.shown_url}: {fault}", None)
+    return extender.ignorable
 
 
 def extenders_for(core: Core, pod: Pod) -> InterestedExtenders | None:

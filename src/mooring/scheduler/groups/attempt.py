@@ -33,11 +33,10 @@ from mooring.scheduler.evict import WHOLE_CLUSTER, evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail
-from mooring.scheduler.groups.counting import has_binding_work, members_needed
-from mooring.scheduler.groups.placements import try_group
+from mooring.scheduler.groups.placements import has_binding_work, members_needed, try_group
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult, Observer
-from mooring.scheduler.verdict import is_pointless
+from mooring.scheduler.post_filter import is_pointless
 
 # ---- Preemption for a whole pod group (gate WorkloadAwarePreemption): a plugin searches for victims in the whole
 # cluster, and its questions are answered by trials of the group without them.

@@ -10,15 +10,14 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.context import GROUP_TRIAL
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import ask_permits, back_out, hold
-from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.attempt import extenders_for
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error
-from mooring.scheduler.post_filter import PostFilterResult
-from mooring.scheduler.verdict import no_fit, post_filter
+from mooring.scheduler.post_filter import PostFilterResult, no_fit, post_filter
+from mooring.scheduler.under_way import Binding
 
 
 class Member(msgspec.Struct):

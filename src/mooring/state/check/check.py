@@ -12,9 +12,14 @@ from mooring.state.check.claim_differences import compare_devices, compare_group
 from mooring.state.check.decisions import DecisionComparison
 from mooring.state.check.difference import Findings, StateDifference
 from mooring.state.check.fresh_scheduler import FreshScheduler, KnownObjects
-from mooring.state.check.membership import compare_assumed, compare_nominations, compare_pods, compare_queue
 from mooring.state.check.mending import Outcome, mend
-from mooring.state.check.object_differences import compare_objects
+from mooring.state.check.object_differences import (
+    compare_assumed,
+    compare_nominations,
+    compare_objects,
+    compare_pods,
+    compare_queue,
+)
 from mooring.state.check.table_differences import compare_tables, compare_tallies
 
 # ---- All comparisons of a running scheduler with a fresh one, in the order in which one fault explains the next.

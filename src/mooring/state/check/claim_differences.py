@@ -9,9 +9,8 @@ from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.model.node import Node
 from mooring.model.storage import PersistentVolume
-from mooring.state.check.difference import BATCH, DifferenceKind, Findings, StateDifference, in_batches
+from mooring.state.check.difference import BATCH, DifferenceKind, Findings, RowPairing, StateDifference, in_batches
 from mooring.state.check.object_differences import version_of
-from mooring.state.check.row_pairs import RowPairing
 
 # ---- Compares the room that is kept for nominated pods, and the members of pod groups.
 
@@ -21,7 +20,7 @@ def compare_nominated(running: Cluster, fresh: Cluster) -> Findings:
     ours, theirs = running.nominated, fresh.nominated
     resources = list(running.nodes.amounts.resource_book)
     fresh.nodes.amounts.places(resources)  # before pods are counted there
-    priorities = {pod.priority for name in dict.fromkeys(ours._node_of.values()) for pod in ours.on(name)}
+    priorities = {pod.priority for pod_id in ours.pod_ids() if (pod := ours.get(pod_id)) is not None}
     for priority in sorted(priorities):
         believed, right = _crowd(running, ours, priority, resources), _crowd(fresh, theirs, priority, resources)
         for name in believed.keys() | right.keys():
@@ -53,8 +52,8 @@ def compare_groups(running: Cluster, fresh: Cluster) -> Findings:
     if running.groups is None or fresh.groups is None:
         return
     nobody = PodGroupMembers()
-    for key in running.groups._groups.keys() | fresh.groups._groups.keys():
-        ours, theirs = (each._groups.get(key, nobody) for each in (running.groups, fresh.groups))
+    for key in running.groups.members().keys() | fresh.groups.members().keys():
+        ours, theirs = (each.members().get(key, nobody) for each in (running.groups, fresh.groups))
         for what in ("unscheduled", "assumed", "assigned"):
             believed, right = (sorted(getattr(each, what)) for each in (ours, theirs))
             if believed != right:
@@ -64,7 +63,7 @@ def compare_groups(running: Cluster, fresh: Cluster) -> Findings:
 
 def compare_volumes(running: Cluster, fresh: Cluster) -> Findings:
     """Volumes on nodes by driver, and volumes as they are filed by class and claim."""
-    for count, _ in enumerate(fresh._volumes.refresh_in_steps(), 1):
+    for count, _ in enumerate(fresh.refresh_volumes_in_steps(), 1):
         if count % BATCH == 0:
             yield None
     ours, theirs = running.volumes_on_nodes(), fresh.volumes_on_nodes()
@@ -77,7 +76,7 @@ def compare_volumes(running: Cluster, fresh: Cluster) -> Findings:
         yield None
     yield from in_batches(pairing.now().names, lambda name: _volumes_of_row(name, running, fresh))
     storage = running.storage
-    names = list(storage._placed.keys() | storage.volumes.keys())
+    names = list(storage.filed().keys() | storage.volumes.keys())
     yield from in_batches(names, lambda name: _filed_volume(name, running))
 
 
@@ -86,17 +85,16 @@ def _volumes_of_row(name: str, running: Cluster, fresh: Cluster) -> Iterator[Sta
     row, other = running.nodes.row_book.get(name), fresh.nodes.row_book.get(name)
     if row is None or other is None:
         return
-    ours, theirs = running._volumes, fresh._volumes
-    if ours.row(row) is not theirs.row(other) and ours.row(row) != theirs.row(other):
-        ours, theirs = running.volumes_on_nodes(), fresh.volumes_on_nodes()
+    ours, theirs = running.volumes_on_nodes().row(row), fresh.volumes_on_nodes().row(other)
+    if ours is not theirs and ours != theirs:
         for what in ("used", "attached", "named", "fault"):
-            believed, right = getattr(ours.row(row), what), getattr(theirs.row(other), what)
+            believed, right = getattr(ours, what), getattr(theirs, what)
             if believed != right:
                 yield StateDifference("volume", Node, name, f"volumes {what}", str(believed), str(right))
 
 
 def _filed_volume(name: str, running: Cluster) -> Iterator[StateDifference]:
-    volume, filed = running.storage.volume(name), running.storage._placed.get(name)
+    volume, filed = running.storage.volume(name), running.storage.filed().get(name)
     if volume is not filed:
         yield StateDifference("volume", PersistentVolume, name, "filed", version_of(filed), version_of(volume))
 

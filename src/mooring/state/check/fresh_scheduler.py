@@ -22,10 +22,6 @@ from mooring.scheduler.scheduler import Scheduler
 # on both sides.
 
 
-_NOTHING: dict[str, int] = {}
-"""What a row sees of images that has none."""
-
-
 class Adoption:
     """Keeps a fresh cluster in step with a running one. Objects come to both as inputs; this adds the rest."""
 
@@ -34,7 +30,7 @@ class Adoption:
         self._caches = running_cache, fresh_cache
         self._assumed: dict[str, Pod] = {}
         """By id: pods as the running cache assumes them, where the fresh one does so too."""
-        self._views: dict[tuple[str, int], dict[str, int]] = {}
+        self._views: dict[tuple[str, int], Mapping[str, int]] = {}
         """By node and row: the counts of images that the fresh row was given."""
         self._images_stamp = (-1, -1, -1)
         self._tables_stamp: tuple[int, ...] = ()
@@ -45,9 +41,10 @@ class Adoption:
             self._assume_pods()
             self._free_ports()
         self._nominate()
-        self._take_claims()
-        self._take_storage()
-        self._take_classes()
+        self._fresh.claims.adopt(self._running.claims)
+        self._fresh.storage.adopt(self._running.storage)
+        if self._fresh.serving_classes.adopt(self._running.serving_classes):
+            self._fresh.nodes.touch_all()
         self._take_image_counts()
         self._tables_stamp = self._stamp()
 
@@ -95,45 +92,23 @@ class Adoption:
             if pod is not None and (theirs.get(pod_id) is not pod or theirs.node_of(pod_id) != node_name):
                 theirs.promise(pod, node_name)
 
-    def _take_claims(self) -> None:
-        self._fresh.claims.adopt(self._running.claims)
-
-    def _take_storage(self) -> None:
-        ours, theirs = self._running.storage, self._fresh.storage
-        for name in theirs._assumed_volumes.adopt(ours._assumed_volumes):
-            theirs._place(name)
-        if theirs._assumed_claims.adopt(ours._assumed_claims):
-            theirs.version += 1
-
-    def _take_classes(self) -> None:
-        ours, theirs = self._running.serving_classes, self._fresh.serving_classes
-        if ours._serving != theirs._serving:
-            theirs._serving = dict(ours._serving)
-            self._fresh.nodes.touch_all()
-
     def _free_ports(self) -> None:
         """Parity: of two pods of a node with the same port the first that leaves frees it."""
         ours, theirs = self._running.nodes, self._fresh.nodes
-        for (protocol, port), rows in list(theirs.ports._used.items()):
-            held = ours.ports._used.get((protocol, port), {})
-            for row, addresses in list(rows.items()):
-                freed = addresses - held.get(ours.row_book.get(theirs.names[row], -1), set())
-                if freed:
-                    theirs.ports.release(row, [(address, protocol, port) for address in freed])
-                    theirs.touches.note(row)
+        for row, port in theirs.ports.uses():
+            if not ours.ports.is_held(ours.row_book.get(theirs.names[row], -1), port):
+                theirs.ports.release(row, (port,))
+                theirs.touches.note(row)
 
     def _take_image_counts(self) -> None:
         """Sizes, and what each row believes, which is how many nodes had an image when the row last changed."""
         ours, theirs = self._running.nodes.images, self._fresh.nodes.images
-        stamp = ours.views_version, ours._epoch, theirs._epoch
+        stamp = ours.views_version, ours.epoch, theirs.epoch
         if stamp == self._images_stamp:
             return
         self._images_stamp = stamp
-        for name, image in theirs._images.items():
-            known = ours._images.get(name)
-            if known is not None and known.size_bytes != image.size_bytes:
-                image.size_bytes = known.size_bytes
-                self._fresh.nodes.touch_all()
+        if theirs.put_sizes(ours.sizes()):
+            self._fresh.nodes.touch_all()
         for name in self._fresh.nodes.row_book:
             self._take_view(name)
 
@@ -141,10 +116,10 @@ class Adoption:
         """Let the fresh row of a node see the images that the running row sees."""
         nodes = self._fresh.nodes
         row = nodes.row_book[name]
-        seen = self._running.nodes.images._seen.get(self._running.nodes.row_book.get(name, -1), _NOTHING)
-        if self._views.get((name, row), _NOTHING) is not seen:
+        seen = self._running.nodes.images.seen_by(self._running.nodes.row_book.get(name, -1))
+        if seen is not self._views.get((name, row)) and (seen or (name, row) in self._views):
             self._views[name, row] = seen
-            nodes.images._see(row, seen)
+            nodes.images.see(row, seen)
             nodes.touches.note(row)
 
 
@@ -175,15 +150,15 @@ class FreshScheduler:
                     yield
         yield from self._adoption.begin()
 
-    def follow(self, input: Input) -> None:
+    def follow(self, change: Input) -> None:
         """The running scheduler got an input. What was not taken yet will be, as it is by then."""
-        if isinstance(input, ObjectAdded):
-            self._take(input, input.item)
-        elif isinstance(input, ObjectUpdated) and _place(input.new) in self._taken:
-            self._take(input, input.new)
-        elif isinstance(input, ObjectRemoved) and _place(input.item) in self._taken:
-            self._take(input, input.item)
-            self._taken.discard(_place(input.item))
+        if isinstance(change, ObjectAdded):
+            self._take(change, change.item)
+        elif isinstance(change, ObjectUpdated) and _place(change.new) in self._taken:
+            self._take(change, change.new)
+        elif isinstance(change, ObjectRemoved) and _place(change.item) in self._taken:
+            self._take(change, change.item)
+            self._taken.discard(_place(change.item))
 
     def keep_up(self) -> None:
         """Take over what the running scheduler knows beyond objects."""
@@ -203,28 +178,16 @@ class FreshScheduler:
             runner.crowded.clear()
             yield
         self._known, self._taken = tuple, set()
-        cluster, nodes = core.cluster, core.cluster.nodes
-        parts: tuple[object, ...] = (nodes.tallies, nodes.labels, nodes.images, nodes.ports, nodes.amounts, nodes.order)
-        for part in (
-            *parts,
-            nodes,
-            cluster.storage,
-            cluster.claims,
-            cluster._volumes,
-            cluster._floats,
-            cluster,
-            core.cache,
-        ):
-            vars(part).clear()
-            yield
+        yield from core.cluster.take_apart()
+        vars(core.cache).clear()
         core.pods.clear()
         vars(core.queue).clear()
 
-    def _take(self, input: Input, item: KubeObject) -> None:
+    def _take(self, change: Input, item: KubeObject) -> None:
         """An object that cannot be taken in is reported. If the running scheduler has it, that is a difference."""
         self._taken.add(_place(item))
         try:
-            self.scheduler.handle(input)
+            self.scheduler.handle(change)
         except Exception as fault:  # one object must not end the check of all others
             self._running.core.report(f"the self-check could not take in {type(item).__name__} {item.key}", fault)
 

@@ -6,86 +6,17 @@ mending, because time has passed since the comparison. What has become right mea
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
-from mooring.cluster.cluster import Cluster
-from mooring.cluster.columns.facts import NO_FACTS, facts_of
-from mooring.cluster.nodes.float_columns import FloatColumns
-from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.events import ASSIGNED_POD_DELETE
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.queue.whereabouts import end_flight, in_flight_entry, in_flight_ids, places_of, put_right
 from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.difference import KINDS, DifferenceKind, StateDifference
-from mooring.state.check.membership import UNCONFIRMED
-
-# ---- Puts right what turned out to be wrong in a cluster: rows, counts and files are made anew from objects and
-# pods.
-
-
-def count_row_anew(nodes: NodeTable, name: str) -> None:
-    """Make the columns of a row anew, from its node and the pods that are on it. Kept answers about the row become void.
-
-    What can fail comes first. Labels and images are taken away before they are put: columns are written only where
-    something changes. Tallies are left alone: to count them takes a pass over all pods.
-    """
-    row = nodes.row_book[name]
-    node = nodes.nodes[row]
-    facts = NO_FACTS if node is None else facts_of(node)
-    nodes._put_facts(row, NO_FACTS)
-    nodes._put_facts(row, facts)
-    pods = {pod.id: pod for pod in nodes.pods_on[row]}
-    nodes.pods_on[row][:] = pods.values()
-    nodes._row_of_pod.update(dict.fromkeys(pods, row))
-    nodes.alive[row], nodes.pod_count[row] = node is not None, len(pods)
-    nodes.amounts.count_anew(row)
-    nodes.ports.clear(row)
-    for pod in pods.values():
-        nodes.ports.occupy(row, pod.shape.host_ports)
-    nodes.touches.note(row)
-
-
-def count_nodes_anew(nodes: NodeTable) -> None:
-    nodes.alive_count = sum(node is not None for node in nodes.nodes)
-    nodes.touch_all()
-
-
-def count_tallies_anew(nodes: NodeTable) -> None:
-    """Count all tallies from the pods on nodes."""
-    nodes.tallies.count_anew(nodes.pods_on)
-    nodes.touch_all()
-
-
-def work_out_columns_anew(cluster: Cluster) -> None:
-    """Drop the columns that follow the table, and make those of volumes again when they are next read."""
-    cluster._floats = FloatColumns(cluster.nodes)
-    cluster._volumes = VolumesOnNodes(cluster.storage, cluster.nodes)
-
-
-def file_volume_anew(cluster: Cluster, name: str) -> None:
-    """File a volume under its class and its claim, whatever it is filed under now."""
-    storage = cluster.storage
-    for shelf in storage._shelves.values():
-        shelf.remove(name)
-    for key in [key for key, kept in storage._kept.items() if name in kept]:
-        storage._let_go(key, name)
-    storage._placed.pop(name, None)
-    storage._place(name)
-
-
-def nominate_anew(cluster: Cluster) -> None:
-    """Add up again what nominated pods will take."""
-    nominated = cluster.nominated
-    promised = [(pod, nominated.node_of(pod_id)) for pod_id in nominated.pod_ids() if (pod := nominated.get(pod_id))]
-    for pod, node_name in promised:
-        nominated.promise(pod, node_name or "")
-    nominated._loads.clear()
-
+from mooring.state.check.object_differences import UNCONFIRMED
 
 Outcome = tuple[StateDifference, Exception | None]
 """A difference, and why it could not be mended; None: it was."""
@@ -156,7 +87,7 @@ def _pod(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> N
     old = next((pod for pod in counted if core.cache.has(pod.id)), None)
     if old is None and new is not None and new.spec.node_name:
         core.pods.pop(new.key, None)
-        put_right(core.queue, new.key, None)
+        core.queue.put_right(new.key, None)
         running.handle(ObjectAdded(new))
     elif new is None or old is not new or running.pods.get(new.key) is not new:
         _hand(running, old or running.pods.get(difference.name), new)
@@ -175,14 +106,17 @@ def _counted(running: Scheduler, fresh: Scheduler, key: str) -> list[Pod]:
 def _row(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
     nodes = running.cluster.nodes
     if difference.about is None:
-        count_nodes_anew(nodes)
+        nodes.alive_count = sum(node is not None for node in nodes.nodes)
+        nodes.touch_all()
     elif difference.name in nodes.row_book:
-        count_row_anew(nodes, difference.name)
-    work_out_columns_anew(running.cluster)
+        nodes.count_row_anew(difference.name)
+    running.cluster.make_columns_anew()
 
 
 def _tally(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
-    count_tallies_anew(running.cluster.nodes)
+    nodes = running.cluster.nodes
+    nodes.tallies.count_anew(nodes.pods_on)
+    nodes.touch_all()
 
 
 def _volume(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
@@ -192,8 +126,8 @@ def _volume(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
     elif difference.about is PersistentVolume and difference.what == "assumed":
         storage.restore_volume(difference.name)
     elif difference.about is PersistentVolume:
-        file_volume_anew(running.cluster, difference.name)
-    work_out_columns_anew(running.cluster)
+        storage.file_anew(difference.name)
+    running.cluster.make_columns_anew()
 
 
 def _device(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
@@ -210,7 +144,7 @@ def _nomination(running: Scheduler, fresh: Scheduler, difference: StateDifferenc
         pod = nominated.get(uid)
         if uid == difference.name or (pod is not None and pod.key == difference.name):
             nominations.withdraw(uid)
-    nominate_anew(running.cluster)
+    nominated.count_anew()
 
 
 def _group(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
@@ -224,7 +158,7 @@ def _answer(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
     for runner in running.core.runners.values():
         runner.kept.clear()
         runner.crowded.clear()
-    work_out_columns_anew(running.cluster)
+    running.cluster.make_columns_anew()
     running.cluster.nodes.touch_all()
 
 
@@ -233,11 +167,10 @@ def _answer(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
 
 def _queue(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
     core, pod = running.core, fresh.pods.get(difference.name)
-    for uid in in_flight_ids(core.queue) if core.extender_calls.suspension is None else ():
-        entry = in_flight_entry(core.queue, uid)
-        if entry is not None and entry.key == difference.name and uid not in core.bindings:
-            end_flight(core.queue, uid)
-    put_right(core.queue, difference.name, pod if pod is not None and _is_to_wait(core, pod) else None)
+    for entry in core.queue.in_flight.entries() if core.extender_calls.suspension is None else ():
+        if entry.key == difference.name and entry.uid not in core.bindings:
+            core.queue.in_flight.finish(entry.uid)
+    core.queue.put_right(difference.name, pod if pod is not None and _is_to_wait(core, pod) else None)
 
 
 def _is_to_wait(core: Core, pod: Pod) -> bool:
@@ -259,8 +192,8 @@ def _assumed(running: Scheduler, fresh: Scheduler, difference: StateDifference) 
     for uid, binding in core.bindings.items():
         if binding.pod.key == difference.name and not core.cache.has(uid):
             core.cache.assume(binding.pod, binding.node_name)
-    if known is not None and _is_to_wait(core, known) and not places_of(core.queue, known.key):
-        put_right(core.queue, known.key, known)
+    if known is not None and _is_to_wait(core, known) and not core.queue.places.all_with(known.key):
+        core.queue.put_right(known.key, known)
 
 
 def _stranded(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:

@@ -1,11 +1,18 @@
-"""Compares the objects that two clusters have, by their versions."""
+"""Compares where pods are: in the queue, in flight, being bound, assumed, nominated; and what bindings hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mooring.cluster.cluster import Cluster
+from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
-from mooring.state.check.difference import Findings, StateDifference, in_batches
+from mooring.model.pod import Pod
+from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.scheduler.core import Core
+from mooring.scheduler.scheduler import Scheduler
+from mooring.state.check.difference import DifferenceKind, Findings, StateDifference, in_batches
+
+# ---- Compares the objects that two clusters have, by their versions.
 
 
 def compare_objects(running: Cluster, fresh: Cluster) -> Findings:
@@ -42,3 +49,181 @@ def version_of(item: KubeObject | None) -> str:
         if item is None
         else f"{item.metadata.resource_version or 'unversioned'} of {item.uid or item.key}"
     )
+
+
+UNCONFIRMED = "binding"
+"""What differs of a pod that is assumed, is not being bound, and is not seen on its node. While a watch is late, that is
+as it should be."""
+
+
+def compare_pods(running: Scheduler, fresh: Scheduler) -> Findings:
+    """The pods that the watch shows, and as they are counted on nodes."""
+    for pods in (running.pods, fresh.pods):
+        yield from in_batches(
+            list(pods), lambda key: _unequal(key, "version", running.pods.get(key), fresh.pods.get(key))
+        )
+    yield from in_batches(fresh.core.cache.pod_ids(), lambda pod_id: _counted(pod_id, running, fresh))
+
+
+def _unequal(key: str, what: str, ours: Pod | None, theirs: Pod | None) -> Iterator[StateDifference]:
+    if ours is not theirs and version_of(ours) != version_of(theirs):
+        yield StateDifference("object", Pod, key, what, version_of(ours), version_of(theirs))
+
+
+def _counted(pod_id: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDifference]:
+    """A pod that is seen on a node is counted there as it is seen. That it is counted at all is compared by row."""
+    ours, theirs = running.placed(pod_id), fresh.placed(pod_id)
+    if ours is None or theirs is None or fresh.core.cache.is_assumed(pod_id):
+        return
+    if running.core.cache.is_assumed(pod_id):
+        yield _about(theirs, "assumed", "node", f"assumed on {ours.spec.node_name}", f"on {theirs.spec.node_name}")
+    else:
+        yield from _unequal(ours.key, "version on its node", ours, theirs)
+
+
+def _about(pod: Pod, kind: DifferenceKind, what: str, believed: str, fresh: str) -> StateDifference:
+    return StateDifference(kind, Pod, pod.key, what, believed, fresh)
+
+
+# ---- the queue
+
+
+def compare_queue(running: Scheduler, fresh: Scheduler) -> Findings:
+    """Every pod of ours without a node is in exactly one place of the queue, or holds room on a node; no other is queued."""
+    yield from in_batches(list(fresh.pods), lambda key: _membership(running.core, fresh.pods.get(key)))
+    yield from in_batches([entry.key for entry in running.queued_pods()], lambda key: _entry(key, running, fresh))
+    yield from in_batches(running.core.queue.in_flight.uids(), lambda uid: _flight(uid, running.core))
+
+
+def _membership(core: Core, pod: Pod | None) -> Iterator[StateDifference]:
+    if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in core.runners:
+        return
+    places: list[str] = list(core.queue.places.all_with(pod.key))
+    if core.cache.has(pod.id):
+        places.append("assumed")
+    # Parity: a pod that is being deleted is taken from the queue and not put back.
+    if len(places) > 1 or not (places or pod.is_terminating or _is_suspended(core, pod.id)):
+        yield _about(pod, "queue", "places", ", ".join(places) or "none", "one")
+
+
+def _is_suspended(core: Core, pod_id: str) -> bool:
+    """Whether an attempt of the pod waits for extenders."""
+    return core.extender_calls.suspension is not None and core.queue.is_in_flight(pod_id)
+
+
+def _entry(key: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDifference]:
+    entry, pod = running.queued(key), fresh.pods.get(key)
+    if entry is None:
+        return
+    if pod is None or pod.id != entry.uid:
+        yield _about(entry.pod, "queue", "pod", f"{entry.uid} waits", "there is no such pod")
+    elif pod.spec.node_name:
+        yield _about(pod, "queue", "pod", "waits for a node", f"is on {pod.spec.node_name}")
+    elif version_of(entry.pod) != version_of(pod):
+        yield _about(pod, "queue", "version", version_of(entry.pod), version_of(pod))
+
+
+def _flight(uid: str, core: Core) -> Iterator[StateDifference]:
+    """Between two inputs a pod is in flight only while it waits on Permit, or for extenders."""
+    entry = core.queue.in_flight.entry(uid)
+    if entry is not None and uid not in core.bindings and core.extender_calls.suspension is None:
+        yield _about(entry.pod, "queue", "attempt", "under way", "over")
+
+
+# ---- nominations
+
+
+def compare_nominations(running: Scheduler, fresh: Scheduler) -> Findings:
+    """Only pods that wait for a node are nominated to one."""
+    yield from in_batches(running.core.queue.nominations.pod_ids(), lambda uid: _nomination(uid, running, fresh))
+
+
+def _nomination(uid: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDifference]:
+    node, load = running.core.queue.nominations.node_of(uid), running.nominated.node_of(uid)
+    nominated = running.nominated.get(uid)
+    if node is None and load is None:
+        return
+    if nominated is None or node != load:
+        yield StateDifference(
+            "nomination", None, uid, "node", f"nominated to {node}, its room is on {load}", "the same node"
+        )
+        return
+    pod = fresh.pods.get(nominated.key)
+    if pod is None or pod.id != uid:
+        yield StateDifference("nomination", Pod, nominated.key, "pod", f"nominated to {node}", "there is no such pod")
+    elif pod.spec.node_name or running.core.cache.is_assumed(uid):
+        where = pod.spec.node_name or "assumed"
+        yield StateDifference("nomination", Pod, pod.key, "pod", f"nominated to {node}", f"has a node: {where}")
+
+
+# ---- assumed pods, and what bindings hold
+
+
+def compare_assumed(running: Scheduler, fresh: Scheduler) -> Findings:
+    """A pod is assumed while it is being bound, and until the watch shows it on its node."""
+    core = running.core
+    yield from in_batches(core.cache.assumed_ids(), lambda uid: _assumed(uid, core, fresh))
+    yield from in_batches(list(core.bindings), lambda uid: _bound(uid, core, fresh))
+    yield from _reservations(core)
+
+
+def _assumed(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference]:
+    pod = core.cache.get(uid)
+    if pod is None:
+        if core.cache.is_assumed(uid):
+            yield StateDifference("assumed", None, uid, "pod", "assumed", "on no node")
+        return
+    if uid in core.bindings or not core.cache.is_assumed(uid):
+        return
+    known = fresh.pods.get(pod.key)
+    if known is None or known.id != uid:
+        yield _about(pod, "assumed", "pod", f"assumed on {pod.spec.node_name}", "there is no such pod")
+    elif not known.spec.node_name:
+        yield _about(pod, "assumed", UNCONFIRMED, f"assumed on {pod.spec.node_name}", "neither bound nor being bound")
+
+
+def _bound(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference]:
+    binding = core.bindings.get(uid)
+    known = fresh.pods.get(binding.pod.key) if binding is not None else None
+    if binding is None or known is None or known.id != uid or known.is_terminating:
+        return
+    if not core.cache.has(uid):
+        yield _about(binding.pod, "assumed", "room", "none", f"being bound to {binding.node_name}")
+
+
+def _reservations(core: Core) -> Findings:
+    """Devices that are about to be allocated, and volumes that are about to be bound, belong to pods that are being bound."""
+    pods = [binding.pod for binding in core.bindings.values()]
+    owners, named = {pod.uid for pod in pods}, {key for pod in pods for key in _device_claims(pod)}
+    for claim in core.cluster.claims.pending_claims():
+        if not core.cluster.claims.is_in_doubt(claim.uid or claim.key) and not _is_wanted(claim, owners, named):
+            yield StateDifference(
+                "device", ResourceClaim, claim.key, "pending", "about to be allocated", "no pod is bound with it"
+            )
+    wanted = {key for pod in pods for key in _volume_claims(pod)}
+    for key in core.cluster.storage.assumed_claims() - wanted:
+        yield StateDifference(
+            "volume", PersistentVolumeClaim, key, "assumed", "about to be bound", "no pod is bound with it"
+        )
+    for name, key in core.cluster.storage.assumed_volumes().items():
+        if key not in wanted:
+            yield StateDifference("volume", PersistentVolume, name, "assumed", f"for {key}", "no pod is bound with it")
+    yield None
+
+
+def _is_wanted(claim: ResourceClaim, owners: set[str], named: set[str]) -> bool:
+    return claim.key in named or any(owner.uid in owners for owner in claim.metadata.owner_references or ())
+
+
+def _device_claims(pod: Pod) -> Iterable[str]:
+    names = (entry.resource_claim_name for entry in pod.spec.resource_claims or ())
+    made = (status.resource_claim_name for status in pod.status.resource_claim_statuses or ())
+    return (f"{pod.namespace}/{name}" for name in (*names, *made) if name)
+
+
+def _volume_claims(pod: Pod) -> Iterable[str]:
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            yield f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
+        elif volume.ephemeral is not None:
+            yield f"{pod.namespace}/{pod.name}-{volume.name}"

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.columns.images import Images
 from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.tallies.tallies import TallyKey
@@ -14,8 +13,15 @@ from mooring.model.affinity import CarriedTerm
 from mooring.model.label_set import LabelSet
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.state.check.difference import DifferenceKind, Findings, StateDifference, cut, in_batches
-from mooring.state.check.row_pairs import RowPairing, in_codes_of
+from mooring.state.check.difference import (
+    DifferenceKind,
+    Findings,
+    RowPairing,
+    StateDifference,
+    cut,
+    in_batches,
+    in_codes_of,
+)
 
 # ---- Compares counts of pods: by selector, by label set and by the affinity terms that pods carry.
 
@@ -23,8 +29,8 @@ from mooring.state.check.row_pairs import RowPairing, in_codes_of
 def compare_tallies(running: NodeTable, fresh: NodeTable) -> Findings:
     """Tallies of both tables. Those that only the fresh table lacks are counted there now."""
     pairing = RowPairing(running, fresh)
-    for key in list(running.tallies._predicates):
-        tally = running.tallies._predicates.get(key)
+    for key in list(running.tallies.kept()):
+        tally = running.tallies.kept().get(key)
         if tally is not None:
             yield from _unequal(pairing, tally, fresh.tallies.tally(key), _said(key))
             yield from _unequal_sums(tally, _said(key))
@@ -32,7 +38,7 @@ def compare_tallies(running: NodeTable, fresh: NodeTable) -> Findings:
     for terms in running.tallies.terms.carried.keys() | fresh.tallies.terms.carried.keys():
         yield from _unequal_carriers(pairing, running, fresh, terms)
         yield None
-    for label_set in running.tallies._label_sets.keys() | fresh.tallies._label_sets.keys():
+    for label_set in running.tallies.label_sets().keys() | fresh.tallies.label_sets().keys():
         yield from _unequal_members(label_set, running, fresh)  # a label set may be on every row
         yield None
 
@@ -86,7 +92,7 @@ def _unequal_members(label_set: LabelSet, running: NodeTable, fresh: NodeTable) 
 
 def _members(label_set: LabelSet, nodes: NodeTable) -> Mapping[tuple[str, bool], int]:
     """(Node, whether they terminate) -> how many pods have the labels."""
-    there = nodes.tallies._label_sets.get(label_set)
+    there = nodes.tallies.label_sets().get(label_set)
     if there is None:
         return {}
     parts = ((False, there.rows), (True, there.terminating))
@@ -183,7 +189,7 @@ def _codes(running: NodeTable, fresh: NodeTable, pairing: RowPairing) -> Finding
 
 def _labels(running: NodeTable, fresh: NodeTable, pairing: RowPairing) -> Findings:
     """Columns of labels, and the labels that new columns are made of."""
-    for key in list(running.labels._columns):
+    for key in running.labels.kept_keys():
         ours, theirs = running.labels.column(key), fresh.labels.column(key)
         for name, _, code in pairing.now().unequal(in_codes_of(theirs, ours), theirs.codes):
             believed = ours.values[ours.codes[running.row_book[name]]]
@@ -196,11 +202,11 @@ def _labels_of(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[Stat
     row, other = running.row_book.get(name), fresh.row_book.get(name)
     if row is None or other is None:
         return
-    ours, theirs = running.labels._labels.get(row, {}), fresh.labels._labels.get(other, {})
+    ours, theirs = running.labels.on_row(row), fresh.labels.on_row(other)
     if ours is not theirs and ours != theirs:
         yield _row(name, "labels", ours, theirs)
     for key in ours:
-        if row not in running.labels._rows.get(key, ()):
+        if row not in running.labels.rows_by_key().get(key, ()):
             yield _row(name, f"label {key}", "not among the nodes that have it", "among them")
 
 
@@ -210,13 +216,10 @@ def _ports(running: NodeTable, fresh: NodeTable) -> Findings:
     Parity: of two pods of a node with the same port the first that leaves frees it, as upstream, and a fresh scheduler
     cannot know that. So a port that is free here and taken there is no difference.
     """
-    for (protocol, port), rows in list(running.ports._used.items()):
-        theirs = fresh.ports._used.get((protocol, port), {})
-        for row, addresses in rows.items():
-            name = running.names[row]
-            held = theirs.get(fresh.row_book.get(name, -1), set())
-            for address in addresses - held:
-                yield _row(name, f"port {address}:{port}/{protocol}", "taken", "free", "port")
+    for row, (address, protocol, port) in running.ports.uses():
+        name = running.names[row]
+        if not fresh.ports.is_held(fresh.row_book.get(name, -1), (address, protocol, port)):
+            yield _row(name, f"port {address}:{port}/{protocol}", "taken", "free", "port")
     yield None
 
 
@@ -232,18 +235,13 @@ def _images_of(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[Stat
     if row is None or other is None:
         return
     ours, theirs = running.images, fresh.images
-    if ours._names.get(row, frozenset()) != theirs._names.get(other, frozenset()):
-        missing = ours._names.get(row, frozenset()) ^ theirs._names.get(other, frozenset())
+    missing = ours.names_on(row) ^ theirs.names_on(other)
+    if missing:
         yield _row(name, "images", f"differ in {sorted(missing)[:3]}", "those of its node")
-    elif row in ours._names and ours._captured.get(row) == ours._epoch:
-        real = {image: _nodes_with(theirs, image) for image in theirs._names.get(other, ())}
-        if ours._seen.get(row, {}) != real:
-            yield _row(name, "images on other nodes", ours._seen.get(row, {}), real)
-
-
-def _nodes_with(images: Images, name: str) -> int:
-    image = images._images.get(name)
-    return 0 if image is None else len(image.rows)
+    elif ours.names_on(row) and not ours.lags(row):
+        real = {image: theirs.node_count(image) for image in theirs.names_on(other)}
+        if ours.seen_by(row) != real:
+            yield _row(name, "images on other nodes", ours.seen_by(row), real)
 
 
 def _floats(running: Cluster) -> Findings:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mooring.api.kinds import KINDS
 from mooring.framework.contract.intents import CallFault, WriteFault
 from mooring.model.meta import KubeObject, ObjectMeta
+from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec, PodStatus
 from mooring.scheduler.inputs import (
@@ -29,10 +30,9 @@ from mooring.scheduler.inputs import (
     WriteAnswered,
 )
 from mooring.state.recording import steps
-from mooring.state.recording.object_changes import with_changes
 from mooring.state.recording.run_files import segments_in
 from mooring.state.recording.segment_file import SUFFIX, RecordingError, SegmentHeader, SegmentReader
-from mooring.state.recording.steps import Outcome
+from mooring.state.recording.steps import ADDED, Outcome, with_changes
 from mooring.state.saved_state import SavedState
 
 
@@ -138,11 +138,11 @@ class StepReader:
             return None
         self.now_ns = now_ns
         number = _INT.decode(code)
-        input = self._input(number, about)
+        change = self._input(number, about)
         found = tuple(_OUTCOMES.decode(outcomes))
         if found and not all(map(steps.is_whole, found)):
             raise ValueError("an outcome is not complete")
-        return RecordedStep(number, self.now_ns, input, found)
+        return RecordedStep(number, self.now_ns, change, found)
 
     def _input(self, code: int, about: list[msgspec.Raw]) -> Input | None:
         read: Input | None = None if code in (steps.ATTEMPT, steps.RELEASE) else _READ[code](self, about)
@@ -276,3 +276,104 @@ _READ: dict[int, Any] = {
     steps.TIME: StepReader._time,
     steps.HALF_MINUTE: StepReader._half_minute,
 }
+
+
+# ---- The steps of a recorded run one after the other, across its segments, whatever is missing or damaged between
+# them.
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBegins:
+    """What follows does not go on from the steps before: the objects of the cluster come first."""
+
+    header: SegmentHeader
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStep:
+    """A recorded step. `is_known`: it says what was there when a segment began, not what happened."""
+
+    step: RecordedStep
+    is_known: bool = False
+    assumed_on: str = ""
+    """For a known pod: the node that the recorded scheduler had decided on, with the binding under way."""
+
+
+@dataclass(slots=True)
+class RunSteps:
+    """Reads one run. `problems` has one line for each part that could not be read."""
+
+    run: RecordedRun
+    problems: list[str] = field(default_factory=list)
+    files_read: int = 0
+    _reader: StepReader = field(default_factory=lambda: StepReader(0))
+    _goes_on: bool = False
+    """Whether all steps up to here were read."""
+    _number: int = 0
+
+    def __iter__(self) -> Iterator[ClusterBegins | ClusterStep]:
+        self.problems += self.run.problems
+        for segment in self.run.segments:
+            header = segment.header
+            self._goes_on = self._goes_on and not header.lost and header.number == self._number + 1
+            self._number = header.number
+            try:
+                yield from self._segment(segment)
+            except (RecordingError, TypeError, AttributeError) as fault:  # the last two: a change that fits no object
+                self._stop(segment, str(fault))
+            if segment.damage is not None:
+                self._stop(segment, segment.damage)
+            self.files_read += 1
+
+    def _stop(self, segment: SegmentReader, reason: str) -> None:
+        self.problems.append(f"{segment.path}: {reason}; what follows in this file is not read")
+        self._goes_on = False
+
+    def _segment(self, segment: SegmentReader) -> Iterator[ClusterBegins | ClusterStep]:
+        header, blocks = segment.header, segment.blocks()
+        if header.begins == "steps" and not self._goes_on:
+            self._stop(segment, "the steps before it are missing, and it does not say what was there")
+            return
+        if header.begins == "state":
+            yield from self._state(header, blocks)
+        elif header.begins == "objects" and self._goes_on:
+            _skip(blocks, header.known)
+            self._reader.now_ns = header.started_ns
+        elif header.begins != "steps":
+            yield self._begin(header)
+        known = 0 if self._goes_on else header.known
+        for block in blocks:
+            for step in self._reader.steps(block):
+                yield ClusterStep(step, is_known=known > 0)
+                known -= 1
+        self._goes_on = known <= 0 and segment.is_ended
+
+    def _begin(self, header: SegmentHeader) -> ClusterBegins:
+        self._reader = StepReader(header.started_ns)
+        return ClusterBegins(header)
+
+    def _state(self, header: SegmentHeader, blocks: Iterator[bytes]) -> Iterator[ClusterBegins | ClusterStep]:
+        """The state of a scheduler as steps that add its objects; nothing, if they are known."""
+        block = next(blocks, None)
+        if block is None:
+            raise RecordingError("its state was not written")
+        if self._goes_on:
+            return
+        yield self._begin(header)
+        state = read_state(block)
+        try:
+            self._reader.know(state)
+        except (msgspec.MsgspecError, KeyError, IndexError) as fault:  # an object in it, or the number of a pod
+            raise RecordingError(f"its state cannot be read: {fault}") from fault
+        self._reader.now_ns = state.now_ns
+        ids = set(state.assumed)
+        assumed = {pod.id: pod.spec.node_name for pod in state.pods if pod.id in ids and pod.spec.node_name}
+        for item in sorted(self._reader.objects.values(), key=lambda item: not isinstance(item, Node)):
+            node = assumed.get(item.id, "") if isinstance(item, Pod) and not item.spec.node_name else ""
+            yield ClusterStep(RecordedStep(ADDED, state.now_ns, ObjectAdded(item), ()), True, node)
+
+
+def _skip(blocks: Iterator[bytes], steps: int) -> None:
+    """Pass over blocks of known objects: they have no other steps in them."""
+    while steps > 0 and (block := next(blocks, None)) is not None:
+        steps -= block.count(b"\n") + 1

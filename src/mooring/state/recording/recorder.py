@@ -18,8 +18,6 @@ from mooring.model.shape import PodShape
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.recording.concealed import Concealer
-from mooring.state.recording.object_changes import is_same_but_for_node
 from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.recording.steps import (
@@ -28,10 +26,12 @@ from mooring.state.recording.steps import (
     LINES,
     RELEASE,
     REMOVED,
+    Concealer,
     Line,
     MakeLine,
     Outcomes,
     append_line,
+    is_same_but_for_node,
     outcomes_of,
 )
 from mooring.state.saved_state import is_quiet, other_objects, state_of
@@ -58,15 +58,15 @@ class PodTemplates:
     def clear(self) -> None:
         self._written.clear()
 
-    def added(self, passed_ns: int, outcomes: Outcomes, input: ObjectAdded, conceal: Concealer) -> Line:
-        if type(input.item) is Pod:
-            return self._line(ADDED, passed_ns, outcomes, input.item, conceal)
-        return LINES[ObjectAdded](passed_ns, outcomes, input, conceal)
+    def added(self, passed_ns: int, outcomes: Outcomes, change: ObjectAdded, conceal: Concealer) -> Line:
+        if type(change.item) is Pod:
+            return self._line(ADDED, passed_ns, outcomes, change.item, conceal)
+        return LINES[ObjectAdded](passed_ns, outcomes, change, conceal)
 
-    def removed(self, passed_ns: int, outcomes: Outcomes, input: ObjectRemoved, conceal: Concealer) -> Line:
-        if type(input.item) is Pod:
-            return self._line(REMOVED, passed_ns, outcomes, input.item, conceal)
-        return LINES[ObjectRemoved](passed_ns, outcomes, input, conceal)
+    def removed(self, passed_ns: int, outcomes: Outcomes, change: ObjectRemoved, conceal: Concealer) -> Line:
+        if type(change.item) is Pod:
+            return self._line(REMOVED, passed_ns, outcomes, change.item, conceal)
+        return LINES[ObjectRemoved](passed_ns, outcomes, change, conceal)
 
     def _line(self, code: int, passed_ns: int, outcomes: Outcomes, pod: Pod, conceal: Concealer) -> Line:
         shown, shape = conceal(pod), pod.__dict__.get("shape")
@@ -186,10 +186,10 @@ class RunRecorder:
 
     # ---- the steps
 
-    def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
+    def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
         try:
             outcomes = outcomes_of(intents) if intents else ()
-            line = self._makers[type(input)](now_ns - self._last_ns, outcomes, input, self._conceal)
+            line = self._makers[type(change)](now_ns - self._last_ns, outcomes, change, self._conceal)
             if self._append(line, now_ns):
                 self._hand_over(scheduler, now_ns)
         except Exception as fault:

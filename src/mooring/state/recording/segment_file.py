@@ -200,8 +200,8 @@ class SegmentReader:
                 self.is_ended = True
 
 
-def _checksum(format: int, number: int, block: bytes | bytearray) -> int:
-    if format == 1:
+def _checksum(version: int, number: int, block: bytes | bytearray) -> int:
+    if version == 1:
         return zlib.crc32(block)
     return zlib.crc32(block, zlib.crc32(number.to_bytes(8, "little")))
 

@@ -1,11 +1,91 @@
 """What a replay has counted: steps, decisions, and those that came out otherwise, by kind."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from mooring.state.recording.steps import Outcome
+from mooring.framework.contract.intents import CallFault
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    CallAnswered,
+    EvictionAnswered,
+    HalfMinutePassed,
+    Input,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    TimePassed,
+    WriteAnswered,
+)
+from mooring.state.recording.reading import RecordedStep
+from mooring.state.recording.steps import ATTEMPT, Outcome, kind_of
 from mooring.state.replay.replayer import ReplayedStep
+
+# ---- Steps of a recording in words: what happened, and what it led to.
+
+
+_OUTCOMES = {
+    "bind": "{0} is bound to {1}",
+    "fail": "{0} gets no node: {1}",
+    "nominate": "{0} is nominated to {1}",
+    "evict": "{0} is evicted for {1}",
+    "write": "{0} of {1} {2}",
+    "call": "an extender is asked to {0}",
+}
+NO_OUTCOME = "nothing"
+
+
+def outcomes_in_words(outcomes: Iterable[Outcome]) -> list[str]:
+    """What a step led to, one sentence each."""
+    return [_sentence(outcome) for outcome in outcomes] or [NO_OUTCOME]
+
+
+def _sentence(outcome: Outcome) -> str:
+    kind, *values = outcome
+    try:
+        return _OUTCOMES[kind].format(*values)
+    except (KeyError, IndexError):  # of a later version
+        return " ".join(outcome)
+
+
+def step_in_words(step: RecordedStep) -> str:
+    """What happened, without what it led to."""
+    if step.input is None:
+        return "attempt" if step.code == ATTEMPT else "waits on Permit end"
+    return _INPUTS[type(step.input)](step.input)
+
+
+def _bound(change: BindAnswered) -> str:
+    return "a bind is carried out" if change.fault is None else f"a bind fails: {change.fault}"
+
+
+def _evicted(change: EvictionAnswered) -> str:
+    key = change.victim.key
+    return f"{key} is evicted" if change.fault is None else f"{key} could not be evicted: {change.fault}"
+
+
+def _written(change: WriteAnswered) -> str:
+    return "a write is carried out" if change.fault is None else f"a write fails: {change.fault.message}"
+
+
+def _called(change: CallAnswered) -> str:
+    reply = change.reply
+    return f"an extender fails: {reply.message}" if isinstance(reply, CallFault) else "an extender answers"
+
+
+_INPUTS: Mapping[type[Input], Callable[[Any], str]] = {
+    ObjectAdded: lambda change: f"{kind_of(change.item)} {change.item.key} is added",
+    ObjectUpdated: lambda change: f"{kind_of(change.new)} {change.new.key} is updated",
+    ObjectRemoved: lambda change: f"{kind_of(change.item)} {change.item.key} is removed",
+    BindAnswered: _bound,
+    EvictionAnswered: _evicted,
+    WriteAnswered: _written,
+    CallAnswered: _called,
+    TimePassed: lambda change: "time passes",
+    HalfMinutePassed: lambda change: "half a minute has passed",
+}
+
 
 ANOTHER_NODE = "another node"
 NO_NODE = "no node instead of one"

@@ -1,21 +1,108 @@
 """Runs a recording again and compares each step: a scheduler that is told the same at the same times decides the same."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
+from mooring.framework.config.feature_gates import GateError, parse_gates
+from mooring.framework.config.settings import read_settings
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
-from mooring.scheduler.core import Tell
+from mooring.queue.entry import TellPod
+from mooring.scheduler.decide import DecideOptions, by_seed, lowest_name
+from mooring.scheduler.made_decision import MadeDecision, showing
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import all_plugins, build_scheduler
 from mooring.state.recording.reading import RecordedRun, RecordedStep, StepReader
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader
-from mooring.state.recording.steps import ATTEMPT, RELEASE, Outcome, outcomes_of
-from mooring.state.replay.recorded_settings import MadeDecision, RecordedClock, missing_plugins, scheduler_of
+from mooring.state.recording.steps import ATTEMPT, READ_ANNOTATIONS, RELEASE, Outcome, outcomes_of
 from mooring.state.replay.run_reader import ReadingMark, RunReader
 from mooring.state.saved_state import SavedState, is_quiet, other_objects, restore, state_of
+
+# ---- A scheduler as the header of a recording describes it, with a clock that shows the recorded times.
+
+
+class RecordedClock:
+    """Shows the time of the step that is being replayed."""
+
+    def __init__(self, now_ns: int) -> None:
+        self.now = now_ns
+
+    def now_ns(self) -> int:
+        return self.now
+
+
+def scheduler_of(
+    header: SegmentHeader,
+    clock: RecordedClock,
+    registry: Registry | None = None,
+    tell: TellPod | None = None,
+    decided: Callable[[MadeDecision], None] | None = None,
+) -> Scheduler:
+    """A scheduler as the header of a recording describes it. `decided` is called with each decision.
+
+    Raises RecordingError, and ConfigError for a configuration that cannot be built here.
+    """
+    config, gates = settings_of(header)
+    tie_break = by_seed if header.tie_break == "seed" else lowest_name
+    options = DecideOptions(tie_break=tie_break)
+    scheduler = build_scheduler(
+        config, clock, registry, options, tell, gates=gates, max_unschedulable_s=header.max_unschedulable_s
+    )
+    if header.seed or decided is not None:
+        scheduler.decide_with(showing(decided or (lambda made: None), header.seed))
+    return scheduler
+
+
+def settings_of(header: SegmentHeader) -> tuple[KubeSchedulerConfiguration, Mapping[str, bool]]:
+    """The configuration and the feature gates of the scheduler that was recorded. Raises RecordingError, ConfigError."""
+    settings = read_settings(header.settings, "the recording")
+    if settings is None:
+        raise RecordingError("the header of the recording has no configuration")
+    try:
+        gates = parse_gates(settings.gates_text)
+    except GateError as fault:
+        raise RecordingError(f"the feature gates of the recording cannot be used: {fault}") from fault
+    return configuration.from_object(settings.configuration, feature_gates=gates), gates
+
+
+def missing_plugins(run: RecordedRun, registry: Registry | None) -> list[str]:
+    """A sentence for each plugin of the run that is not here."""
+    names = run.header.plugins if run.segments else []
+    known = all_plugins() if registry is None and names else registry
+    return [
+        f"{run.name}: its plugin {name} is not installed; name its file with --plugin FILE"
+        for name in names
+        if known is not None and name not in known
+    ]
+
+
+def concealed_annotations(runs: Iterable[RecordedRun], registry: Registry) -> list[str]:
+    """A note for each plugin of the recording that reads annotations of which the recording has digests only."""
+    notes: dict[str, None] = {}
+    undeclared = {*registry.undeclared_readers()}
+    for header in (run.header for run in runs if run.segments):
+        kept = AnnotationKeys.of(header.annotations)
+        for name in header.plugins:
+            missing = registry.annotation_keys(name).missing_in(READ_ANNOTATIONS | kept) if name in registry else []
+            if missing or (name in undeclared and not kept):
+                notes[_concealed(name, missing)] = None
+    return [*notes]
+
+
+def _concealed(name: str, missing: Sequence[str]) -> str:
+    which = ", ".join(missing) or "it declares none"
+    keys = ",".join(missing) or "KEY,..."
+    return (
+        f"plugin {name} reads annotations of which the recording has digests only ({which}), so its decisions may come out "
+        f"otherwise; record with --keep-annotations {keys}"
+    )
+
 
 _ENCODER = msgspec.json.Encoder()
 FAULTS = 5
@@ -40,7 +127,7 @@ class ReplayedStep:
 class ReplayHooks:
     """Who follows a replay beside its steps."""
 
-    tell: Tell | None = None
+    tell: TellPod | None = None
     """Receives the stories of pods, as the scheduler tells them."""
     began: Callable[[Scheduler], None] | None = None
     """Called with each scheduler that the replay builds: one at the beginning, and one after each gap."""

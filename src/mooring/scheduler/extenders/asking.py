@@ -4,7 +4,7 @@ Extenders come after the Filter plugins and see only nodes that these let pass. 
 say whether preemption could help there (failed) or not (unresolvable).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -15,21 +15,131 @@ from mooring.cluster.columns.kernels import MAX_SCORE
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
-from mooring.framework.contract.intents import CallReply
-from mooring.framework.contract.points import Rows
+from mooring.framework.contract.intents import CallFault, CallReply
+from mooring.framework.contract.points import Rows, Victims
 from mooring.framework.contract.status import Rejection, curable, final
 from mooring.framework.kept.asking import AttemptError
 from mooring.framework.kept.feasible import NARROWED_OUT
-from mooring.scheduler.extenders.interest import InterestedExtenders
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import Container
 from mooring.scheduler.extenders.replies import (
     FilterReply,
+    MetaVictims,
     Unusable,
     filter_call,
+    preempt_call,
     prioritize_call,
     read_filter,
     read_scores,
+    read_victims,
 )
 from mooring.scheduler.extenders.steps import Steps
+
+# ---- Which scheduler extenders are asked about a pod, and in which order.
+
+
+class InterestedExtenders(msgspec.Struct, frozen=True):
+    """The extenders that are interested in one pod, in the order in which they are asked."""
+
+    extenders: tuple[Extender, ...]
+    report: Callable[[str], None] = lambda text: None
+    """Receives a line about an ignorable extender that failed."""
+    tell: Callable[[str], None] = lambda text: None
+    """Receives lines for the story of the pod."""
+
+    @property
+    def reviews_victims(self) -> bool:
+        """Whether one of them takes part in the choice of victims (preemptVerb)."""
+        return any(extender.preempt_verb for extender in self.extenders)
+
+    def skip(self, text: str, extender: Extender, fault: object) -> None:
+        """Report that an ignorable extender failed and is passed over."""
+        self.report(f"{text}: extender {extender.shown_url}: {fault}")
+
+
+def in_asking_order(extenders: Iterable[Extender]) -> tuple[Extender, ...]:
+    """Parity: ignorable extenders come after the others, otherwise the order is that of the configuration."""
+    return tuple(sorted(extenders, key=lambda extender: extender.ignorable))
+
+
+def interested_in(extenders: Iterable[Extender], pod: Pod) -> tuple[Extender, ...]:
+    """The extenders that take part in attempts for this pod, in their order."""
+    return tuple(extender for extender in extenders if is_interested(extender, pod))
+
+
+def is_interested(extender: Extender, pod: Pod) -> bool:
+    """Whether a container requests or limits a resource that the extender manages. An extender that manages none
+    takes part for all pods."""
+    managed = {resource.name for resource in extender.managed_resources}
+    if not managed:
+        return True
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    return any(not managed.isdisjoint(_named(container)) for container in containers)
+
+
+def _named(container: Container) -> set[str]:
+    """The resources that a container requests or limits."""
+    resources = container.resources
+    return set() if resources is None else {*(resources.requests or ()), *(resources.limits or ())}
+
+
+# ---- Extenders review preemption: each may drop candidate nodes, and change the victims on the others.
+
+
+SKIPPED_IN_REVIEW = "Skipped extender as it returned error and has ignorable flag set"
+IGNORED_NODE = "Ignored node for which the extender didn't report victims"
+
+
+def review(
+    interested: InterestedExtenders, pod: Pod, nodes: NodeTable, victims: Mapping[str, Victims]
+) -> Steps[Mapping[str, Victims] | CallFault]:
+    """The victims by node after all extenders with a preemptVerb have reviewed them; a fault if one fails that is not
+    ignorable.
+
+    Parity: a node without victims ends preemption with an error, unless the extender is ignorable: then the node is
+    dropped.
+    """
+    for extender in interested.extenders:
+        if not extender.preempt_verb:
+            continue
+        (reply,) = yield (preempt_call(extender, pod, victims),)
+        try:
+            victims = _reviewed(extender, reply, nodes)
+        except Unusable as fault:
+            if not extender.ignorable:
+                return CallFault(str(fault))
+            interested.skip(SKIPPED_IN_REVIEW, extender, fault)
+            continue
+        empty = [name for name, on in victims.items() if not on.pods]
+        if empty and not extender.ignorable:
+            return CallFault(f'expected at least one victim pod on node "{empty[0]}"')
+        for name in empty:
+            interested.skip(IGNORED_NODE, extender, f"node {name}")
+        victims = {name: on for name, on in victims.items() if on.pods}
+        if not victims:
+            break
+    return victims
+
+
+def _reviewed(extender: Extender, reply: CallReply, nodes: NodeTable) -> dict[str, Victims]:
+    """Translate a reply back into pods. Raises Unusable for nodes and pods that do not exist."""
+    return {name: _found(extender, name, meta, nodes) for name, meta in read_victims(reply).items()}
+
+
+def _found(extender: Extender, name: str, meta: MetaVictims, nodes: NodeTable) -> Victims:
+    """The pods that are meant, in the order in which the extender gave them."""
+    row = nodes.row_book.get(name)
+    if row is None or not nodes.alive[row]:
+        raise Unusable(f'nodeinfo not found for node name "{name}"')
+    there = {pod.id: pod for pod in nodes.pods_on[row]}
+    for uid in meta.uids:
+        if uid not in there:
+            raise Unusable(
+                f"extender: {extender.shown_url} claims to preempt pod (UID: {uid}) on node: {name}, but the pod is not "
+                "found on that node"
+            )
+    return Victims(tuple(there[uid] for uid in meta.uids), meta.violations)
+
 
 # ---- Scores by extenders: all are called at once, and their scores are added to those of the plugins.
 
