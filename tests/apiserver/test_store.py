@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.api_errors import ApiError
-from mooring.api.limits import MAX_OBJECT_BYTES, check_size, stored_bytes
+from mooring.api.json_objects import MAX_OBJECT_BYTES, check_size, stored_bytes
 from mooring.apiserver.store import (
     HISTORY,
     HISTORY_BYTES,

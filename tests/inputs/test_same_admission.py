@@ -9,7 +9,7 @@ from mooring.api.decode import decode
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.admit import prepare_create
-from mooring.apiserver.admission.lookups import StoreLookups
+from mooring.apiserver.admission.object_meta import StoreLookups
 from mooring.apiserver.store import Store
 from mooring.inputs.admission import apply_defaults
 from mooring.model.meta import KubeObject

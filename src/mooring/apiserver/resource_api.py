@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mooring.api.api_errors import already_exists, bad_request, conflict, not_found
-from mooring.api.event_forms import shown_form, stored_form
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, check_size, size_of
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.events import shown_form, stored_form
 from mooring.api.kinds.nodes import NODE
-from mooring.api.limits import MAX_OBJECT_BYTES, check_size, size_of
 from mooring.api.patches.apply_patch import FieldWriter, apply_configuration, record_update
-from mooring.api.patches.managed_fields import bare
+from mooring.api.patches.merge_keys import bare
 from mooring.apiserver.admission import admit
+from mooring.apiserver.admission.admit import TemplatePods
 from mooring.apiserver.admission.faults import CLEARING_GATE, check_form, check_valid
-from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.admission.object_meta import (
     Deletion,
+    StoreLookups,
     check_preconditions,
     check_uid,
     check_version,
@@ -30,7 +30,6 @@ from mooring.apiserver.admission.object_meta import (
 from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
-from mooring.apiserver.admission.template_pods import TemplatePods
 from mooring.apiserver.store import Exists, Key, Store
 from mooring.apiserver.watch import Backlog
 from mooring.kit.clock import Clock, in_seconds

@@ -17,8 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from mooring.api.api_errors import object_too_large
-from mooring.api.json_objects import JsonObject
-from mooring.api.limits import MAX_OBJECT_BYTES, size_of
+from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, size_of
 
 Key = tuple[str, str]
 """Namespace (empty for kinds without one) and name."""

@@ -7,11 +7,10 @@ from typing import TypeVar
 import msgspec
 
 from mooring.kit.lazy import lazy
-from mooring.model.exclusions import as_difference
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
-from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
+from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, as_difference, compile_selector
 
 Labels = Mapping[str, str]
 NO_LABELS: Labels = {}

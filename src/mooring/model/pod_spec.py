@@ -207,7 +207,7 @@ class OpaqueVolume(Wire):
 
 
 class InTreeSources(Wire):
-    """The sources that pods and persistent volumes share and that CSI drivers have replaced (model/csi_migration.py)."""
+    """The sources that pods and persistent volumes share and that CSI drivers have replaced (model/volumes.py)."""
 
     gce_persistent_disk: GceDisk | None = None
     aws_elastic_block_store: VolumeById | None = None

@@ -10,7 +10,16 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from mooring.model.names import is_scalar_resource
-from mooring.model.pod_spec import ALWAYS, Container, ContainerStatus, PodSpec, ResourceList, SpecAndStatus
+from mooring.model.pod_spec import (
+    ALWAYS,
+    Container,
+    ContainerStatus,
+    NodeAllocatableClaimStatus,
+    PodSpec,
+    PodStatus,
+    ResourceList,
+    SpecAndStatus,
+)
 from mooring.model.quantity import (
     MORE_THAN_ANY,
     QuantityText,
@@ -22,6 +31,39 @@ from mooring.model.quantity import (
     to_milli,
     to_milli_amount,
 )
+
+# ---- The part of a pod's status that says what the pod holds on its node: resources in force, resizes, what devices
+# take.
+
+
+NO_STATUS = PodStatus()
+_Taken = NodeAllocatableClaimStatus
+
+
+def resize_status(status: PodStatus) -> PodStatus:
+    """The part of a status that changes what a pod holds: resources in force, and a resize that is pending. Everything
+    else (phase, IPs, readiness) differs between pods of a template and must not be part of the shape."""
+    taken = status.node_allocatable_resource_claim_statuses
+    if not (
+        status.conditions or status.container_statuses or status.init_container_statuses or status.resources or taken
+    ):
+        return NO_STATUS  # Hot: pods that are yet to be placed
+    pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+    containers = [c for c in status.container_statuses or () if c.resources is not None]
+    sidecars = [c for c in status.init_container_statuses or () if c.resources is not None]
+    if not (pending or containers or sidecars or taken) and status.resources is None:
+        return NO_STATUS
+    return PodStatus(
+        conditions=pending or None,
+        container_statuses=containers or None,
+        init_container_statuses=sidecars or None,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+        node_allocatable_resource_claim_statuses=[_Taken(resources=each.resources) for each in taken]
+        if taken
+        else None,
+    )
+
 
 Amounts = dict[str, int]
 """Resource name to nano-units."""

@@ -29,17 +29,18 @@ from mooring.model.quantity import MAX_AMOUNT
 from mooring.model.requests import (
     FILTER,
     FIT_SCORE,
+    NO_STATUS,
     NON_ZERO,
     effective_requests,
     has_pod_level_requests,
     held_non_zero,
     held_requests,
     names_all,
+    resize_status,
     to_exact_units,
     to_units,
     units_of,
 )
-from mooring.model.resize_status import NO_STATUS, resize_status
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 
 HostPort = tuple[str, str, int]

@@ -8,8 +8,7 @@ from mooring.api.api_errors import Cause, field_duplicate, field_forbidden, fiel
 from mooring.api.json_objects import JsonObject, at, fill
 from mooring.api.kind_spec import AGE, BY_NAME, NAME, NONE, Column, KindSpec, Watch, field_cell, number
 from mooring.api.validation import field_rules as rules
-from mooring.api.validation.group_rules import PodGroupTemplate, check_pod_group, check_templates
-from mooring.api.validation.pod_rules import PREEMPTION_POLICIES
+from mooring.api.validation.pod_rules import PREEMPTION_POLICIES, PodGroupTemplate, check_pod_group, check_templates
 from mooring.api.validation.problem import AGAIN, NOTHING_THERE, Problem, Problems, show
 from mooring.model.meta import MAX_INT32
 from mooring.model.workloads import (
@@ -19,31 +18,6 @@ from mooring.model.workloads import (
     PodGroup,
     PriorityClass,
 )
-
-# ---- Workloads of scheduling.k8s.io: templates that controllers make PodGroups from. No decision reads them.
-
-
-def _faults(workload: JsonObject) -> list[Cause]:
-    written = workload.get("spec", {}).get("podGroupTemplates") or []
-    templates = msgspec.convert(written, list[PodGroupTemplate], strict=False)
-    return [_cause(problem) for problem in check_templates("spec.podGroupTemplates", templates)]
-
-
-def _cause(problem: Problem) -> Cause:
-    if problem.found == NOTHING_THERE:
-        return field_required(problem.path)
-    if problem.found.endswith(AGAIN):
-        return field_duplicate(problem.path, msgspec.json.decode(problem.found.removesuffix(AGAIN)))
-    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {problem.allowed}", problem.path)
-
-
-GROUP_TEMPLATES = KindSpec(
-    *("scheduling.k8s.io", "v1alpha2", "workloads", "Workload"),
-    faults=_faults,
-    fixed=("spec.controllerRef", "spec.podGroupTemplates"),
-    lists={"spec.podGroupTemplates": BY_NAME},
-)
-
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 """Upstream's HighestUserDefinablePriority; higher values are for system classes."""
@@ -157,4 +131,29 @@ POD_DISRUPTION_BUDGET = KindSpec(
         number("Allowed Disruptions", "status.disruptionsAllowed"),
         AGE,
     ),
+)
+
+
+# ---- Workloads of scheduling.k8s.io: templates that controllers make PodGroups from. No decision reads them.
+
+
+def _faults(workload: JsonObject) -> list[Cause]:
+    written = workload.get("spec", {}).get("podGroupTemplates") or []
+    templates = msgspec.convert(written, list[PodGroupTemplate], strict=False)
+    return [_cause(problem) for problem in check_templates("spec.podGroupTemplates", templates)]
+
+
+def _cause(problem: Problem) -> Cause:
+    if problem.found == NOTHING_THERE:
+        return field_required(problem.path)
+    if problem.found.endswith(AGAIN):
+        return field_duplicate(problem.path, msgspec.json.decode(problem.found.removesuffix(AGAIN)))
+    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {problem.allowed}", problem.path)
+
+
+GROUP_TEMPLATES = KindSpec(
+    *("scheduling.k8s.io", "v1alpha2", "workloads", "Workload"),
+    faults=_faults,
+    fixed=("spec.controllerRef", "spec.podGroupTemplates"),
+    lists={"spec.podGroupTemplates": BY_NAME},
 )

@@ -23,10 +23,20 @@ from mooring.api.api_errors import (
     shallow_enough,
     undecodable,
 )
-from mooring.api.limits import MAX_OBJECT_BYTES
+from mooring.api.json_objects import MAX_OBJECT_BYTES
 from mooring.api.patches.json_patch import equal
-from mooring.api.patches.managed_fields import Owner, Paths, bare, metadata_of, owners_of, with_owners
-from mooring.api.patches.merge_keys import MergePlace, Path, compact, path_text
+from mooring.api.patches.merge_keys import (
+    MergePlace,
+    Owner,
+    Path,
+    Paths,
+    bare,
+    compact,
+    metadata_of,
+    owners_of,
+    path_text,
+    with_owners,
+)
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object without managedFields has when it is applied to for the first time."""

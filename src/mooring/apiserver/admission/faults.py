@@ -20,9 +20,9 @@ from mooring.api.api_errors import (
     invalid,
 )
 from mooring.api.decode import decode_as
-from mooring.api.event_forms import is_event
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.events import is_event
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import HIGHEST_USER_PRIORITY, POD_GROUP
 from mooring.api.kinds.storage import PERSISTENT_VOLUME
@@ -31,7 +31,7 @@ from mooring.api.schema.typed_values import check_typed
 from mooring.api.validate import validate
 from mooring.api.validation.field_rules import QUANTITY_FORM, amount
 from mooring.api.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
-from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.apiserver.admission.special_kinds import priority_faults
 from mooring.model.workloads import SYSTEM_PRIORITIES
 from mooring.rules.pod_admission import TOLERATION_OPERATORS, gated_operators

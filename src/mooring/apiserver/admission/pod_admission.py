@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from mooring.api.api_errors import ApiError, forbidden
 from mooring.api.json_objects import JsonObject
 from mooring.api.validation.field_rules import amount
-from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.apiserver.admission.tidy import show_amount
 from mooring.kit.shown_text import quoted
+from mooring.model.names import TOPOLOGY
 from mooring.model.quantity import NANO, parse
-from mooring.model.well_known_labels import TOPOLOGY
 from mooring.rules.pod_admission import (
     add_limits,
     add_runtime,

@@ -20,8 +20,7 @@ from mooring.api.api_errors import (
 )
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.lookups import name_of
-from mooring.apiserver.admission.object_meta import check_uid, precondition_failed
+from mooring.apiserver.admission.object_meta import check_uid, name_of, precondition_failed
 from mooring.apiserver.admission.pod_admission import add_topology
 from mooring.model.node import NO_EXECUTE
 from mooring.rules.conditions import with_condition

@@ -110,7 +110,7 @@ PODS, SERVICES, CLAIMS = (RESOURCES["", "v1", plural] for plural in ("pods", "se
 
 def count_name(resource: KindSpec) -> str:
     """`count/deployments.apps`: what every namespaced kind can be counted by."""
-    return f"count/{resource.plural}.{resource.group}" if resource.group else f"count/{resource.plural}"
+    return f"count/{resource.resource}"
 
 
 _COUNTS: Mapping[str, KindSpec] = {

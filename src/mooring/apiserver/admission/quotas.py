@@ -10,7 +10,7 @@ from mooring.api.api_errors import forbidden
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.lookups import name_of
+from mooring.apiserver.admission.object_meta import name_of
 from mooring.apiserver.admission.quota_usage import CLAIMS as CLAIM_KIND
 from mooring.apiserver.admission.quota_usage import (
     PODS,

@@ -16,7 +16,7 @@ from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import GROUP_PROTECTION, HIGHEST_USER_PRIORITY, POD_GROUP, PRIORITY_CLASS
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.api.kinds.workloads import JOB, SERVICE
-from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.model.storage import CLASS_ANNOTATION

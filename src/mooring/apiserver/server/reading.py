@@ -17,8 +17,8 @@ from mooring.api.api_errors import (
     version_too_large,
     version_too_old,
 )
-from mooring.api.event_forms import is_event, shown_form
 from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.events import is_event, shown_form
 from mooring.api.selector_text import ObjectSelector, parse_selectors
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import forms

@@ -15,16 +15,22 @@ from mooring.api.api_errors import (
     unexplained,
 )
 from mooring.api.json_objects import JsonObject
-from mooring.api.kind_spec import KindSpec
+from mooring.api.kind_spec import KindSpec, selector_text
 from mooring.api.kinds import RESOURCES
 from mooring.api.schema.typed_values import check_typed
-from mooring.api.selector_text import selector_from, selector_text
+from mooring.api.selector_text import selector_from
 from mooring.apiserver.admission.object_meta import Deletion, check_preconditions
 from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import CONTROL_PLANE, Change, Requester, ResourceApi
-from mooring.apiserver.server.bodies import read_object
-from mooring.apiserver.server.options import by_whom, delete_options, how_to_delete
-from mooring.apiserver.server.request import Answer, Request, Target
+from mooring.apiserver.server.request import (
+    Answer,
+    Request,
+    Target,
+    by_whom,
+    delete_options,
+    how_to_delete,
+    read_object,
+)
 from mooring.apiserver.server.writing import patcher, success
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, holds, with_condition

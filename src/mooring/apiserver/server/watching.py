@@ -14,8 +14,8 @@ from itertools import chain
 import msgspec
 
 from mooring.api.api_errors import field_forbidden, invalid, version_too_large
-from mooring.api.event_forms import is_event, shown_form, stored_form
 from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.events import is_event, shown_form, stored_form
 from mooring.api.selector_text import ObjectSelector
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import forms

@@ -5,18 +5,20 @@ from typing import Any
 
 from mooring.api.api_errors import ApiError, bad_request, unsupported_media_type
 from mooring.api.decode import decode
-from mooring.api.event_forms import shown_form
 from mooring.api.json_objects import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
     PATCHES,
+    PROTOBUF,
     STRATEGIC_MERGE_PATCH,
+    YAML,
     JsonObject,
+    check_size,
     media_type,
 )
 from mooring.api.kind_spec import KindSpec
-from mooring.api.limits import check_size
+from mooring.api.kinds.events import shown_form
 from mooring.api.patches.json_patch import apply_json_patch, apply_merge_patch
 from mooring.api.patches.merge_keys import compact
 from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
@@ -39,11 +41,19 @@ from mooring.api.schema.typed_values import check_typed, conforms
 from mooring.api.validate import amount_warnings
 from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.server import forms
-from mooring.apiserver.server.bodies import read_json, read_object, read_yaml
-from mooring.apiserver.server.forms import PROTOBUF, YAML, wanted
-from mooring.apiserver.server.options import by_whom, check_not_forced, deletion
+from mooring.apiserver.server.forms import wanted
 from mooring.apiserver.server.reading import selector_of
-from mooring.apiserver.server.request import Answer, Request, Target
+from mooring.apiserver.server.request import (
+    Answer,
+    Request,
+    Target,
+    by_whom,
+    check_not_forced,
+    deletion,
+    read_json,
+    read_object,
+    read_yaml,
+)
 
 # ---- `fieldValidation`: what the server says of fields that the kind does not have. The server never stores them.
 

@@ -13,10 +13,9 @@ from typing import TypeVar
 import msgspec
 
 from mooring.framework.contract.annotation_keys import AnnotationKeys
-from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.meta import KubeObject
 from mooring.model.storage import CLASS_ANNOTATION
-from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_PLUGINS, SELECTED_NODE
 from mooring.plugins.devices.claims import MARK as EXTENDED_CLAIM
 from mooring.rules.persistent_volumes import DEFAULT_CLASS
 from mooring.rules.pod_claims import POD_CLAIM_NAME
