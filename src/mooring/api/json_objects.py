@@ -13,11 +13,17 @@ from mooring.api.api_errors import bad_request, object_too_large
 JsonObject = dict[str, Any]
 
 
-def at(item: Mapping[str, Any], path: str, otherwise: Any = None) -> Any:
-    """The value at a dotted path; `otherwise` where it is missing, null or an empty text, which Go does not tell apart."""
+def value_at(item: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path as it is written; None where any part of the path is missing."""
     found: Any = item
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def at(item: Mapping[str, Any], path: str, otherwise: Any = None) -> Any:
+    """The value at a dotted path; `otherwise` where it is missing, null or an empty text, which Go does not tell apart."""
+    found = value_at(item, path)
     return otherwise if found is None or found == "" else found
 
 
@@ -127,9 +133,10 @@ Kubernetes has is nested more than some thirty levels deep; Go's decoder gives u
 
 def check_depth(value: Any) -> None:
     """Raises ApiError 400 for data that is nested too deeply. Goes level by level, so that it cannot recurse itself."""
-    level = [value]
+    level = [value] if type(value) in (dict, list) else []
     for _ in range(MAX_DEPTH):
-        level = [part for outer in level for part in _parts(outer) if type(part) is dict or type(part) is list]
+        inner = (part for outer in level for part in (outer.values() if type(outer) is dict else outer))
+        level = [part for part in inner if type(part) is dict or type(part) is list]
         if not level:
             return
     raise bad_request("exceeded max depth")
@@ -139,7 +146,3 @@ def check_body_depth(value: Any, body: bytes) -> None:
     """The same for what a body was decoded to. Hot: few bodies have as many brackets as would be needed."""
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         check_depth(value)
-
-
-def _parts(value: Any) -> Any:
-    return value.values() if type(value) is dict else value if type(value) is list else ()

@@ -311,6 +311,8 @@ class KindSpec:
     watch: Watch | None = None
 
     # ---- what the API server makes of a new or changed object
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults of plain fields at the top level that are missing or an empty text."""
     spec_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of plain fields of `spec` that are missing or an empty text."""
     has_pod_template: bool = False

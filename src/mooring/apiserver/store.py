@@ -1,4 +1,4 @@
-"""Typed storage without I/O: objects under one global version, optimistic concurrency, and a history to watch.
+"""Typed storage without I/O: objects under one global version, and a history to watch. Admission compares versions.
 
 Every write gets the next version. A watch sees every write after the version it starts at, in order and without gaps;
 the history bounds how far back that can be. Objects are plain JSON data and are never changed in place: a write
@@ -41,14 +41,6 @@ class Missing(Exception):
 
 class Exists(Exception):
     """There is such an object already."""
-
-
-class Stale(Exception):
-    """The object was changed since the version that the writer has seen."""
-
-    def __init__(self, current: int) -> None:
-        super().__init__(f"the object is at version {current}")
-        self.current = current
 
 
 class TooOld(Exception):
@@ -150,10 +142,10 @@ class Store:
     @classmethod
     def restored(cls, version: int, objects: Iterable[tuple[str, JsonObject]]) -> "Store":
         """A store as it was at a version: its objects, each with the name of its storage. What came before is forgotten."""
-        store = cls(version=version, _forgotten=version)
+        held: dict[str, dict[Key, JsonObject]] = {}
         for storage, item in objects:
-            store._objects.setdefault(storage, {})[key_of(item)] = item
-        return store
+            held.setdefault(storage, {})[key_of(item)] = item
+        return cls(version=version, _objects=held, _forgotten=version)
 
     # ---- reading
 
@@ -239,19 +231,16 @@ class Store:
             raise Exists
         return self._commit(storage, key, "ADDED", item, None)
 
-    def update(self, storage: str, key: Key, item: JsonObject, expected: int | None = None) -> JsonObject:
-        """Replace an object. `expected` is the version that the writer has seen; None: any.
-
-        A write that changes nothing is none: the object keeps its version. Raises Missing, Stale.
-        """
-        before = self._expected(storage, key, expected)
+    def update(self, storage: str, key: Key, item: JsonObject) -> JsonObject:
+        """Replace an object. A write that changes nothing is none: the object keeps its version. Raises Missing."""
+        before = self.get(storage, key)
         if _is_same(item, before):
             return before
         return self._commit(storage, key, "MODIFIED", item, before)
 
-    def delete(self, storage: str, key: Key, expected: int | None = None) -> JsonObject:
-        """Remove an object. Returns its last content at the version of the deletion. Raises Missing, Stale."""
-        before = self._expected(storage, key, expected)
+    def delete(self, storage: str, key: Key) -> JsonObject:
+        """Remove an object. Returns its last content at the version of the deletion. Raises Missing."""
+        before = self.get(storage, key)
         return self._commit(storage, key, "DELETED", before, before)
 
     def finish(self, storage: str, key: Key, item: JsonObject) -> JsonObject:
@@ -269,13 +258,6 @@ class Store:
         finally:  # a listener that fails must not keep an object that is gone on disk
             self._make(removal)
         return removal.object
-
-    def _expected(self, storage: str, key: Key, expected: int | None) -> JsonObject:
-        """The present object, if it is at the version that the writer has seen; None: whatever its version."""
-        before = self.get(storage, key)
-        if expected is not None and expected != version_of(before):
-            raise Stale(version_of(before))
-        return before
 
     def listen(self, listener: Listener, storages: Iterable[str] | None = None) -> Callable[[], None]:
         """Call a listener for every write, or for those of some storages, as it is made. Returns a function that ends

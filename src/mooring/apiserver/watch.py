@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypedDict
 from mooring.api.api_errors import ApiError, version_too_old
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.events import shown_form
 from mooring.apiserver.store import EventType, Store, StoreWrite, TooOld
 
 INITIAL_END = "k8s.io/initial-events-end"
@@ -25,26 +26,14 @@ class Event(TypedDict):
     object: JsonObject
 
 
-def _as_stored(item: JsonObject) -> JsonObject:
-    return item
-
-
-def _any(_: JsonObject) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """What one client watches. An empty namespace stands for all.
-
-    `view` turns a stored object into this client's version of it (the two event groups share their objects);
-    `matches` sees the result.
-    """
+    """One client's watch of a resource. An empty namespace stands for all. `matches` sees objects in the resource's form:
+    the two groups of events share their objects."""
 
     resource: KindSpec
     namespace: str = ""
-    matches: Callable[[JsonObject], bool] = _any
-    view: Callable[[JsonObject], JsonObject] = _as_stored
+    matches: Callable[[JsonObject], bool] = lambda _: True
 
     def translate(self, write: StoreWrite) -> Event | None:
         """The event that a write is to this watcher; None if it does not see the write."""
@@ -75,7 +64,7 @@ class Watcher:
         return {"type": type, "object": self._shown(write.object)}
 
     def _shown(self, item: JsonObject) -> JsonObject:
-        return stamped(self.view(item), self.resource)
+        return stamped(shown_form(self.resource, item), self.resource)
 
     def initial(self, store: Store) -> Iterator[Event]:
         """What there is now, as if it were just added: as of this call, however late the events are asked for."""
@@ -99,7 +88,7 @@ class Watcher:
         """The object as this watcher sees it; None if it does not."""
         if item is None or (self.namespace and item["metadata"].get("namespace") != self.namespace):
             return None
-        seen = self.view(item)
+        seen = shown_form(self.resource, item)
         return seen if self.matches(seen) else None
 
 

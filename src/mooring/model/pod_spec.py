@@ -10,6 +10,9 @@ from mooring.model.quantity import QuantityText
 ResourceList = dict[str, QuantityText]
 
 ALWAYS = "Always"
+REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
+"""The names that all affinities have in JSON for their two lists."""
 
 
 class ContainerClaim(Wire):
@@ -65,10 +68,8 @@ class PreferredSchedulingTerm(Wire):
 
 
 class NodeAffinitySpec(Wire):
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[PreferredSchedulingTerm] | None = field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: NodeSelector | None = field(default=None, name=REQUIRED_TERMS)
+    preferred: list[PreferredSchedulingTerm] | None = field(default=None, name=PREFERRED_TERMS)
 
 
 class PodAffinityTerm(Wire):
@@ -90,10 +91,8 @@ class WeightedPodAffinityTerm(Wire):
 class PodAffinity(Wire):
     """podAffinity or podAntiAffinity: both have the same form."""
 
-    required: list[PodAffinityTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[WeightedPodAffinityTerm] | None = field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: list[PodAffinityTerm] | None = field(default=None, name=REQUIRED_TERMS)
+    preferred: list[WeightedPodAffinityTerm] | None = field(default=None, name=PREFERRED_TERMS)
 
 
 class Affinity(Wire):

@@ -212,9 +212,9 @@ def _node_roles(node: JsonObject, _: int) -> Cell:
     return ",".join(sorted(roles - {""})) or NONE
 
 
-def _node_address(type: str) -> Callable[[JsonObject, int], Cell]:
+def _node_address(kind: str) -> Callable[[JsonObject, int], Cell]:
     def cell(node: JsonObject, _: int) -> Cell:
-        return next((a["address"] for a in at(node, "status.addresses", ()) if a.get("type") == type), NONE)
+        return next((a["address"] for a in at(node, "status.addresses", ()) if a.get("type") == kind), NONE)
 
     return cell
 

@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from mooring.api.api_errors import Cause, field_duplicate, field_forbidden, field_invalid, field_required
-from mooring.api.json_objects import JsonObject, at, fill
+from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import AGE, BY_NAME, NAME, NONE, Column, KindSpec, Watch, field_cell, number
 from mooring.api.validation import field_rules as rules
 from mooring.api.validation.pod_rules import PREEMPTION_POLICIES, PodGroupTemplate, check_pod_group, check_templates
@@ -22,11 +22,6 @@ from mooring.model.workloads import (
 HIGHEST_USER_PRIORITY = 1_000_000_000
 """Upstream's HighestUserDefinablePriority; higher values are for system classes."""
 _PERCENTAGE = re.compile(r"[0-9]+%")
-
-
-def _complete_priority_class(priority_class: JsonObject) -> None:
-    priority_class.setdefault("value", 0)
-    fill(priority_class, {"preemptionPolicy": PREEMPT_LOWER_PRIORITY})
 
 
 def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
@@ -68,7 +63,7 @@ PRIORITY_CLASS = KindSpec(
     *("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
     struct=PriorityClass,
     check=_check_priority_class,
-    complete=_complete_priority_class,
+    defaults={"value": 0, "preemptionPolicy": PREEMPT_LOWER_PRIORITY},
     change_faults=_priority_class_changes,
     has_generation=True,
     columns=(
@@ -79,10 +74,6 @@ PRIORITY_CLASS = KindSpec(
 
 GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
 """The finalizer that keeps a group until its pods have ended."""
-
-
-def _policy_cell(group: JsonObject, now_ns: int) -> str:
-    return "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"
 
 
 def _group_state_cell(group: JsonObject, now_ns: int) -> str:
@@ -106,7 +97,10 @@ POD_GROUP = KindSpec(
         *("spec.disruptionMode", "spec.priorityClassName", "spec.priority"),
     ),
     columns=(
-        *(NAME, Column("Policy", _policy_cell)),
+        *(
+            NAME,
+            Column("Policy", lambda group, _: "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"),
+        ),
         Column("Workload", field_cell("spec.podGroupTemplateRef.workload.workloadName", NONE)),
         *(Column("Status", _group_state_cell), AGE),
     ),

@@ -15,6 +15,7 @@ from mooring.api.api_errors import shortened
 from mooring.api.kind_spec import BY_NAME, BY_TYPE, VALUES, ListRule, by
 from mooring.api.kinds import SPECS
 from mooring.kit.shown_text import quoted
+from mooring.model.pod_spec import REQUIRED_TERMS
 
 Names = tuple[str, ...]
 """The way to a field: the object's kind, then the fields; items of lists leave no trace."""
@@ -70,7 +71,7 @@ _LISTS = {
 
 _ATOMIC_MAPS = (
     *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
-    *("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", "nodeAffinity.required"),
+    *(f"nodeAffinity.{REQUIRED_TERMS}", "nodeAffinity.required"),
     *("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef", "secretRef"),
     *(
         "spec.dataSource",

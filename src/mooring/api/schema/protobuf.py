@@ -74,14 +74,10 @@ def _type_name(kind: str, api_version: str) -> str:
         return "meta.DeleteOptions"
     group, _, version = api_version.rpartition("/")
     name = type_of(KindSpec(group, version, "", kind))
-    if not _is_kind(name):
+    # The envelope says what a kind is. Other types that have a field `kind` say it of something else.
+    if not is_type(name) or "kind" not in fields_of(name) or "kind" in places_of(name):
         raise UnknownKindError(kind, api_version)
     return name
-
-
-def _is_kind(name: str) -> bool:
-    """Whether the envelope says what this is: other types that have a field `kind` say it of something else."""
-    return is_type(name) and "kind" in fields_of(name) and "kind" not in places_of(name)
 
 
 # ---- bytes

@@ -11,6 +11,8 @@ from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_
 from mooring.model.meta import MAX_INT32, Wire
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import (
+    PREFERRED_TERMS,
+    REQUIRED_TERMS,
     Affinity,
     ClaimTemplate,
     Container,
@@ -32,8 +34,6 @@ PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 DO_NOT_SCHEDULE = "DoNotSchedule"
 HIGHEST_PRIORITY = 2_000_001_000
 """The value of system-node-critical."""
-_HARD_TERM = "requiredDuringSchedulingIgnoredDuringExecution"
-_SOFT_TERM = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def check_pod(pod: Pod) -> Problems:
@@ -136,18 +136,18 @@ def _affinity(path: str, affinity: Affinity) -> Problems:
 
 def _node_affinity(path: str, affinity: NodeAffinitySpec) -> Problems:
     if affinity.required is not None:
-        yield from rules.node_selector(f"{path}.{_HARD_TERM}", affinity.required)
+        yield from rules.node_selector(f"{path}.{REQUIRED_TERMS}", affinity.required)
     for i, term in enumerate(affinity.preferred or ()):
-        place = f"{path}.{_SOFT_TERM}[{i}]"
+        place = f"{path}.{PREFERRED_TERMS}[{i}]"
         yield from rules.in_range(f"{place}.weight", term.weight, 1, 100)
         yield from rules.node_term(f"{place}.preference", term.preference)
 
 
 def _pod_affinity(path: str, affinity: PodAffinity) -> Problems:
     for i, term in enumerate(affinity.required or ()):
-        yield from _pod_term(f"{path}.{_HARD_TERM}[{i}]", term)
+        yield from _pod_term(f"{path}.{REQUIRED_TERMS}[{i}]", term)
     for i, weighted in enumerate(affinity.preferred or ()):
-        place = f"{path}.{_SOFT_TERM}[{i}]"
+        place = f"{path}.{PREFERRED_TERMS}[{i}]"
         yield from rules.in_range(f"{place}.weight", weighted.weight, 1, 100)
         yield from _pod_term(f"{place}.podAffinityTerm", weighted.pod_affinity_term)
 

@@ -9,23 +9,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.api.api_errors import Cause, field_invalid
-from mooring.api.json_objects import JsonObject, fill
+from mooring.api.json_objects import JsonObject, fill, value_at
 from mooring.api.kind_spec import KindSpec
-from mooring.api.kinds import RESOURCES
+from mooring.api.kinds.nodes import LIMIT_RANGE, NAMESPACE, RUNTIME_CLASS
+from mooring.api.kinds.scheduling import PRIORITY_CLASS
 from mooring.apiserver.admission import object_meta
 from mooring.apiserver.admission.faults import (
-    changed_gated_faults,
     check_form,
     check_valid,
-    new_gated_faults,
+    gated_faults,
     status_gated_faults,
     unreadable_field,
 )
 from mooring.apiserver.admission.object_meta import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
-from mooring.apiserver.admission.tidy import tidy
 from mooring.apiserver.store import Store
 from mooring.model.names import subdomain_faults
+from mooring.model.quantity import canonical
 from mooring.rules.pod_defaults import complete_pod_spec
 
 # ---- Pods of one template: what admission made of the first of them holds for the next, as long as nothing else
@@ -35,15 +35,8 @@ from mooring.rules.pod_defaults import complete_pod_spec
 # the labels and on a few objects of the cluster; of what is left, each pod gets its own name, uid and time.
 
 
-_RULES = tuple(
-    RESOURCES[group, "v1", plural].storage
-    for group, plural in (
-        ("", "limitranges"),
-        ("scheduling.k8s.io", "priorityclasses"),
-        ("node.k8s.io", "runtimeclasses"),
-    )
-)
-"""What admission reads beside the pod and its namespace."""
+_READ_KINDS = (LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS)
+"""The kinds that admission reads beside the pod and its namespace."""
 
 _OWN = ("name", "generateName", "namespace")
 """What each pod has for itself, even before it is made."""
@@ -109,8 +102,8 @@ class TemplatePods:
 
     def _rules(self, namespace: str) -> tuple[object, ...]:
         """Another tuple whenever something changed that admission reads."""
-        versions = (self.store.last_write(storage) for storage in _RULES)
-        found = self.store.find("/namespaces", ("", namespace))
+        versions = (self.store.last_write(kind.storage) for kind in _READ_KINDS)
+        found = self.store.find(NAMESPACE.storage, ("", namespace))
         return (namespace, found["metadata"]["resourceVersion"] if found else None, *versions)
 
 
@@ -143,7 +136,7 @@ def prepare_create(
     _protect(resource, made)
     _reset_status(resource, made)
     own.admit(made, cluster, now)
-    check_valid(resource, made, [*_new_faults(resource, made), *new_gated_faults(resource, made, cluster)])
+    check_valid(resource, made, [*_new_faults(resource, made), *gated_faults(resource, {}, made, cluster)])
     return made
 
 
@@ -155,7 +148,7 @@ def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     _complete(resource, own, made)
     _keep_status(resource, old, made)
     faults = [*own.change(old, made, cluster), *_change_faults(resource, old, made)]
-    check_valid(resource, made, [*faults, *changed_gated_faults(resource, old, made, cluster)])
+    check_valid(resource, made, [*faults, *gated_faults(resource, old, made, cluster)])
     object_meta.count_change(resource, old, made)
     return made
 
@@ -190,6 +183,7 @@ def _complete(resource: KindSpec, own: Special, item: JsonObject) -> None:
         own.complete(item)
         return
     try:
+        fill(item, resource.defaults)
         if resource.spec_defaults:
             fill(item.setdefault("spec", {}), resource.spec_defaults)
         if resource.has_pod_template:
@@ -228,7 +222,7 @@ def _new_faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
 def _change_faults(resource: KindSpec, old: JsonObject, new: JsonObject) -> list[Cause]:
     """Changes of what is fixed for good, and faults of the new object."""
     found = resource.change_faults(old, new) if resource.change_faults is not None else []
-    fixed = ((path, _at(old, path), _at(new, path)) for path in resource.fixed)
+    fixed = ((path, value_at(old, path), value_at(new, path)) for path in resource.fixed)
     changed = [field_invalid(path, after, "field is immutable") for path, before, after in fixed if before != after]
     return [*found, *changed, *_faults(resource, new)]
 
@@ -236,14 +230,6 @@ def _change_faults(resource: KindSpec, old: JsonObject, new: JsonObject) -> list
 def _faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
     """What the kind's own rule finds wrong; most kinds have none and are covered by `model.validation`."""
     return resource.faults(item) if resource.faults is not None else []
-
-
-def _at(item: JsonObject, path: str) -> Any:
-    """The value at a dotted path, None where any part of the path is missing."""
-    found: Any = item
-    for part in path.split("."):
-        found = (found or {}).get(part)
-    return found
 
 
 def _keep_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
@@ -258,3 +244,43 @@ def _take(target: JsonObject, source: JsonObject, keys: tuple[str, ...]) -> None
         target.pop(key, None)
         if key in source:
             target[key] = source[key]
+
+
+# ---- an object as a server writes it back: what stands for nothing is left out, quantities are in their canonical form
+
+
+_SHOWN_NULLS = frozenset(
+    ("lastProbeTime", "lastTransitionTime", "lastHeartbeatTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")
+)
+"""Times that are written as null where they are not set; all other nulls are left out."""
+
+_AMOUNTS = {
+    *("requests", "limits", "capacity", "allocatable", "podFixed", "overhead"),
+    *("default", "defaultRequest", "min", "max", "maxLimitRequestRatio", "hard"),
+}
+"""Maps of quantities, wherever they are: in containers, nodes, volumes, claims, runtime classes, limit ranges."""
+_NOT_SHOWN_EMPTY = _AMOUNTS | {"labels", "annotations", "nodeSelector", "matchLabels"}
+"""Maps of strings, which Go leaves out where they are empty."""
+_UNTOUCHED = frozenset(("managedFields", "data", "stringData", "parameters"))
+"""Data of users and drivers, and FieldsV1: a null or an empty list means something there."""
+
+
+def tidy(value: Any) -> Any:
+    """A deep copy without nulls, empty lists and empty maps of strings. Empty objects stay: `emptyDir: {}` says much."""
+    if isinstance(value, list):
+        # A null in a list stands for an empty object there, because lists that matter hold objects.
+        return [{} if inner is None else tidy(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    made: JsonObject = {}
+    for key, inner in value.items():
+        if key in _UNTOUCHED or (inner is None and key in _SHOWN_NULLS):
+            made[key] = inner
+        elif inner is None or inner == [] or (inner == {} and key in _NOT_SHOWN_EMPTY):
+            continue
+        # A CSINode has an `allocatable` of another kind: `count`, a plain number.
+        elif key in _AMOUNTS and isinstance(inner, dict) and inner.keys() != {"count"}:
+            made[key] = {name: canonical(text) for name, text in inner.items()}
+        else:
+            made[key] = tidy(inner) if isinstance(inner, dict | list) else inner
+    return made

@@ -57,14 +57,14 @@ _GA_LABELS = {
 """Beta label -> the same label since it is stable: affinities may go from one to the other."""
 
 
-def new_gated_faults(resource: KindSpec, item: JsonObject, cluster: Lookups) -> list[Cause]:
-    """Faults of a new object."""
-    return [*_comparisons(resource, {}, item, cluster.gates), *_of_groups(resource, item)]
-
-
-def changed_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
-    """Faults of a change."""
-    return [*_comparisons(resource, old, new, cluster.gates), *_moved_volume(resource, old, new, cluster.gates)]
+def gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+    """Faults of a change; `old` is empty for a new object."""
+    groups = priority_faults(new["spec"]) if resource is POD_GROUP and not old else []
+    return [
+        *_comparisons(resource, old, new, cluster.gates),
+        *_moved_volume(resource, old, new, cluster.gates),
+        *groups,
+    ]
 
 
 def status_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
@@ -75,11 +75,6 @@ def status_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cl
     if not after or after == at(old, "status.nominatedNodeName", ""):
         return []
     return [field_forbidden("status.nominatedNodeName", "may not be set on pods that are already bound to a node")]
-
-
-def _of_groups(resource: KindSpec, item: JsonObject) -> list[Cause]:
-    """Fields of pod groups, which were dropped where their gate is off."""
-    return priority_faults(item["spec"]) if resource is POD_GROUP else []
 
 
 def _comparisons(resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]) -> Iterator[Cause]:
@@ -101,7 +96,7 @@ def _moved_volume(resource: KindSpec, old: JsonObject, new: JsonObject, gates: M
     """A volume that says which nodes reach it says so for good, unless the gate is on."""
     if resource is not PERSISTENT_VOLUME or gates.get(NODE_AFFINITY_GATE, False):
         return
-    before, after = old["spec"].get("nodeAffinity"), new["spec"].get("nodeAffinity")
+    before, after = at(old, "spec.nodeAffinity"), at(new, "spec.nodeAffinity")
     if before is None or before == after or _with_ga_labels(before) == after:
         return
     why = "field is immutable, except for updating from beta label to GA"

@@ -5,9 +5,9 @@ another one because the stored object must not change.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 from mooring.api.api_errors import (
     ApiError,
@@ -24,80 +24,34 @@ from mooring.api.api_errors import (
 )
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.nodes import NAMESPACE
 from mooring.apiserver.store import Store
 from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.kit.shown_text import quoted
 from mooring.model.pod_spec import FINISHED_PHASES
 
-# ---- What admission asks of the objects that are in the cluster already: the questions, and the store that answers
-# them.
 
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """The objects that are in the cluster already, as admission reads them, and its feature gates. A gate that is
+    not named has its default."""
 
-class Lookups(Protocol):
-    """The store as admission sees it: plain JSON objects, None where there is none. Nothing of it is changed."""
+    store: Store
+    gates: Mapping[str, bool] = field(default_factory=dict)
 
-    @property
-    def gates(self) -> Mapping[str, bool]:
-        """The feature gates of the cluster. One that is not named has its default."""
+    def find(self, kind: KindSpec, name: str, namespace: str = "") -> JsonObject | None:
+        return self.store.find(kind.storage, (namespace, name))
 
-    def namespace(self, name: str) -> JsonObject | None: ...
-
-    def node(self, name: str) -> JsonObject | None: ...
-
-    def priority_class(self, name: str) -> JsonObject | None: ...
-
-    def priority_classes(self) -> Iterable[JsonObject]: ...
-
-    def runtime_class(self, name: str) -> JsonObject | None: ...
-
-    def limit_ranges(self, namespace: str) -> Iterable[JsonObject]: ...
-
-    def storage_classes(self) -> Iterable[JsonObject]: ...
-
-    def group_templates(self, namespace: str, name: str) -> JsonObject | None:
-        """A Workload of scheduling.k8s.io."""
+    def all(self, kind: KindSpec, namespace: str = "") -> list[JsonObject]:
+        """Every object of a kind, of one namespace or of all."""
+        found = self.store.all(kind.storage)
+        return [held for held in found if held["metadata"]["namespace"] == namespace] if namespace else found
 
 
 def name_of(item: JsonObject) -> str:
     """The object's name; empty where it has none yet."""
     name: str = item.get("metadata", {}).get("name", "")
     return name
-
-
-_LIMIT_RANGES = "/limitranges"
-"""The storage of LimitRanges, which are looked through for each new pod: a cluster has few."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreLookups:
-    """Answers from the store. Tests of admission answer from dictionaries instead."""
-
-    store: Store
-    gates: Mapping[str, bool] = field(default_factory=dict)
-
-    def namespace(self, name: str) -> JsonObject | None:
-        return self.store.find("/namespaces", ("", name))
-
-    def node(self, name: str) -> JsonObject | None:
-        return self.store.find("/nodes", ("", name))
-
-    def priority_class(self, name: str) -> JsonObject | None:
-        return self.store.find("scheduling.k8s.io/priorityclasses", ("", name))
-
-    def priority_classes(self) -> Iterable[JsonObject]:
-        return self.store.all("scheduling.k8s.io/priorityclasses")
-
-    def runtime_class(self, name: str) -> JsonObject | None:
-        return self.store.find("node.k8s.io/runtimeclasses", ("", name))
-
-    def limit_ranges(self, namespace: str) -> Iterable[JsonObject]:
-        return [held for held in self.store.all(_LIMIT_RANGES) if held["metadata"]["namespace"] == namespace]
-
-    def storage_classes(self) -> Iterable[JsonObject]:
-        return self.store.all("storage.k8s.io/storageclasses")
-
-    def group_templates(self, namespace: str, name: str) -> JsonObject | None:
-        return self.store.find("scheduling.k8s.io/workloads", (namespace, name))
 
 
 _LONGEST_STEM = 58
@@ -118,7 +72,7 @@ def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups
     if meta.get("namespace") not in (None, "", namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     meta["namespace"] = namespace
-    found = cluster.namespace(namespace)
+    found = cluster.find(NAMESPACE, namespace)
     if found is None:
         raise not_found("namespaces", namespace)
     if found.get("status", {}).get("phase") == "Terminating":

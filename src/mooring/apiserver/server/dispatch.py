@@ -210,7 +210,8 @@ def _handler(target: Target, request: Request) -> Handler:
         handlers = _PARTS.get(target.subresource, _PART)
     handler = handlers.get(request.method)
     is_homeless = request.method == "POST" and target.resource.namespaced and not target.namespace
-    if handler is None or is_homeless or (request.method == "DELETE" and _is_unserved_bulk(target)):
+    is_bulk = request.method == "DELETE" and not target.name
+    if handler is None or is_homeless or (is_bulk and "deletecollection" not in target.resource.verbs):
         raise _unsupported(target, request)
     if target.subresource != "log":  # which is text, whatever the client would rather have
         check_form_asked(request)
@@ -222,11 +223,6 @@ def _without_prefix(api: ResourceApi, request: Request) -> Request:
     nowhere: 404."""
     prefix = f"{prefix_of(api.cluster_id)}/"
     return replace(request, path=request.path[len(prefix) - 1 :]) if request.path.startswith(prefix) else request
-
-
-def _is_unserved_bulk(target: Target) -> bool:
-    """Whether a DELETE is for a collection that cannot be deleted at once."""
-    return not target.name and "deletecollection" not in target.resource.verbs
 
 
 def _posted(api: ResourceApi, target: Target, request: Request, token: str) -> Answer:

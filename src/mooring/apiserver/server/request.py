@@ -30,6 +30,7 @@ from mooring.api.json_objects import (
 )
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import REQUESTS, RESOURCES
+from mooring.api.kinds.nodes import NAMESPACE
 from mooring.api.schema.protobuf import MalformedError, UnknownKindError, decode
 from mooring.api.schema.typed_values import check_typed
 from mooring.apiserver.admission.object_meta import Deletion, Propagation
@@ -129,7 +130,7 @@ def _target(group: str, version: str, parts: list[str]) -> Target | None:
         return None  # or `namespaces//pods`, with a name forgotten, would be the pods of all namespaces
     namespace = ""
     is_within = parts[:1] == ["namespaces"] and len(parts) > 2
-    if is_within and not (group == "" and parts[2] in RESOURCES["", "v1", "namespaces"].subresources):
+    if is_within and not (group == "" and parts[2] in NAMESPACE.subresources):
         namespace, parts = parts[1], parts[2:]
     if not 1 <= len(parts) <= 3:
         return None
@@ -379,7 +380,8 @@ def _propagation(options: DeleteOptions) -> Propagation | None:
     text = options.propagation_policy or ""
     if options.orphan_dependents is not None:
         if text:
-            raise _invalid_options("orphanDependents and deletionPropagation cannot be both set", text)
+            both = "orphanDependents and deletionPropagation cannot be both set"
+            raise invalid("DeleteOptions", "", [field_invalid("propagationPolicy", text, both)], "meta.k8s.io")
         return "Orphan" if options.orphan_dependents else "Background"
     if not text:
         return None
@@ -388,7 +390,3 @@ def _propagation(options: DeleteOptions) -> Propagation | None:
             return known
     fault = field_unsupported("propagationPolicy", text, ("Foreground", "Background", "Orphan", "nil"))
     raise invalid("DeleteOptions", "", [fault], "meta.k8s.io")
-
-
-def _invalid_options(why: str, value: str) -> ApiError:
-    return invalid("DeleteOptions", "", [field_invalid("propagationPolicy", value, why)], "meta.k8s.io")

@@ -8,14 +8,13 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
 import msgspec
 
 from mooring.api.api_errors import field_forbidden, invalid, version_too_large
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds.events import is_event, shown_form, stored_form
+from mooring.api.kinds.events import is_event, stored_form
 from mooring.api.selector_text import ObjectSelector
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import forms
@@ -174,7 +173,7 @@ def begin_watch(api: ResourceApi, target: Target, request: Request) -> WatchResp
     timeout_s = request.number("timeoutSeconds") or random.uniform(MIN_TIMEOUT_S, MAX_TIMEOUT_S)
     resource = target.resource
     matches = _matcher(target, selector_of(target, request))
-    watcher = Watcher(resource, target.namespace, matches, partial(shown_form, resource))
+    watcher = Watcher(resource, target.namespace, matches)
     watch = WatchResponse(
         api,
         watcher,
