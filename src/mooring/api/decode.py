@@ -160,7 +160,7 @@ def _null(form: inspect.Type) -> Any:
 
 
 def _describe(form: inspect.Type) -> str:
-    """What a schema allows, in the words of a message."""
+    """Describe a schema in the words of a message."""
     match form:
         case inspect.StructType() | inspect.DictType():
             return "an object"

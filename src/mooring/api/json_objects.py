@@ -143,6 +143,6 @@ def check_depth(value: Any) -> None:
 
 
 def check_body_depth(value: Any, body: bytes) -> None:
-    """The same for what a body was decoded to. Hot: few bodies have as many brackets as would be needed."""
+    """`check_depth` for data that was decoded from `body`. Hot: few bodies have as many brackets as would be needed."""
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         check_depth(value)

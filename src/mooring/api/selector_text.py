@@ -212,7 +212,7 @@ def _checked_rule(key: str, operator: str, values: list[str]) -> LabelRule:
 # ---- fields
 
 _TERMS = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
-"""What stands between commas, but for those behind a backslash."""
+"""The texts between commas, but for those behind a backslash."""
 
 
 @dataclass(frozen=True, slots=True)

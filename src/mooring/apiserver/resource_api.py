@@ -93,7 +93,7 @@ class ResourceApi:
     failing: set[str] = field(default_factory=set)
     """The names of the health checks that fail."""
     backlog: Backlog = field(default_factory=Backlog)
-    """What waits for all watchers together."""
+    """The lines that wait for all watchers together."""
     lookups: Lookups = field(init=False)
     templates: TemplatePods = field(init=False)
     quotas: Quotas = field(init=False)

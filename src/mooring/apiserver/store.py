@@ -28,8 +28,8 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 HISTORY = 100_000
 """How many writes can be watched back, if they are small enough: the next limit holds as well."""
 HISTORY_BYTES = 64 * 1024 * 1024
-"""What the writes of the history hold altogether. An object that is written twice counts twice, as the state before and
-after, though the history has it once; so between half of this and all of it is really kept."""
+"""The limit of what the writes of the history hold altogether. An object that is written twice counts twice, as the state
+before and after, though the history has it once; so between half of this and all of it is really kept."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -275,11 +275,11 @@ class Store:
         return stop
 
     def _commit(
-        self, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
+        self, storage: str, key: Key, change: EventType, item: JsonObject, before: JsonObject | None
     ) -> JsonObject:
         """Make one write: serialise, check the size and keep, then change, remember and tell. Only what comes before the
         change can fail."""
-        write = _write(self.version + 1, storage, key, type, item, before)
+        write = _write(self.version + 1, storage, key, change, item, before)
         if self.keep is not None:
             self.keep(write)
         self._make(write)
@@ -337,14 +337,14 @@ class Store:
 
 
 def _write(
-    version: int, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
+    version: int, storage: str, key: Key, change: EventType, item: JsonObject, before: JsonObject | None
 ) -> StoreWrite:
     """A write at a version, serialised. Raises ApiError for an object that is too large."""
     written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
     body = _encode(written)
-    if type != "DELETED" and size_of(written, body) > MAX_OBJECT_BYTES:
+    if change != "DELETED" and size_of(written, body) > MAX_OBJECT_BYTES:
         raise object_too_large()
-    return StoreWrite(version, storage, type, key, written, before, body)
+    return StoreWrite(version, storage, change, key, written, before, body)
 
 
 def key_of(item: JsonObject) -> Key:

@@ -37,11 +37,11 @@ class Watcher:
 
     def translate(self, write: StoreWrite) -> Event | None:
         """The event that a write is to this watcher; None if it does not see the write."""
-        type = self.type_of(write)
-        return None if type is None else self.event(write, type)
+        change = self.type_of(write)
+        return None if change is None else self.event(write, change)
 
     def type_of(self, write: StoreWrite) -> EventType | None:
-        """What a write is to this watcher.
+        """The type of event that a write is to this watcher.
 
         before matches   after matches   event
         no               yes             ADDED
@@ -56,18 +56,18 @@ class Watcher:
             return "MODIFIED" if was_seen else "ADDED"
         return "DELETED" if was_seen else None
 
-    def event(self, write: StoreWrite, type: EventType) -> Event:
+    def event(self, write: StoreWrite, change: EventType) -> Event:
         """The event of a write: the same for every watcher of the resource for which it has this type."""
-        if type == "DELETED":
+        if change == "DELETED":
             assert write.before is not None
-            return {"type": type, "object": self._shown(_at_version(write.before, write.version))}
-        return {"type": type, "object": self._shown(write.object)}
+            return {"type": change, "object": self._shown(_at_version(write.before, write.version))}
+        return {"type": change, "object": self._shown(write.object)}
 
     def _shown(self, item: JsonObject) -> JsonObject:
         return stamped(shown_form(self.resource, item), self.resource)
 
     def initial(self, store: Store) -> Iterator[Event]:
-        """What there is now, as if it were just added: as of this call, however late the events are asked for."""
+        """The present objects, as if it were just added: as of this call, however late the events are asked for."""
         return self._added(store.page(self.resource.storage, self.namespace).items)
 
     def _added(self, items: list[JsonObject]) -> Iterator[Event]:
@@ -93,12 +93,13 @@ class Watcher:
 
 
 def opening(store: Store, watcher: Watcher, version: int = 0, send_initial: bool = False) -> Iterator[Event]:
-    """What a watch starts with. The caller must translate every write from then on, without a pause between the two.
+    """The events that a watch starts with. The caller must translate every write from then on, without a pause between the
+    two.
 
     The events are made as they are asked for, from what there is now: a client that reads slowly costs no memory.
 
-    Version 0 (or none): everything there is. `send_initial`: the same, and a bookmark that says so. Any other version:
-    what happened since, or an ERROR (after which the watch is over) if that is no longer known. Raises TooNew.
+    Version 0 (or none): everything there is. `send_initial`: the same, and a bookmark that says so. Any other version: what
+    happened since, or an ERROR (after which the watch is over) if that is no longer known. Raises TooNew.
     """
     if send_initial:
         return chain(watcher.initial(store), (watcher.bookmark(store.version, ends_initial=True),))

@@ -30,7 +30,7 @@ from mooring.kit.shown_text import json_bytes, quoted, shown, shown_json
 Keys = Mapping[str, Any]
 
 HIDDEN = "--- HIDDEN ---"
-"""What the log shows instead of a credential."""
+"""The text that the log shows instead of a credential."""
 _SECRET_KEY = re.compile(r"token|password|passwd|secret|authorization|credential|private.?key", re.IGNORECASE)
 _SECRET_TEXT = re.compile(
     r"(?i)\bauthorization['\"]?\s*[:=]\s*['\"]?\S+(?:[ \t]+[^\s'\"]+)?"
@@ -227,7 +227,7 @@ def carrying(**keys: Any) -> Iterator[None]:
 
 
 class Log(msgspec.Struct, frozen=True):
-    """What one part of the program writes to. Deriving one with more keys is cheap, and so is a line that is not shown."""
+    """The log of one part of the program. Deriving one with more keys is cheap, and so is a line that is not shown."""
 
     logger: logging.Logger
     keys: Mapping[str, Any] = msgspec.field(default_factory=dict)

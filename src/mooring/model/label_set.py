@@ -73,8 +73,7 @@ class LabelSetCases(Generic[T]):
         return self._answers[case]
 
 
-# ---- Traits: what a selector may require of a pod. Indexes by trait find the few selectors and label sets that can
-# match.
+# ---- traits: what a selector may require of a pod. Indexes by trait find the few selectors and label sets that can match
 
 
 Trait = tuple[str, str | None]
@@ -149,8 +148,8 @@ class TraitIndex(Generic[H]):
 class LabelSetIndex:
     """Label sets by the traits that they have."""
 
-    def __init__(self) -> None:
-        self._members: dict[str, dict[str, dict[LabelSet, None]]] = {}
+    def __init__(self, members: dict[str, dict[str, dict[LabelSet, None]]] | None = None) -> None:
+        self._members = {} if members is None else members
         """By key and value; those of a namespace are under an empty key."""
 
     def add(self, label_set: LabelSet) -> None:
@@ -180,9 +179,9 @@ class LabelSetIndex:
         self._members.clear()
 
     def copy(self) -> "LabelSetIndex":
-        other = LabelSetIndex()
-        other._members = {
-            key: {value: dict(members) for value, members in by_value.items()}
-            for key, by_value in self._members.items()
-        }
-        return other
+        return LabelSetIndex(
+            {
+                key: {value: dict(members) for value, members in by_value.items()}
+                for key, by_value in self._members.items()
+            }
+        )

@@ -142,7 +142,8 @@ class ClaimVolume(Wire):
 
 
 class ClaimSpec(Wire):
-    """What a PersistentVolumeClaim asks for. A storage class that is null means the default class, an empty one none."""
+    """The storage that a PersistentVolumeClaim asks for. A storage class that is null means the default class, an empty one
+    none."""
 
     access_modes: list[str] | None = None
     selector: LabelSelector | None = None
@@ -291,7 +292,8 @@ class ExtendedClaimStatus(Wire):
 
 
 class NodeAllocatableClaimStatus(Wire):
-    """What devices of a claim take from the node's own resources, such as cpu, and the containers that use them."""
+    """The amounts that devices of a claim take from the node's own resources, such as cpu, and the containers that use
+    them."""
 
     resource_claim_name: str = ""
     containers: list[str] | None = None
@@ -319,7 +321,7 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class SpecAndStatus(Protocol):
-    """What requests and the shape are computed from. A Pod has both, and so does a PodShape, which stands for many pods."""
+    """The input of requests and of the shape. A Pod has both, and so does a PodShape, which stands for many pods."""
 
     spec: PodSpec
     status: PodStatus

@@ -32,8 +32,7 @@ from mooring.model.quantity import (
     to_milli_amount,
 )
 
-# ---- The part of a pod's status that says what the pod holds on its node: resources in force, resizes, what devices
-# take.
+# ---- the part of a pod's status that says what the pod holds on its node
 
 
 NO_STATUS = PodStatus()
@@ -76,7 +75,7 @@ DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 """Upstream's defaults for scoring (DefaultMilliCPURequest, DefaultMemoryRequest): containers without requests count for
 something, or else scores would pile all of them onto one node."""
 NON_ZERO: Mapping[str, int] = {"cpu": DEFAULT_CPU_MILLI * 1_000_000, "memory": DEFAULT_MEMORY_BYTES * 1_000_000_000}
-"""The same in nano-units."""
+"""These defaults in nano-units, by resource."""
 
 
 class Accounting(msgspec.Struct, frozen=True):
@@ -93,15 +92,15 @@ class Accounting(msgspec.Struct, frozen=True):
 
 
 FILTER = Accounting()
-"""What must fit on a node."""
+"""The requests that must fit on a node."""
 FIT_SCORE = Accounting(pod_level=False, defaults=NON_ZERO, devices=False)
-"""What NodeResourcesFit scores an incoming pod by."""
+"""The requests by which NodeResourcesFit scores an incoming pod."""
 HELD = Accounting(use_status=True)
-"""What a pod takes from its node."""
+"""The requests that a pod takes from its node."""
 
 
 def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
-    """What the pod requests, by resource, in nano-units."""
+    """The requests of the pod, by resource, in nano-units."""
     total = _container_requests(pod, accounting)
     for claim in (pod.status.node_allocatable_resource_claim_statuses or ()) if accounting.devices else ():
         _add(total, _amounts(claim.resources))
@@ -113,12 +112,13 @@ def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
 
 
 def held_requests(pod: SpecAndStatus) -> Amounts:
-    """What a pod on a node holds: NodeInfo.Requested."""
+    """The requests that a pod on a node holds: NodeInfo.Requested."""
     return effective_requests(pod, HELD)
 
 
 def held_non_zero(pod: SpecAndStatus) -> Amounts:
-    """The same with defaults for containers that ask for no cpu or memory: NodeInfo.NonZeroRequested."""
+    """The requests that a pod on a node holds, with defaults for containers that ask for no cpu or memory:
+    NodeInfo.NonZeroRequested."""
     if not has_pod_level_requests(pod):
         return effective_requests(pod, Accounting(use_status=True, defaults=NON_ZERO))
     # Parity: with pod-level requests a default counts only for a resource that no one in the pod names.

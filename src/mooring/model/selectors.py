@@ -15,7 +15,7 @@ from mooring.model.names import label_value_faults, qualified_name_faults
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
 
 INTEGER = re.compile(r"[+-]?[0-9]+")
-"""What Go's ParseInt reads as a decimal number; whether it fits int64 is another question."""
+"""The texts that Go's ParseInt reads as a decimal number; whether it fits int64 is another question."""
 _SET_OPERATORS = ("In", "NotIn")
 _KEY_OPERATORS = ("Exists", "DoesNotExist")
 MAX_INT64_DIGITS = 19
@@ -184,7 +184,7 @@ def compile_node_selector(written: NodeSelector) -> NodeMatcher:
 
 
 def without_fields(matcher: NodeMatcher) -> NodeMatcher:
-    """The same selector without its requirements on fields, for callers that know only the labels of a node."""
+    """The selector without its requirements on fields, for callers that know only the labels of a node."""
     return NodeMatcher(tuple(NodeTerm(term.labels, fault=term.fault) for term in matcher.terms))
 
 

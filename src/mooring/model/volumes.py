@@ -136,8 +136,8 @@ ZoneRule = tuple[str, frozenset[str]]
 
 
 def zone_rules(volume: PersistentVolume) -> list[ZoneRule]:
-    """What the topology labels of a volume require of nodes. A label with an empty element requires nothing, as upstream
-    ignores a label that it cannot parse."""
+    """The labels that a volume requires of nodes by its topology labels. A label with an empty element requires nothing, as
+    upstream ignores a label that it cannot parse."""
     rules = []
     for key in TOPOLOGY_LABELS:
         if key in volume.labels:
@@ -194,15 +194,14 @@ def _same_iscsi(one: IscsiVolume | None, other: IscsiVolume | None) -> bool:
 
 
 def _same_rbd(one: RbdVolume | None, other: RbdVolume | None) -> bool:
-    """The same image through at least one common monitor."""
+    """Whether both are one image through at least one common monitor."""
     if one is None or other is None or (one.read_only and other.read_only):
         return False
     monitors = set(one.monitors or ()) & set(other.monitors or ())
     return bool(monitors) and (one.pool, one.image) == (other.pool, other.image)
 
 
-# ---- CSI migration: how the volumes of in-tree plugins are translated to the CSI drivers that have replaced the
-# plugins.
+# ---- CSI migration: how the volumes of in-tree plugins are translated to the CSI drivers that have replaced the plugins
 #
 # Upstream: k8s.io/csi-translation-lib. The scheduler needs the driver and its volume handle to count attached
 # volumes, and the translated node affinity to know where a volume can be used.

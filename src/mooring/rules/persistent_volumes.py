@@ -60,7 +60,7 @@ def mismatch(volume: JsonObject, claim: JsonObject) -> str:
 
 
 def _other_kind(volume: JsonObject, claim: JsonObject) -> str:
-    """What differs between the two apart from size and storage class, in upstream's words."""
+    """The difference between the two apart from size and storage class, in upstream's words."""
     spec, asked = volume["spec"], claim["spec"]
     if (spec.get("volumeAttributesClassName") or "") != (asked.get("volumeAttributesClassName") or ""):
         return "volumeAttributesClassName does not match"

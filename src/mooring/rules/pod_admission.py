@@ -53,7 +53,7 @@ NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable
 
 
 class PodPriority(NamedTuple):
-    """What a pod gets from its PriorityClass."""
+    """The priority that a pod gets from its PriorityClass."""
 
     class_name: str
     value: int
@@ -142,7 +142,7 @@ def add_runtime(spec: JsonObject, runtime_class: JsonObject) -> None:
 
 
 def overhead_of(runtime_class: JsonObject) -> JsonObject:
-    """What the runtime itself takes for each pod, beside the containers."""
+    """The resources that the runtime itself takes for each pod, beside the containers."""
     found: JsonObject = (runtime_class.get("overhead") or {}).get("podFixed") or {}
     return found
 

@@ -66,7 +66,7 @@ def _series(event: JsonObject) -> Iterator[Cause]:
 
 
 def _strict(event: JsonObject) -> Iterator[Cause]:
-    """What events.k8s.io requires in addition; it rejects the deprecated fields of the core group."""
+    """Faults by the stricter rules of events.k8s.io; it rejects the deprecated fields of the core group."""
     if not event.get("eventTime"):
         yield field_required("eventTime")
     if event.get("type") not in ("Normal", "Warning"):
@@ -203,7 +203,7 @@ def is_event(resource: KindSpec) -> bool:
 
 
 def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
-    """What a client wrote through this resource, as the store has it."""
+    """The form in which the store keeps an object that a client wrote through this resource."""
     if not is_event(resource):
         return item
     core = {_CORE_NAMES.get(key, key): value for key, value in item.items()} if resource.group else item
@@ -211,7 +211,7 @@ def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
 
 
 def shown_form(resource: KindSpec, item: JsonObject) -> JsonObject:
-    """What the store has, as a client of this resource sees it."""
+    """The form in which a client of this resource sees a stored object."""
     if not is_event(resource) or not resource.group:
         return item
     return {**{_NEW_NAMES.get(key, key): value for key, value in item.items()}, "apiVersion": _NEW_VERSION}

@@ -32,8 +32,7 @@ from mooring.model.node import Node
 from mooring.model.quantity import round_up
 from mooring.model.workloads import LimitRange, Namespace, RuntimeClass
 
-# ---- LeaseCandidates: instances that stand for a lease whose holder the API server picks (coordinated leader
-# election).
+# ---- LeaseCandidates: instances that stand for a lease whose holder the API server picks (coordinated leader election)
 
 
 OLDEST_EMULATION = "OldestEmulationVersion"

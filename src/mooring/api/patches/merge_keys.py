@@ -32,7 +32,7 @@ A path is as long as it is deep, so without a bound a short body that is nested 
 REPLACED = ListRule()
 """The rule of a list that is not named."""
 KEY_DEFAULTS = {"protocol": "TCP"}
-"""What an item has in a key that it does not name."""
+"""The values of keys that an item does not name."""
 
 
 _CONTAINER_PORTS = by("containerPort", "protocol")
@@ -143,7 +143,7 @@ class MergePlace:
         return MergePlace(self.names, (*self.path, key), True)
 
     def parts(self, value: object) -> dict[str, Any] | None:
-        """What a value is made of, by the key that a path has for each; None for a value that is owned as a whole.
+        """The parts of a value, by the key that a path has for each; None for a value that is owned as a whole.
 
         A list is such a value too if its items cannot be told apart.
         """
@@ -158,7 +158,7 @@ class MergePlace:
         return parts if len(parts) == len(value) else None
 
     def key(self, item: object) -> str | None:
-        """What tells an item of the list here from others; None if it has nothing of the sort."""
+        """The key that tells an item of this list from others; None if it has none."""
         fields = list_rule(self.names).apply_keys
         if not fields:
             return None if isinstance(item, dict | list | None) else f"v:{compact(item)}"

@@ -246,7 +246,7 @@ def _ranks(items: list[Any], key: str) -> dict[str, int]:
 
 
 def _identity(item: Any, key: str) -> str:
-    """What tells an item from others: the text of its merge key, or of itself if it is a plain value."""
+    """The identity of an item among others: the text of its merge key, or of itself if it is a plain value."""
     if not key and not isinstance(item, dict):
         return _text(item)
     if not key or not isinstance(item, dict) or key not in item:

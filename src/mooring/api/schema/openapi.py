@@ -94,7 +94,7 @@ def _document(path: str) -> JsonObject:
 
 @cache
 def _hash(path: str) -> str:
-    """What kubectl caches a document under: another document has another hash."""
+    """The hash under which kubectl caches a document: another document has another hash."""
     return hashlib.sha512(msgspec.json.encode(_document(path))).hexdigest().upper()
 
 
@@ -132,7 +132,7 @@ def _operation(resource: KindSpec, action: str) -> JsonObject:
 
 
 def _content(resource: KindSpec, action: str) -> JsonObject:
-    """What a request may send: the object, or a patch of any type."""
+    """The content that a request may send: the object, or a patch of any type."""
     if action == "patch":
         return {name: {"schema": _reference(PATCH)} for name in PATCHES}
     return {"application/json": {"schema": _reference(full_name(type_of(resource)))}}

@@ -256,7 +256,7 @@ class PodGroupTemplate(Wire):
 
 
 def check_pod_group(group: PodGroup) -> Problems:
-    """What kube-apiserver checks of the spec of a group, but for priority and disruption mode."""
+    """The checks of kube-apiserver on the spec of a group, but for priority and disruption mode."""
     spec = group.spec
     yield from _group("spec", spec.scheduling_policy, spec.scheduling_constraints, spec.resource_claims or ())
     known = {claim.name for claim in spec.resource_claims or ()}

@@ -1,4 +1,4 @@
-"""What the server does to an object on its way into the store: one function for each way of writing.
+"""The way of an object into the store: one function for each way of writing.
 
 The order is kube-apiserver's: read, set defaults, admit, validate. An object that comes in is never changed; a tidied
 copy goes on. Each function returns the object as it is to be stored, or raises an ApiError.
@@ -28,8 +28,7 @@ from mooring.model.names import subdomain_faults
 from mooring.model.quantity import canonical
 from mooring.rules.pod_defaults import complete_pod_spec
 
-# ---- Pods of one template: what admission made of the first of them holds for the next, as long as nothing else
-# changed.
+# ---- pods of one template: what admission made of the first of them holds for the next, as long as nothing else changed
 #
 # Controllers create pods by the thousand from one spec. Defaults, admission and validation depend on that spec, on
 # the labels and on a few objects of the cluster; of what is left, each pod gets its own name, uid and time.
@@ -39,14 +38,14 @@ _READ_KINDS = (LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS)
 """The kinds that admission reads beside the pod and its namespace."""
 
 _OWN = ("name", "generateName", "namespace")
-"""What each pod has for itself, even before it is made."""
+"""Metadata that each pod has for itself, even before it is made."""
 _KEPT = 64
 """Templates that are remembered: more than a cluster creates pods from at a time. The oldest goes."""
 
 
 @dataclass(slots=True)
 class _Template:
-    """What is remembered of one template: the spec that was given, and the pod that admission made of it."""
+    """The memory of one template: the spec that was given, and the pod that admission made of it."""
 
     spec: JsonObject
     """The very object that was given: as long as it is kept here, no other can be at its place."""
@@ -114,7 +113,7 @@ def _shared(metadata: JsonObject, is_made: bool = False) -> JsonObject:
 
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-"""What the status subresource takes besides the status, as the object itself does, but for what its spec keeps."""
+"""Metadata that a write to the status subresource changes too, but for the keys in `KindSpec.status_keeps`."""
 
 
 def prepare_create(
@@ -228,7 +227,7 @@ def _change_faults(resource: KindSpec, old: JsonObject, new: JsonObject) -> list
 
 
 def _faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
-    """What the kind's own rule finds wrong; most kinds have none and are covered by `model.validation`."""
+    """The faults that the kind's own rule finds; most kinds have none and are covered by `model.validation`."""
     return resource.faults(item) if resource.faults is not None else []
 
 

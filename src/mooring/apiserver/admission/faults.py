@@ -136,7 +136,7 @@ _DETAILS = (
     (re.compile(r".*\.(containerPort|hostPort)"), "must be between 1 and 65535, inclusive"),
     (re.compile(r".*\.tolerations\[\d+\]\.effect"), "effect must be 'NoExecute' when `tolerationSeconds` is set"),
 )
-"""What the server says of a number out of range, or of one field that contradicts another."""
+"""The words of the server for a number out of range, or of one field that contradicts another."""
 
 
 def check_form(resource: KindSpec, item: JsonObject) -> None:
@@ -192,7 +192,7 @@ def _cause(problem: Problem, item: JsonObject) -> Cause:
 
 
 def _detail(problem: Problem) -> str:
-    """What is allowed, in the server's words where they differ from the model's."""
+    """The rule that the value breaks, in the server's words where they differ from the model's."""
     return next((text for form, text in _DETAILS if form.fullmatch(problem.path)), problem.allowed)
 
 

@@ -58,9 +58,9 @@ _LONGEST_STEM = 58
 """Of a generated name, before the five random characters: together they fit a DNS label."""
 
 _OWNED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "generateName")
-"""What an update takes over from the stored object."""
+"""Metadata that an update takes over from the stored object."""
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
-"""What only a deletion sets."""
+"""Metadata that only a deletion sets."""
 
 
 def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups) -> None:
@@ -101,7 +101,7 @@ def give_name(resource: KindSpec, item: JsonObject, random_suffix: Callable[[], 
 
 
 def stamp(resource: KindSpec, item: JsonObject, now: str, new_uid: Callable[[], str]) -> None:
-    """What a new object gets; a client cannot choose any of it."""
+    """Give a new object its uid, time and generation; a client cannot choose any of it."""
     meta = item["metadata"]
     if meta.pop("resourceVersion", ""):
         raise unexplained("resourceVersion should not be set on objects to be created")
@@ -188,7 +188,7 @@ def _unparsed(text: str, why: str) -> ApiError:
 
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
-"""What becomes of dependents: deleted afterwards, deleted before, or left without an owner."""
+"""The fate of dependents: deleted afterwards, deleted before, or left without an owner."""
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 """The finalizers by which the garbage collector is asked to see to the dependents first."""
@@ -201,7 +201,7 @@ LONGEST_GRACE_S = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What a client says of how to delete: seconds of grace, dependents, and which object (uid, version) it means."""
+    """The options of a deletion: seconds of grace, dependents, and which object (uid, version) it means."""
 
     grace_s: int | None = None
     propagation: Propagation | None = None

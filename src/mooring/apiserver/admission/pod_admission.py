@@ -1,4 +1,4 @@
-"""What admission does to a new pod after defaulting, in kube-apiserver's order.
+"""Admission of a new pod after defaulting, in kube-apiserver's order.
 
 `admit_pod` runs the plugins LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass and PodTopologyLabels;
 `finish_pod` is the part of the pod's strategy. The rules themselves are in `rules.pod_admission`, where simulations use
@@ -264,7 +264,7 @@ def _resource_amounts(resources: JsonObject, group: str) -> dict[str, int]:
 
 
 def _total(spec: JsonObject, group: str) -> dict[str, int]:
-    """What all containers have together, or one init container alone where that is more."""
+    """The amounts of all containers together, or one init container alone where that is more."""
     total: dict[str, int] = {}
     for name, nano in _each(spec.get("containers", ()), group):
         total[name] = total.get(name, 0) + nano

@@ -1,4 +1,4 @@
-"""What may change in a pod that exists, and how: binding, the subresources that change one part, and plain updates.
+"""Changes of a pod that exists: binding, the subresources that change one part, and plain updates.
 
 A plain update may change little, and while the pod is gated only what narrows where it can go. `take_part` serves
 namespaces (`finalize`) too.
@@ -57,7 +57,7 @@ def _resized(held: list[JsonObject], given: list[JsonObject]) -> list[JsonObject
 
 
 _BINDING = "pods/binding"
-"""What the conflict names as its resource."""
+"""The resource that the conflict names."""
 
 
 def check_binding(name: str, binding: JsonObject) -> None:
@@ -123,7 +123,7 @@ def _standing_against(pod: JsonObject) -> str:
 
 
 def _merge(meta: JsonObject, group: str, given: JsonObject) -> None:
-    """What a Binding brings as labels or annotations goes onto the pod."""
+    """Add the labels or annotations of a Binding to the metadata of the pod."""
     if given.get(group):
         meta[group] = {**meta.get(group, {}), **given[group]}
 
@@ -207,7 +207,8 @@ def _put_back_required(held: JsonObject, munged: JsonObject) -> None:
 
 
 def _diff(held: JsonObject, munged: JsonObject) -> str:
-    """What differs, for the message. Later: kube-apiserver shows its Go struct, with other names and line numbers.
+    """The difference of two specs, for the message. Later: kube-apiserver shows its Go struct, with other names and line
+    numbers.
 
     One block from the first line that differs to the last: to find the shortest edit takes more than linear time.
     """
@@ -265,7 +266,7 @@ def _tolerations(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
 
 
 def _without_seconds(toleration: JsonObject) -> frozenset[tuple[str, Any]]:
-    """What may not change in a toleration: its values are plain ones."""
+    """The fields of a toleration that may not change. Their values are plain ones."""
     is_timed = toleration.get("effect") == NO_EXECUTE
     return frozenset((key, value) for key, value in toleration.items() if not (is_timed and key == "tolerationSeconds"))
 

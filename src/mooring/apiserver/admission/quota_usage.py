@@ -1,4 +1,4 @@
-"""What an object counts for under a ResourceQuota, by the names that quotas use. Amounts are in nano-units.
+"""The usage of an object under a ResourceQuota, by the names that quotas use. Amounts are in nano-units.
 
 Pods count for compute resources, services for their kinds, claims for storage, and every namespaced kind for
 `count/<plural>.<group>`.
@@ -85,7 +85,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _POD_NAMES = frozenset(
     (*_COMPUTE, *(f"requests.{name}" for name in _COMPUTE), *(f"limits.{name}" for name in _COMPUTE), "pods")
 )
-"""What pods count for, besides hugepages and extended resources."""
+"""The names that pods count for, besides hugepages and extended resources."""
 _POD_PREFIXES = ("hugepages-", "requests.hugepages-")
 _SERVICE_NAMES = frozenset(("services", "services.nodeports", "services.loadbalancers"))
 _BY_CLASS = ".storageclass.storage.k8s.io/"
@@ -186,7 +186,7 @@ _REQUIRED = frozenset(name for name in _POD_NAMES if name.endswith(("cpu", "memo
 
 
 def missing_amounts(pod: JsonObject, hard: Mapping[str, object]) -> str:
-    """What containers must say under a quota and do not, in upstream's words; empty: nothing."""
+    """The amounts that containers must name under a quota and do not, in upstream's words; empty: nothing."""
     spec = pod["spec"]
     whole = spec.get("resources", {})
     if whole.get("requests") or whole.get("limits"):
@@ -236,4 +236,4 @@ _MEASURES: Mapping[str, Callable[[JsonObject, int], Amounts]] = {
     SERVICE.storage: _service,
     PERSISTENT_VOLUME_CLAIM.storage: _claim,
 }
-"""What objects of a storage count for besides their number."""
+"""The usage of objects of a storage besides their number."""

@@ -42,7 +42,7 @@ class QuotaAccount:
     storages: frozenset[str] = frozenset()
     """Where the objects are stored that count for any of its names: writes elsewhere are none of its concern."""
     _charged: dict[tuple[str, Key], Charges] = field(default_factory=dict)
-    """What each object is charged for, to take off again when it changes or goes."""
+    """The charges of each object, to take off again when it changes or goes."""
     _expiring: dict[tuple[str, Key], int] = field(default_factory=dict)
     _soonest_ns: int | None = None
     """Nothing expires before this moment, so that a look costs nothing while many objects are being deleted."""
@@ -81,7 +81,7 @@ class QuotaAccount:
         return {name: nano for name, nano in usage.items() if name in self.used}
 
     def expired(self, now_ns: int) -> list[tuple[str, Key]]:
-        """What is to be charged anew because its time is over."""
+        """The objects to charge anew because their time is over."""
         if self._soonest_ns is None or now_ns <= self._soonest_ns:
             return []
         over = {place for place, ends_ns in self._expiring.items() if now_ns > ends_ns}
@@ -194,7 +194,7 @@ def _can_use_more(resource: KindSpec, old: JsonObject, new: JsonObject, subresou
 
 
 def _excess(account: QuotaAccount, more: Charges) -> str:
-    """What cannot be had, in upstream's words; empty: everything can."""
+    """The names that exceed the quota, in upstream's words; empty: everything can."""
     beyond = sorted(name for name, nano in more.items() if account.used[name] + nano > account.hard[name])
     if not beyond:
         return ""

@@ -110,8 +110,8 @@ def admit_priority(group: JsonObject, cluster: Lookups) -> None:
 
 
 def admit_changed_priority(old: JsonObject, new: JsonObject, cluster: Lookups) -> None:
-    """The same for a group that changes. Parity: nothing but the mode is filled in, so a writer that leaves the priority out
-    is refused because it may not change."""
+    """Admit the mode and priority of a group that changes. Parity: nothing but the mode is filled in, so a writer that
+    leaves the priority out is refused because it may not change."""
     if cluster.gates.get(GATE, False):
         new["spec"].setdefault("disruptionMode", DISRUPTED_ALONE)
     else:
@@ -119,7 +119,7 @@ def admit_changed_priority(old: JsonObject, new: JsonObject, cluster: Lookups) -
 
 
 def priority_faults(spec: JsonObject) -> list[Cause]:
-    """What is wrong with mode and priority."""
+    """The faults of mode and priority."""
     faults = []
     mode, priority = spec.get("disruptionMode", DISRUPTED_ALONE), spec.get("priority", 0)
     if mode not in _MODES:
@@ -186,7 +186,7 @@ def _give_node_ports(spec: JsonObject, others: Collection[JsonObject]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """What is done to objects of a kind besides what its spec says. Objects are changed in place."""
+    """The treatment of objects of a kind beyond its spec. Objects are changed in place."""
 
     complete: Callable[[JsonObject], None] | None = None
     """Defaulting, in place of that of the spec."""
@@ -207,7 +207,7 @@ def _admit_pod(pod: JsonObject, cluster: Lookups, now: str) -> None:
 
 
 def _change_pod(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
-    """What an update of a pod may change, after the admission plugins that run for updates."""
+    """The faults of an update of a pod, after the admission plugins that run for updates."""
     keep_priority(old, new)
     add_tolerations(new["spec"])
     return update_faults(old, new)
@@ -282,5 +282,5 @@ _SPECIAL: Mapping[KindSpec, Special] = {
 
 
 def special(resource: KindSpec) -> Special:
-    """What a kind needs besides its spec."""
+    """The special treatment of a kind; nothing for most."""
     return _SPECIAL.get(resource, _ORDINARY)

@@ -19,8 +19,7 @@ from mooring.apiserver.server.request import Answer, Request, Target, check_yaml
 from mooring.apiserver.server.watching import WatchResponse, begin_watch
 from mooring.kit.shown_text import quoted
 
-# ---- What the server says of itself: version, health, discovery, OpenAPI, and reviews of a client's identity and
-# permissions.
+# ---- documents of the server: version, health, discovery, OpenAPI, and reviews of a client's identity and permissions
 #
 # `/healthz`, `/livez` and `/readyz` run the checks of `CHECKS`; each check also has a path of its own. Every client
 # that has the token may do everything, so reviews always allow.
@@ -37,9 +36,9 @@ STORAGE = frozenset(("etcd", "etcd-readiness"))
 """These fail while the journal cannot be written: a write could not be made durable."""
 _TEXT = "text/plain; charset=utf-8"
 OPEN_TO_ALL = (*(f"/{name}" for name in CHECKS), "/version")
-"""What a client can read without a token, as upstream allows it for probes."""
+"""Paths that a client can read without a token, as upstream allows it for probes."""
 _PATHS = ["/api", "/apis", "/healthz", "/livez", openapi.V2_ROOT, openapi.ROOT, "/readyz", "/version"]
-"""What `/` lists."""
+"""The paths that `/` lists."""
 
 
 def document(api: ResourceApi, request: Request, address: str) -> Answer | None:
@@ -119,7 +118,7 @@ _EVERYTHING: JsonObject = {
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     "incomplete": False,
 }
-"""What that user may do."""
+"""The permissions of that user."""
 
 
 def review(target: Target, request: Request, token: str) -> Answer:
@@ -196,7 +195,7 @@ def answer(api: ResourceApi, request: Request, address: str = "", token: str = "
 
 
 def _page(api: ResourceApi, request: Request, address: str) -> Answer:
-    """What is served besides resources: discovery, documents, health."""
+    """Pages besides resources: discovery, documents, health."""
     subresources.refuse_stream(request.path)
     found = document(api, request, address) if request.method in ("GET", "HEAD") else None
     return found or Answer(404, "404 page not found\n", "text/plain; charset=utf-8")

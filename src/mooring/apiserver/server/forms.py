@@ -25,12 +25,13 @@ _FORMS: dict[str, Form] = {
 }
 """By the kind that a client wants the answer `as`."""
 _ANY = ("*/*", "application/*", "")
-"""What clients send that take anything."""
+"""Media types of clients that take anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedMedia:
-    """What a client gets. `is_aggregated`: discovery in one document instead of one for each group."""
+    """The form in which a client gets the answer. `is_aggregated`: discovery in one document instead of one for each
+    group."""
 
     form: Form = "object"
     media: str = JSON

@@ -38,11 +38,11 @@ from mooring.apiserver.resource_api import Requester
 from mooring.kit.yaml_reader import TooDeep, TooManyAliases, YamlFault, YamlLimits, keep_last, read_document
 
 _TRUE = {"true", "1", "True", "TRUE", "t", "T", ""}
-"""What Go reads as true; an empty value is one that was named without `=`."""
+"""The texts that Go reads as true; an empty value is one that was named without `=`."""
 _FALSE = {"false", "0", "False", "FALSE", "f", "F"}
-"""What Go reads as false."""
+"""The texts that Go reads as false."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-"""What fits 64 bits, and only ASCII: int() accepts more."""
+"""Numbers that fit 64 bits, in ASCII: int() accepts more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ _POSTED = {(resource.group, resource.version, resource.plural): resource for res
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path means: a collection, an object, or a part of one. An empty name stands for the collection, an empty
+    """The meaning of a path: a collection, an object, or a part of one. An empty name stands for the collection, an empty
     namespace for all of them."""
 
     resource: KindSpec
@@ -109,7 +109,7 @@ class Target:
 
 
 def target_of(path: str) -> Target | None:
-    """What a path means; None: no resource is there.
+    """The target of a path; None: no resource is there.
 
     | /api/v1/nodes/n1                               | a node         |
     | /api/v1/namespaces/default                     | a namespace    |
@@ -145,8 +145,7 @@ def _target(group: str, version: str, parts: list[str]) -> Target | None:
     return Target(resource, namespace, name, subresource)
 
 
-# ---- From the bytes of a request to data: JSON, YAML and protobuf. What cannot be read is refused in kube-
-# apiserver's words.
+# ---- bodies: JSON, YAML and protobuf. A body that cannot be read is refused in kube-apiserver's words
 #
 # A body is decoded once; its depth is checked with it, so that all code behind can recurse. YAML is checked before it
 # is read, because its parser crashes on deep nesting and a small document may stand for an endless one.
@@ -218,7 +217,7 @@ def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
 
 
 def _json_fault(body: bytes) -> str:
-    """What is wrong with JSON, in the words of Go's decoder."""
+    """The fault of JSON text, in the words of Go's decoder."""
     try:
         text = body.decode()
         json.loads(text)
@@ -292,7 +291,7 @@ def _unreadable_protobuf(body: bytes, kind: str) -> ApiError:
     return bad_request(f"the object provided is unrecognized (must be of type {kind}): unexpected EOF ({shown})")
 
 
-# ---- What a request says of how it is to be carried out: dry run, field manager, and how to delete.
+# ---- options: dry run, field manager, and how to delete
 
 
 _MANAGER_CHARS = 128
@@ -376,7 +375,7 @@ def how_to_delete(options: DeleteOptions) -> Deletion:
 
 
 def _propagation(options: DeleteOptions) -> Propagation | None:
-    """What becomes of dependents; None: the default of the kind. `orphanDependents` is its older form. Raises 422."""
+    """The fate of dependents; None: the default of the kind. `orphanDependents` is its older form. Raises 422."""
     text = options.propagation_policy or ""
     if options.orphan_dependents is not None:
         if text:

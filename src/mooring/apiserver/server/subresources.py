@@ -38,7 +38,7 @@ from mooring.rules.conditions import disruption_target, holds, with_condition
 _PROCESSING_RETRY_S = 10
 """Parity: when a client may ask again whose budget the controller has not looked at yet."""
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-"""What a Scale shows of the metadata of its workload."""
+"""The metadata of its workload that a Scale shows."""
 _MOST_REPLICAS = (1 << 31) - 1
 """Replicas are an int32."""
 _SIMULATED = "this pod is simulated by `mooring up` and no container runs"

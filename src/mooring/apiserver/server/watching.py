@@ -49,7 +49,7 @@ class WatchResponse:
     has_bookmarks: bool
     wake: Callable[[], None] = lambda: None
     lines: deque[bytes] = field(default_factory=deque)
-    """What was written since the watch began, and not taken yet."""
+    """The lines since the watch began that were not taken yet."""
     waiting_bytes: int = 0
     """How much that is."""
     is_over: bool = False
@@ -57,7 +57,7 @@ class WatchResponse:
     is_behind: bool = False
     """The client was too slow: what waits for it was thrown away, so it must not go on from there."""
     _opening: Iterator[bytes] = field(default_factory=lambda: iter(()))
-    """What goes before all `lines`."""
+    """The lines that go before all `lines`."""
     _is_headed: bool = True
     """Whether the next line of a table still has to name the columns."""
     _stop: Callable[[], None] = lambda: None
@@ -117,26 +117,26 @@ class WatchResponse:
     def _hear(self, write: StoreWrite) -> None:
         """Add the line of a write. The first line of a table names its columns, so it cannot be shared with other
         watchers."""
-        type = self.watcher.type_of(write)
-        if type is None:
+        change = self.watcher.type_of(write)
+        if change is None:
             return
         if self._is_headed and self.form.form == "table":
-            self._add(self._line(self.watcher.event(write, type)))
+            self._add(self._line(self.watcher.event(write, change)))
             return
-        seen_as = (self.watcher.resource.api_version, type, self.form, self.include)
+        seen_as = (self.watcher.resource.api_version, change, self.form, self.include)
         line = write.lines.get(seen_as)
         if line is None:
-            line = write.lines[seen_as] = self._line_of(write, type)
+            line = write.lines[seen_as] = self._line_of(write, change)
         self._add(line)
 
-    def _line_of(self, write: StoreWrite, type: EventType) -> bytes:
+    def _line_of(self, write: StoreWrite, change: EventType) -> bytes:
         """The line of a write. Hot: most watchers get the object as it is stored, which is JSON already."""
         resource, item = self.watcher.resource, write.object
-        is_present = type != "DELETED" or write.type == "DELETED"
+        is_present = change != "DELETED" or write.type == "DELETED"
         is_plain = self.form.form == "object" and not is_event(resource) and is_present
         if is_plain and (item.get("apiVersion"), item.get("kind")) == (resource.api_version, resource.kind):
-            return b'{"type":"%s","object":%s}\n' % (type.encode(), write.body)
-        return self._line(self.watcher.event(write, type))
+            return b'{"type":"%s","object":%s}\n' % (change.encode(), write.body)
+        return self._line(self.watcher.event(write, change))
 
     def _add(self, line: bytes) -> None:
         """One more line to send."""
@@ -187,7 +187,7 @@ def begin_watch(api: ResourceApi, target: Target, request: Request) -> WatchResp
 
 
 def _matcher(target: Target, selector: ObjectSelector) -> Callable[[JsonObject], bool]:
-    """What the watch selects. Selectors apply to the stored form."""
+    """The predicate of the watch. Selectors apply to the stored form."""
     if target.name:  # `GET .../pods/p?watch=true`
         return lambda seen: seen["metadata"]["name"] == target.name and selector.matches(seen)
     if selector.is_empty:

@@ -59,7 +59,7 @@ from mooring.apiserver.server.request import (
 
 
 _CHOICES = ("Strict", "Warn", "Ignore")
-"""What a client may ask for: an error, warnings (the default), or neither."""
+"""The policies that a client may ask for: an error, warnings (the default), or neither."""
 _BYTES_AS_TEXT = re.compile(rb'(?:memory|ephemeral-storage)"?\s*:\s*"?[0-9.]+[num.]')
 """Hot: hardly any body has such an amount, and to search for it takes microseconds."""
 Headers = list[tuple[str, str]]
@@ -86,7 +86,7 @@ def check_body(request: Request, resource: KindSpec, item: JsonObject) -> tuple[
 def check_patched(
     request: Request, resource: KindSpec, patched: JsonObject, shown: object
 ) -> tuple[JsonObject, Headers]:
-    """The same for an object after a patch; `shown` is what a refusal quotes."""
+    """Check an object after a patch, as `check_body` does; `shown` is what a refusal quotes."""
     policy, media = _policy(request), media_type(request.content_type)
     known = _checked(resource, patched)
     if policy == "Ignore":
@@ -138,7 +138,7 @@ def _checked(resource: KindSpec, item: JsonObject) -> JsonObject:
 
 
 def _policy(request: Request) -> str:
-    """What the client asked for. Raises 400 for anything else."""
+    """The policy that the client asked for. Raises 400 for anything else."""
     policy = request.query.get("fieldValidation") or "Warn"
     if policy not in _CHOICES:
         raise bad_request(f"fieldValidation: must be one of {', '.join(_CHOICES)}, not {policy!r}")
