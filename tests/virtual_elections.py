@@ -12,7 +12,7 @@ from mooring.api.api_errors import already_exists, conflict, not_found
 from mooring.api.json_objects import JsonObject
 from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.fence import Fence
+from mooring.kit.tasks import Fence
 from mooring.serve.lease.leader_elector import Callbacks, ElectorSettings, LeaderElector, Outcome, TimeAndChance
 
 T = TypeVar("T")

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.api.decode import decode, decode_json, misspelt_fields
+from mooring.api.decode import decode, decode_json
 from mooring.api.kinds import KINDS, WORKLOADS, is_read, kind_problem
 from mooring.api.validation.problem import Problem
+from mooring.inputs.field_checks import check_core_fields
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -149,7 +150,7 @@ MISSPELT = [
 
 @pytest.mark.parametrize(("written", "texts"), MISSPELT)
 def test_misspelt_fields(written: dict[str, Any], texts: list[str]) -> None:
-    assert told(misspelt_fields(Pod, written)) == texts
+    assert told(check_core_fields("Pod", written)) == texts
 
 
 PAIRS = [

@@ -6,7 +6,7 @@ import pytest
 
 from asking import MERGE_PATCH, STRATEGIC_PATCH, a_body, ask, begin, heard, path_of, the
 from cluster_api import an_api
-from mooring.api.event_forms import shown_form, stored_form
+from mooring.api.kinds.events import shown_form, stored_form
 from mooring.apiserver.resource_api import ResourceApi
 
 CORE, NEW = the("events", ""), the("events", "events.k8s.io")

@@ -2,10 +2,9 @@
 
 import pytest
 
-from mooring.api.kinds import KINDS, WORKLOADS
+from mooring.api.kinds import KINDS, WORKLOADS, node_name, other_kind, pod_name, split_kind
 from mooring.api.kinds.nodes import NODE
 from mooring.api.kinds.pods import POD
-from mooring.api.object_names import node_name, other_kind, pod_name, split_kind
 
 EVERY = (*WORKLOADS.values(), *KINDS.values())
 

@@ -9,7 +9,7 @@ import pytest
 from asking import ask
 from cluster_api import an_api
 from mooring.api.kinds import RESOURCES
-from mooring.api.schema.openapi_v2 import PROTOBUF
+from mooring.api.schema.openapi import V2_PROTOBUF as PROTOBUF
 
 PATH = "/openapi/v2"
 KUBECTL_ACCEPTS = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

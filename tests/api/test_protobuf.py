@@ -12,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_api import an_api
+from mooring.api.json_objects import PROTOBUF
 from mooring.api.kinds import RESOURCES
 from mooring.api.schema.fields import fields_of, places_of, table
 from mooring.api.schema.protobuf import MAGIC, MalformedError, UnknownKindError, decode
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.server.bodies import read_protobuf
 from mooring.apiserver.server.dispatch import answer
-from mooring.apiserver.server.forms import PROTOBUF
 from mooring.apiserver.server.http import HttpServer
-from mooring.apiserver.server.request import Answer, Request
+from mooring.apiserver.server.request import Answer, Request, read_protobuf
 from programs import KUBECTL, needs
 
 Wire = tuple[tuple[int, Any], ...]
@@ -441,7 +440,7 @@ def was_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         kinds.append(kind)
         return read_protobuf(body, kind)
 
-    monkeypatch.setattr("mooring.apiserver.server.bodies.read_protobuf", read)
+    monkeypatch.setattr("mooring.apiserver.server.request.read_protobuf", read)
     return kinds
 
 

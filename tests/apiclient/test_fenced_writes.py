@@ -23,7 +23,7 @@ from mooring.apiclient.transport import OutgoingRequest
 from mooring.drivers.extender_calls import ExtenderClient
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import Call, CallFault
-from mooring.kit.fence import Fence, FencedOff
+from mooring.kit.tasks import Fence, FencedOff
 from recording_server import Recorder, always, said
 
 BINDING = "/api/v1/namespaces/default/pods/p/binding"

@@ -18,7 +18,7 @@ from mooring.apiclient.lean_connection import (
     Reply,
 )
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
-from mooring.kit.fence import Fence, FencedOff
+from mooring.kit.tasks import Fence, FencedOff
 
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n02;x=y\r\nlo\r\n0\r\n\r\n"

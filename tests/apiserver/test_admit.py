@@ -2,8 +2,6 @@
 
 import copy
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,8 @@ from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.admit import prepare_create, prepare_status, prepare_update
+from mooring.apiserver.admission.object_meta import Lookups
+from mooring.apiserver.store import Store
 
 JsonObject = dict[str, Any]
 RECORDED = json.loads((Path(__file__).parent / "data/admission.json").read_text())
@@ -22,52 +22,18 @@ CLASSES = RESOURCES["scheduling.k8s.io", "v1", "priorityclasses"]
 OWNED = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
 
 
-@dataclass
-class FakeCluster:
-    """Look-ups in a few objects by kind."""
-
-    objects: list[JsonObject] = field(default_factory=list)
-    gates: dict[str, bool] = field(default_factory=dict)
-
-    def _all(self, kind: str) -> list[JsonObject]:
-        return [held for held in self.objects if held["kind"] == kind]
-
-    def _one(self, kind: str, name: str) -> JsonObject | None:
-        return next((held for held in self._all(kind) if held["metadata"]["name"] == name), None)
-
-    def namespace(self, name: str) -> JsonObject | None:
-        return self._one("Namespace", name)
-
-    def node(self, name: str) -> JsonObject | None:
-        return self._one("Node", name)
-
-    def priority_class(self, name: str) -> JsonObject | None:
-        return self._one("PriorityClass", name)
-
-    def priority_classes(self) -> Iterable[JsonObject]:
-        return self._all("PriorityClass")
-
-    def runtime_class(self, name: str) -> JsonObject | None:
-        return self._one("RuntimeClass", name)
-
-    def limit_ranges(self, namespace: str) -> Iterable[JsonObject]:
-        return [held for held in self._all("LimitRange") if held["metadata"]["namespace"] == namespace]
-
-    def storage_classes(self) -> Iterable[JsonObject]:
-        return self._all("StorageClass")
-
-    def group_templates(self, namespace: str, name: str) -> JsonObject | None:
-        found = self._one("Workload", name)
-        return found if found is not None and found["metadata"]["namespace"] == namespace else None
-
-
 def an_object(kind: str, name: str, **content: Any) -> JsonObject:
     return {"kind": kind, "metadata": {"name": name, "namespace": "default"}, **content}
 
 
-def a_cluster(*more: JsonObject) -> FakeCluster:
+def a_cluster(*more: JsonObject) -> Lookups:
     namespaces = [an_object("Namespace", name) for name in ("default", "kube-system")]
-    return FakeCluster([*namespaces, an_object("PriorityClass", "high", value=1000), *more])
+    store, specs = Store(), {spec.kind: spec for spec in RESOURCES.values()}
+    for item in (*namespaces, an_object("PriorityClass", "high", value=1000), *more):
+        spec = specs[item["kind"]]
+        namespace = item["metadata"]["namespace"] if spec.namespaced else ""
+        store.create(spec.storage, (namespace, item["metadata"]["name"]), item)
+    return Lookups(store)
 
 
 def a_pod(**spec: Any) -> JsonObject:

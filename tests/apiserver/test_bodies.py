@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from asking import APPLY_PATCH, CONFIG_MAPS, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ask
 from cluster_api import an_api
 from mooring.api.api_errors import ApiError
-from mooring.apiserver.server.bodies import read_json, read_object, read_yaml
+from mooring.apiserver.server.request import read_json, read_object, read_yaml
 
 JSON, YAML = "application/json", "application/yaml"
 

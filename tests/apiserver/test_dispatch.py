@@ -25,7 +25,7 @@ from cluster_api import an_api
 from how_many import examples
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.lookups import StoreLookups
+from mooring.apiserver.admission.object_meta import Lookups
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.request import Answer
 from mooring.apiserver.store import Store, key_of, version_of
@@ -162,7 +162,7 @@ def a_furnished_api() -> ResourceApi:
     api = an_api()
     version, objects = furniture()
     api.store = Store.restored(version, objects)
-    api.lookups = StoreLookups(api.store)
+    api.lookups = Lookups(api.store)
     return api
 
 

@@ -18,8 +18,8 @@ import yaml
 from asking import CONFIG_MAPS, NODES, PODS, TABLE, a_manifest, ask
 from cluster_api import an_api
 from mooring.api.api_errors import internal_error
-from mooring.apiserver.server.bodies import MAX_BODY_BYTES
 from mooring.apiserver.server.http import HttpLimits, HttpServer, _pauses
+from mooring.apiserver.server.request import MAX_BODY_BYTES
 from mooring.apiserver.server.watching import MAX_WAITING_BYTES
 from mooring.apiserver.store import StoreWrite
 from mooring.app.up import ServiceSettings

@@ -11,15 +11,14 @@ import pytest
 from asking import APPLY_PATCH, CONFIG_MAPS, JSON_PATCH, MERGE_PATCH, PODS, STRATEGIC_PATCH, ask
 from cluster_api import an_api
 from mooring.api.api_errors import ApiError
-from mooring.api.limits import MAX_DEPTH, MAX_OBJECT_BYTES, stored_bytes
+from mooring.api.json_objects import MAX_DEPTH, MAX_OBJECT_BYTES, stored_bytes
 from mooring.api.patches.apply_patch import FieldWriter, apply_configuration, record_update
 from mooring.api.patches.json_patch import apply_json_patch
-from mooring.api.patches.managed_fields import owners_of
-from mooring.api.patches.merge_keys import DEEPEST
+from mooring.api.patches.merge_keys import DEEPEST, owners_of
 from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.api.schema import strict
 from mooring.apiserver.admission.pod_updates import update_faults
-from mooring.apiserver.server.bodies import MAX_BODY_BYTES, MAX_WEIGHT
+from mooring.apiserver.server.request import MAX_BODY_BYTES, MAX_WEIGHT
 from mooring.apiserver.store import Store
 from mooring.rules.pod_admission import merge_label_keys
 

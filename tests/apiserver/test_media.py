@@ -7,7 +7,8 @@ import pytest
 from asking import PODS, TABLE, a_manifest, ask
 from cluster_api import an_api
 from mooring.api.api_errors import ApiError
-from mooring.apiserver.server.forms import JSON, YAML, wanted
+from mooring.api.json_objects import JSON, YAML
+from mooring.apiserver.server.forms import wanted
 
 META = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 META_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

@@ -1,4 +1,4 @@
-"""The store: one version for all, writers that must have seen the latest, and a history without gaps."""
+"""The store: one version for all, and a history without gaps."""
 
 from typing import Any
 
@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.api_errors import ApiError
-from mooring.api.limits import MAX_OBJECT_BYTES, check_size, stored_bytes
+from mooring.api.json_objects import MAX_OBJECT_BYTES, check_size, stored_bytes
 from mooring.apiserver.store import (
     HISTORY,
     HISTORY_BYTES,
     Exists,
     Missing,
     Page,
-    Stale,
     Store,
     StoreWrite,
     TooNew,
@@ -54,17 +53,6 @@ def test_a_write_that_changes_nothing_is_none() -> None:
     item = store.create(PODS, ("", "p"), an_object("p", spec={"x": 1}))
     assert store.update(PODS, ("", "p"), an_object("p", spec={"x": 1})) is item
     assert store.version == 1
-
-
-def test_a_writer_must_have_seen_the_latest_version() -> None:
-    store = Store()
-    store.create(PODS, ("", "p"), an_object("p"))
-    store.update(PODS, ("", "p"), an_object("p", spec={"x": 1}), expected=1)
-    with pytest.raises(Stale) as stale:
-        store.update(PODS, ("", "p"), an_object("p", spec={"x": 2}), expected=1)
-    assert (stale.value.current, str(stale.value)) == (2, "the object is at version 2")
-    with pytest.raises(Stale):
-        store.delete(PODS, ("", "p"), expected=1)
 
 
 def test_objects_are_there_once_or_not_at_all() -> None:

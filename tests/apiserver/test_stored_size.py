@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.api.limits import stored_bytes
+from mooring.api.json_objects import stored_bytes
 
 ROWS: list[Any] = [
     pytest.param({"image": "nginx"}, 7, id="a field"),

@@ -7,7 +7,7 @@ import pytest
 from cluster_api import an_api
 from mooring.api.api_errors import ApiError
 from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.pod_updates import PODS
+from mooring.api.kinds.pods import POD as PODS
 from mooring.apiserver.resource_api import ResourceApi
 
 LIMITS, CLASSES = RESOURCES["", "v1", "limitranges"], RESOURCES["scheduling.k8s.io", "v1", "priorityclasses"]

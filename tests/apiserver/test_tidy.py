@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.admission.tidy import canonical, tidy
-from mooring.model.quantity import parse
+from mooring.apiserver.admission.admit import tidy
+from mooring.model.quantity import canonical, parse
 
 ROWS = {
     "a fraction": ("0.5", "500m"),

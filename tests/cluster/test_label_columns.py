@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.cluster.columns.labels import ABSENT, LabelColumns
-from mooring.model.well_known_labels import HOSTNAME
+from mooring.model.names import HOSTNAME
 
 ROWS, KEYS, VALUES = range(4), ("a", "b", HOSTNAME), ("", "x", "y")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mooring.controllers.nodes.simulated_nodes import make_node, make_nodes, missing_nodes, more_nodes
-from mooring.model.well_known_labels import ZONE
+from mooring.model.names import ZONE
 
 
 def test_the_usual_node() -> None:

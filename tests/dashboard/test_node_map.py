@@ -12,8 +12,8 @@ from mooring.cluster.cluster import Cluster
 from mooring.dashboard.slices import at_once
 from mooring.dashboard.views.node_map import MAX_LABELS, MappedNodes, NodeMap, map_nodes, shares, use_of
 from mooring.model.meta import Condition
+from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.node import Node
-from mooring.model.well_known_labels import HOSTNAME, ZONE
 
 AMOUNTS = st.integers(0, 2**61)
 

@@ -11,7 +11,7 @@ from live_stage import DONE_ALL_THE_SAME, V1, V2, P, Stage, a_stage, deletions, 
 from mooring.api.api_errors import ApiError, internal_error, too_many_requests
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.fence import Fence, FencedOff
+from mooring.kit.tasks import Fence, FencedOff
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
 

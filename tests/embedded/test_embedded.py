@@ -241,7 +241,7 @@ def test_many_pods_in_small_steps() -> None:
 
 
 def _pods() -> Any:
-    from mooring.apiserver.admission.pod_updates import PODS as RESOURCE
+    from mooring.api.kinds.pods import POD as RESOURCE
 
     return RESOURCE
 

@@ -11,7 +11,7 @@ from mooring.inputs.arrivals import Arrival
 from mooring.inputs.generated_load import GPU, GeneratedLoad
 from mooring.inputs.load_plan import LoadPlanError, load_plan_of
 from mooring.kit.clock import NS_PER_S
-from mooring.model.well_known_labels import ZONE
+from mooring.model.names import ZONE
 
 HOUR_NS = 3600 * NS_PER_S
 POOL = {"name": "n", "count": 4, "cpu": 64, "memory": "256Gi"}

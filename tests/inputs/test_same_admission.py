@@ -9,7 +9,7 @@ from mooring.api.decode import decode
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.admit import prepare_create
-from mooring.apiserver.admission.lookups import StoreLookups
+from mooring.apiserver.admission.object_meta import Lookups
 from mooring.apiserver.store import Store
 from mooring.inputs.admission import apply_defaults
 from mooring.model.meta import KubeObject
@@ -90,10 +90,10 @@ def by_the_server(pod: JsonObject) -> Pod:
     for group, plural, item in OTHERS:
         resource = RESOURCES[group, "v1", plural]
         namespace = item["metadata"].get("namespace", "")
-        made = prepare_create(resource, namespace, item, StoreLookups(store), "", lambda: "u", lambda: "")
+        made = prepare_create(resource, namespace, item, Lookups(store), "", lambda: "u", lambda: "")
         store.create(resource.storage, (namespace, made["metadata"]["name"]), made)
     pods = RESOURCES["", "v1", "pods"]
-    return msgspec.convert(prepare_create(pods, "default", pod, StoreLookups(store), "", lambda: "u", lambda: ""), Pod)
+    return msgspec.convert(prepare_create(pods, "default", pod, Lookups(store), "", lambda: "u", lambda: ""), Pod)
 
 
 def by_the_simulation(pod: JsonObject) -> Pod:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.kit.csv_text import cell_text, csv_line
+from mooring.kit.shown_text import cell_text, csv_line
 
 CELLS = [
     ("=1+1", "'=1+1"),

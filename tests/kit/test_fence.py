@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from mooring.kit.clock import elapsed_s
-from mooring.kit.fence import NO_FENCE, Fence, FencedOff
+from mooring.kit.tasks import NO_FENCE, Fence, FencedOff
 
 
 class Now:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from mooring.kit.log_formats import HIDDEN, one_line
-from mooring.kit.logs import Log, LogFormat, Logs, ObjectRef, carrying, check_format, start_logs
+from mooring.kit.logs import HIDDEN, Log, LogFormat, Logs, ObjectRef, carrying, check_format, one_line, start_logs
 from mooring.kit.shown_text import quoted
 
 HEADER = re.compile(r"^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) ( *\d+) (test_logs\.py:\d+)\] (.*)\n$", re.DOTALL)

@@ -9,9 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.kit.json_text import json_bytes
-from mooring.kit.shown_documents import json_document, yaml_document
-from mooring.kit.shown_text import is_shown, shown, shown_json
+from mooring.kit.shown_text import is_shown, json_bytes, json_document, shown, shown_json, yaml_document
 
 ANY = st.text(st.characters(exclude_categories=[]))
 """Also controls, private use and halves of surrogate pairs."""

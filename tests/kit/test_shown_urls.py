@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.kit.shown_urls import shown_url
+from mooring.kit.shown_text import shown_url
 
 SECRET = "SECRET"
 

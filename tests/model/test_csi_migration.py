@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from build_storage import ZONE, a_csi_node, a_volume, on
-from mooring.model.csi_migration import (
+from mooring.model.volumes import (
     driver_of_provisioner,
     handle_of,
     in_tree_of,

@@ -2,9 +2,8 @@
 
 from hypothesis import given
 
-from mooring.model.exclusions import as_difference
-from mooring.model.selectors import EVERYTHING, NOTHING, LabelRule, Selector
-from mooring.model.traits import required_traits
+from mooring.model.label_set import required_traits
+from mooring.model.selectors import EVERYTHING, NOTHING, LabelRule, Selector, as_difference
 from some_selectors import LABELS, SELECTORS
 
 NOT_X = LabelRule("a", "NotIn", frozenset("x"))

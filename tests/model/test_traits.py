@@ -3,10 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.model.exclusions import as_difference
-from mooring.model.label_set import label_set_of
-from mooring.model.selectors import EVERYTHING, NOTHING, LabelRule, Selector
-from mooring.model.traits import LabelSetIndex, TraitIndex, required_traits
+from mooring.model.label_set import LabelSetIndex, TraitIndex, label_set_of, required_traits
+from mooring.model.selectors import EVERYTHING, NOTHING, LabelRule, Selector, as_difference
 from some_selectors import LABELS, NAMESPACES
 from some_selectors import SELECTORS as WRITTEN
 

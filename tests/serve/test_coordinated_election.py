@@ -15,8 +15,8 @@ from election_worlds import CHAOTIC, STEADY, Instance, Way, World
 from how_many import examples
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds.lease_candidates import LEASE_CANDIDATE
 from mooring.api.kinds.nodes import LEASE as LEASES
+from mooring.api.kinds.nodes import LEASE_CANDIDATE
 from mooring.controllers.control_loop import ControlLoop
 from mooring.controllers.lifecycle.leader_elections import LeaderElections
 from mooring.kit.clock import NS_PER_S, VirtualClock, in_micros

@@ -17,8 +17,8 @@ from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import elapsed_s
-from mooring.kit.fence import Fence
 from mooring.kit.logs import Logs, start_logs
+from mooring.kit.tasks import Fence
 from mooring.serve.lease.leader_election import ElectionError, ElectionTimes
 from mooring.serve.lease.leader_elector import (
     Callbacks,

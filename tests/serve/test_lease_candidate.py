@@ -11,8 +11,8 @@ from electing import LEASE, SILENT, TIMES
 from jumping_clock import JUMPS_S, JumpingClock
 from mooring.api.api_errors import not_found
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds.lease_candidates import LEASE_CANDIDATE
 from mooring.api.kinds.nodes import LEASE as LEASES
+from mooring.api.kinds.nodes import LEASE_CANDIDATE
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.apiserver.resource_api import Requester, ResourceApi

@@ -12,7 +12,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import elapsed_s
-from mooring.kit.fence import Fence
+from mooring.kit.tasks import Fence
 from mooring.serve.lease.leader_election import ElectionTimes
 from mooring.serve.lease.leader_elector import Callbacks, ElectorSettings
 from mooring.serve.lease.lease_thread import LeaseThread

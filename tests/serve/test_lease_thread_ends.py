@@ -9,8 +9,8 @@ import pytest
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.types import ClientConnectionConfiguration
-from mooring.kit.fence import Fence
 from mooring.kit.logs import Log
+from mooring.kit.tasks import Fence
 from mooring.serve.lease.leader_elector import Callbacks, ElectorSettings
 from mooring.serve.lease.lease_thread import LeaseThread
 

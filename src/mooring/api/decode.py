@@ -5,14 +5,14 @@ that a user learns all faults at once, each with its path, and so that null mean
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from mooring.api.kinds import kind_of
-from mooring.api.validation.problem import Problem, Problems, at_key, show
+from mooring.api.validation.problem import Problem, at_key, show
 from mooring.model.meta import KubeObject, Wire
 
 T = TypeVar("T", bound=Wire)
@@ -49,63 +49,6 @@ def decode_as(struct: type[T], written: Any) -> tuple[T | None, list[Problem]]:
     except msgspec.ValidationError as error:
         # The walk covers all types that our structs use; for anything else the message is msgspec's.
         return None, [Problem("", f"does not have the form of a {struct.__name__}: {error}")]
-
-
-def misspelt_fields(struct: type[Wire], written: Any) -> list[Problem]:
-    """Fields that differ from a known field only in case or in `_` and `-`.
-
-    A server drops unknown fields without an error, and so does decoding: `nodeselector` would silently place a pod
-    anywhere.
-    """
-    return [*_misspelt(written, _form(struct), "")]
-
-
-def _misspelt(value: Any, form: inspect.Type, path: str) -> Problems:
-    """Walks data and schema side by side, into the fields that hold structs."""
-    if isinstance(value, list) and isinstance(form, inspect.ListType):
-        for i, item in enumerate(value):
-            yield from _misspelt(item, form.item_type, f"{path}[{i}]")
-    elif isinstance(value, dict) and isinstance(form, inspect.DictType):
-        for key, entry in value.items():
-            yield from _misspelt(entry, form.value_type, at_key(path, str(key)))
-    elif isinstance(value, dict) and isinstance(form, inspect.StructType):
-        folded, deeper = _spellings(form.cls)
-        for key, entry in value.items():
-            if key in deeper:
-                yield from _misspelt(entry, deeper[key], at_key(path, key))
-            elif (meant := folded.get(_fold(str(key)), key)) != key:
-                yield Problem(at_key(path, str(key)), f"unknown field; did you mean {meant}?")
-
-
-@cache
-def _spellings(struct: type) -> tuple[Mapping[str, str], Mapping[str, inspect.Type]]:
-    """Field names by their folded form; and the forms of the fields that hold structs, which have fields of their own."""
-    form = _form(struct)
-    fields = form.fields if isinstance(form, inspect.StructType) else ()
-    names = {_fold(field.encode_name): field.encode_name for field in fields}
-    forms = {field.encode_name: _without_null(field.type) for field in fields}
-    return names, {name: inner for name, inner in forms.items() if _holds_structs(inner)}
-
-
-def _without_null(form: inspect.Type) -> inspect.Type:
-    choices = (
-        [c for c in form.types if not isinstance(c, inspect.NoneType)] if isinstance(form, inspect.UnionType) else []
-    )
-    return choices[0] if len(choices) == 1 else form
-
-
-def _holds_structs(form: inspect.Type) -> bool:
-    match form:
-        case inspect.ListType():
-            return _holds_structs(form.item_type)
-        case inspect.DictType():
-            return _holds_structs(form.value_type)
-    return isinstance(form, inspect.StructType)
-
-
-@lru_cache(maxsize=4096)
-def _fold(name: str) -> str:
-    return name.casefold().replace("_", "").replace("-", "")
 
 
 def decode_json(raw: bytes | msgspec.Raw, kind: str) -> KubeObject:
@@ -217,7 +160,7 @@ def _null(form: inspect.Type) -> Any:
 
 
 def _describe(form: inspect.Type) -> str:
-    """What a schema allows, in the words of a message."""
+    """Describe a schema in the words of a message."""
     match form:
         case inspect.StructType() | inspect.DictType():
             return "an object"

@@ -18,14 +18,10 @@ from mooring.api.validation.problem import Problems
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.meta import KubeObject
 
-# ---- What `kubectl get` prints of an object: columns, and the cells that many kinds share, with kube-apiserver's
-# words.
+# ---- what `kubectl get` prints of an object, with kube-apiserver's words: the cells that many kinds share, and columns
 #
 # A cell is a function of an object and of the present moment in nanoseconds since 1970. The columns of a kind are in
 # its spec. kubectl shows columns of priority 1 only with `-o wide`.
-
-
-# ---- ages
 
 
 def human_duration(seconds: int) -> str:
@@ -61,8 +57,6 @@ def whole_s(duration_ns: int) -> int:
 Cell = str | int | bool
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
-
-# ---- cells
 
 
 def since(written: str | None, now_ns: int) -> str:
@@ -109,18 +103,20 @@ def labels_cell(path: str) -> Callable[[JsonObject, int], Cell]:
     return lambda item, _: ",".join(f"{k}={v}" for k, v in sorted(at(item, path, {}).items())) or NONE
 
 
-def selector(path: str) -> Callable[[JsonObject, int], Cell]:
-    return lambda item, _: _selector_text(at(item, path, {})) or NONE
+def selector_cell(path: str) -> Callable[[JsonObject, int], Cell]:
+    """The label selector at a path."""
+    return lambda item, _: selector_text(at(item, path, {})) or NONE
 
 
 _OPERATORS = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})", "Exists": "{key}"}
 
 
-def _selector_text(selector: JsonObject) -> str:
-    """A label selector in kubectl's notation, sorted by key."""
-    rules = [(key, f"{key}={value}") for key, value in selector.get("matchLabels", {}).items()]
-    for rule in selector.get("matchExpressions", ()):
-        values = ",".join(sorted(rule.get("values", ())))
+def selector_text(written: JsonObject | None) -> str:
+    """A label selector in the form of `kubectl get -l`, sorted by key."""
+    selector = written or {}
+    rules = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for rule in selector.get("matchExpressions") or ():
+        values = ",".join(sorted(rule.get("values") or ()))
         rules.append((rule["key"], _OPERATORS.get(rule["operator"], "!{key}").format(key=rule["key"], values=values)))
     return ",".join(text for _, text in sorted(rules))
 
@@ -172,7 +168,7 @@ def template_columns(pod_spec: str, selects: str = "") -> tuple[Column, ...]:
     """The wide columns of a workload: containers, images and, if `selects` is the path of one, its label selector."""
     containers = f"{pod_spec}.containers"
     shown = (wide("Containers", joined(containers, "name")), wide("Images", joined(containers, "image")))
-    return (*shown, wide("Selector", selector(selects))) if selects else shown
+    return (*shown, wide("Selector", selector_cell(selects))) if selects else shown
 
 
 NAME = Column("Name", field_cell("metadata.name"), format="name")
@@ -315,6 +311,8 @@ class KindSpec:
     watch: Watch | None = None
 
     # ---- what the API server makes of a new or changed object
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults of plain fields at the top level that are missing or an empty text."""
     spec_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of plain fields of `spec` that are missing or an empty text."""
     has_pod_template: bool = False
@@ -397,6 +395,11 @@ class KindSpec:
     @property
     def singular(self) -> str:
         return self.kind.lower()
+
+    @property
+    def resource(self) -> str:
+        """The name in messages, quotas and RBAC: `pods`, `replicasets.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def path(self) -> str:

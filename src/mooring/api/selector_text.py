@@ -212,7 +212,7 @@ def _checked_rule(key: str, operator: str, values: list[str]) -> LabelRule:
 # ---- fields
 
 _TERMS = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
-"""What stands between commas, but for those behind a backslash."""
+"""The texts between commas, but for those behind a backslash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,21 +291,3 @@ def selector_from(written: JsonObject | None) -> Selector:
         return compile_selector(msgspec.convert(written, LabelSelector))
     except (SelectorError, msgspec.ValidationError):
         return NOTHING
-
-
-def selector_text(written: JsonObject | None) -> str:
-    """The selector in the form of `kubectl get -l`, sorted by key."""
-    written = written or {}
-    parts = [(key, f"{key}={value}") for key, value in (written.get("matchLabels") or {}).items()]
-    for line in written.get("matchExpressions") or ():
-        key, values = line["key"], ",".join(sorted(line.get("values") or ()))
-        match line["operator"]:
-            case "In":
-                parts.append((key, f"{key} in ({values})"))
-            case "NotIn":
-                parts.append((key, f"{key} notin ({values})"))
-            case "Exists":
-                parts.append((key, key))
-            case _:
-                parts.append((key, f"!{key}"))
-    return ",".join(text for _, text in sorted(parts))

@@ -25,15 +25,12 @@ NameRule = Callable[[str, str], Problems]
 
 def validate(checked: KubeObject, name_rule: NameRule | None = None) -> list[Problem]:
     """All problems of one object, in the order of its fields. `name_rule` is for kinds with names of another form."""
-    problems = [*_metadata(checked, name_rule or _usual_name(checked))]
+    usual = rules.short_name if isinstance(checked, workloads.Namespace) else rules.object_name
+    problems = [*_metadata(checked, name_rule or usual)]
     if isinstance(checked, workloads.Workload):
         return [*problems, *_workload(checked)]
     spec = BY_STRUCT.get(type(checked))
     return [*problems, *spec.check(checked)] if spec is not None and spec.check is not None else problems
-
-
-def _usual_name(checked: KubeObject) -> NameRule:
-    return rules.short_name if isinstance(checked, workloads.Namespace) else rules.object_name
 
 
 def _metadata(checked: KubeObject, name_rule: NameRule) -> Problems:

@@ -19,7 +19,7 @@ from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_a
 from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.tasks import NO_FENCE, Fence
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from mooring.apiclient.throttle import RequestRetries, Throttle, Timing
 from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import OutgoingRequest
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.tasks import NO_FENCE, Fence
 
 _CONNECT_S = 30.0
 """How long a connection may take to open: the limit of client-go's dialer."""

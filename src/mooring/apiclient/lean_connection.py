@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.apiclient.throttle import retry_after_s
-from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.tasks import NO_FENCE, Fence
 
 # ---- answers
 

@@ -15,7 +15,7 @@ _ID = re.compile(r"[0-9a-f-]{36}")
 
 
 def identity(cluster_id: str) -> dict[str, Any]:
-    """What `/mooring` answers."""
+    """The answer of `/mooring`."""
     return {"kind": KIND, "apiVersion": "mooring.dev/v1", "metadata": {"uid": cluster_id}}
 
 

@@ -56,7 +56,7 @@ class Journal:
         self.directory = directory
         self.path = directory / DATABASE
         self.losses: list[str] = []
-        """What was lost, where that is accepted."""
+        """The losses, where they are accepted."""
         self.fault = ""
         """Why the last write failed; empty: it did not."""
         self.on_fault: Callable[[str], None] = lambda fault: None

@@ -1,4 +1,4 @@
-"""What a data directory holds, and whether that is what was acknowledged: read without changing a byte of it.
+"""The content of a data directory, and whether it is what was acknowledged: read without changing a byte of it.
 
 SQLite replays a damaged write-ahead log up to the damage and says nothing of what came after. So each commit is
 numbered, each object has a checksum, the sum of those is part of every commit, and what was acknowledged last is noted
@@ -51,7 +51,7 @@ class LossError(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class JournalMark:
-    """What a commit leads to: its number, the version of the store, and the sum of the checksums of all objects.
+    """The state after a commit: its number, the version of the store, and the sum of the checksums of all objects.
 
     A checksum has 32 bits, so that the sum of two billion of them fits the 63 that SQLite has for it.
     """
@@ -63,7 +63,7 @@ class JournalMark:
 
 @dataclass(slots=True)
 class Contents:
-    """What was read. With faults, it is what is left."""
+    """The content that was read. With faults, it is the rest."""
 
     mark: JournalMark = JournalMark()
     format: int = FORMAT
@@ -168,7 +168,7 @@ def _tolerating(read: Callable[..., None], database: sqlite3.Connection, path: P
 
 
 def _read_facts(database: sqlite3.Connection, path: Path, contents: Contents) -> None:
-    """What the database says of itself. Raises JournalError for the format of a newer version."""
+    """Read the facts that the database has of itself. Raises JournalError for the format of a newer version."""
     if not database.execute("SELECT 1 FROM sqlite_master").fetchone():
         contents.is_new = True  # a process was killed while it made the file
         return
@@ -180,7 +180,7 @@ def _read_facts(database: sqlite3.Connection, path: Path, contents: Contents) ->
 
 
 def _read_structure(database: sqlite3.Connection, path: Path, contents: Contents) -> None:
-    """What SQLite finds wrong with its own pages."""
+    """Read the faults that SQLite finds in its own pages."""
     for (found,) in database.execute(f"PRAGMA quick_check({_MOST_TOLD})"):
         if found != "ok":
             contents.faults.append(f"{path}: {' '.join(str(found).split())}")
@@ -208,7 +208,7 @@ def _read_objects(database: sqlite3.Connection, path: Path, contents: Contents) 
 
 
 def _rows(database: sqlite3.Connection, is_checked: bool) -> Iterator[tuple[Place, bytes, int]]:
-    """Whatever is in the columns: what is damaged may be of any type."""
+    """The columns of each object. A damaged one may be of any type."""
     place = "CAST(storage AS TEXT), CAST(namespace AS TEXT), CAST(name AS TEXT)"
     columns = f"{place}, CAST(body AS BLOB), {'checksum' if is_checked else '0'}"
     for *found, body, expected in database.execute(f"SELECT {columns} FROM objects"):
@@ -226,7 +226,7 @@ def _item(place: Place, body: bytes) -> JsonObject | None:
 
 
 def _missing(contents: Contents, acknowledged: JournalMark | None, record: Path) -> Iterator[str]:
-    """What was acknowledged and is not there. The database may be one commit ahead: the record is written after it."""
+    """Say which acknowledged commits are missing. The database may be one commit ahead: the record is written after it."""
     mark = contents.mark
     if acknowledged is None:
         if contents.format == FORMAT and mark.commit:

@@ -9,28 +9,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mooring.api.api_errors import already_exists, bad_request, conflict, not_found
-from mooring.api.event_forms import shown_form, stored_form
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, check_size, size_of
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.events import shown_form, stored_form
 from mooring.api.kinds.nodes import NODE
-from mooring.api.limits import MAX_OBJECT_BYTES, check_size, size_of
+from mooring.api.kinds.pods import POD
 from mooring.api.patches.apply_patch import FieldWriter, apply_configuration, record_update
-from mooring.api.patches.managed_fields import bare
+from mooring.api.patches.merge_keys import bare
 from mooring.apiserver.admission import admit
+from mooring.apiserver.admission.admit import TemplatePods
 from mooring.apiserver.admission.faults import CLEARING_GATE, check_form, check_valid
-from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.admission.object_meta import (
     Deletion,
+    Lookups,
     check_preconditions,
     check_uid,
     check_version,
     ending,
     is_over,
 )
-from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, take_part
+from mooring.apiserver.admission.pod_updates import bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
-from mooring.apiserver.admission.template_pods import TemplatePods
 from mooring.apiserver.store import Exists, Key, Store
 from mooring.apiserver.watch import Backlog
 from mooring.kit.clock import Clock, in_seconds
@@ -93,13 +93,13 @@ class ResourceApi:
     failing: set[str] = field(default_factory=set)
     """The names of the health checks that fail."""
     backlog: Backlog = field(default_factory=Backlog)
-    """What waits for all watchers together."""
-    lookups: StoreLookups = field(init=False)
+    """The lines that wait for all watchers together."""
+    lookups: Lookups = field(init=False)
     templates: TemplatePods = field(init=False)
     quotas: Quotas = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lookups = StoreLookups(self.store, self.gates)
+        self.lookups = Lookups(self.store, self.gates)
         self.templates = TemplatePods(self.store)
         self.quotas = Quotas(self.store, self.clock.now_ns)
 
@@ -144,7 +144,7 @@ class ResourceApi:
     def _prepare_new(self, resource: KindSpec, namespace: str, item: JsonObject, by: Requester) -> JsonObject:
         """A new object, admitted. Hot: a pod like the last one of its template skips admission; see `TemplatePods`."""
         now = self.now()
-        if resource is PODS and not by.manager:
+        if resource is POD and not by.manager:
             made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
             if made is not None:
                 return made
@@ -157,7 +157,7 @@ class ResourceApi:
             allocate(made, self.store.all(resource.storage))
         if by.manager:
             return _recorded(None, made, by.writer(resource, now, ""))
-        if resource is PODS:
+        if resource is POD:
             self.templates.remember(namespace, item, made)
         return made
 
@@ -247,7 +247,7 @@ class ResourceApi:
         check_form(resource, new)
         check_uid(resource, old, (new.get("metadata") or {}).get("uid"))
         made = take_part(subresource, old, new)
-        if resource is PODS:
+        if resource is POD:
             complete_pod(made)
         check_valid(resource, made)
         return made
@@ -266,10 +266,10 @@ class ResourceApi:
     def bind(self, namespace: str, name: str, binding: JsonObject, by: Requester = CONTROL_PLANE) -> None:
         """Give the pod its node. Raises ApiError."""
         check_binding(name, binding)
-        pod = self.get(PODS, namespace, name)
-        node = self.lookups.node(binding["target"]["name"])
+        pod = self.get(POD, namespace, name)
+        node = self.lookups.find(NODE, binding["target"]["name"])
         self._put(
-            PODS, namespace, name, bind(pod, binding, node, self.now(), self.is_on(CLEARING_GATE, default=True)), by
+            POD, namespace, name, bind(pod, binding, node, self.now(), self.is_on(CLEARING_GATE, default=True)), by
         )
 
     def delete(

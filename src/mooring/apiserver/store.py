@@ -1,4 +1,4 @@
-"""Typed storage without I/O: objects under one global version, optimistic concurrency, and a history to watch.
+"""Typed storage without I/O: objects under one global version, and a history to watch. Admission compares versions.
 
 Every write gets the next version. A watch sees every write after the version it starts at, in order and without gaps;
 the history bounds how far back that can be. Objects are plain JSON data and are never changed in place: a write
@@ -17,8 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from mooring.api.api_errors import object_too_large
-from mooring.api.json_objects import JsonObject
-from mooring.api.limits import MAX_OBJECT_BYTES, size_of
+from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, size_of
 
 Key = tuple[str, str]
 """Namespace (empty for kinds without one) and name."""
@@ -29,8 +28,8 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 HISTORY = 100_000
 """How many writes can be watched back, if they are small enough: the next limit holds as well."""
 HISTORY_BYTES = 64 * 1024 * 1024
-"""What the writes of the history hold altogether. An object that is written twice counts twice, as the state before and
-after, though the history has it once; so between half of this and all of it is really kept."""
+"""The limit of what the writes of the history hold altogether. An object that is written twice counts twice, as the state
+before and after, though the history has it once; so between half of this and all of it is really kept."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -42,14 +41,6 @@ class Missing(Exception):
 
 class Exists(Exception):
     """There is such an object already."""
-
-
-class Stale(Exception):
-    """The object was changed since the version that the writer has seen."""
-
-    def __init__(self, current: int) -> None:
-        super().__init__(f"the object is at version {current}")
-        self.current = current
 
 
 class TooOld(Exception):
@@ -151,10 +142,10 @@ class Store:
     @classmethod
     def restored(cls, version: int, objects: Iterable[tuple[str, JsonObject]]) -> "Store":
         """A store as it was at a version: its objects, each with the name of its storage. What came before is forgotten."""
-        store = cls(version=version, _forgotten=version)
+        held: dict[str, dict[Key, JsonObject]] = {}
         for storage, item in objects:
-            store._objects.setdefault(storage, {})[key_of(item)] = item
-        return store
+            held.setdefault(storage, {})[key_of(item)] = item
+        return cls(version=version, _objects=held, _forgotten=version)
 
     # ---- reading
 
@@ -240,19 +231,16 @@ class Store:
             raise Exists
         return self._commit(storage, key, "ADDED", item, None)
 
-    def update(self, storage: str, key: Key, item: JsonObject, expected: int | None = None) -> JsonObject:
-        """Replace an object. `expected` is the version that the writer has seen; None: any.
-
-        A write that changes nothing is none: the object keeps its version. Raises Missing, Stale.
-        """
-        before = self._expected(storage, key, expected)
+    def update(self, storage: str, key: Key, item: JsonObject) -> JsonObject:
+        """Replace an object. A write that changes nothing is none: the object keeps its version. Raises Missing."""
+        before = self.get(storage, key)
         if _is_same(item, before):
             return before
         return self._commit(storage, key, "MODIFIED", item, before)
 
-    def delete(self, storage: str, key: Key, expected: int | None = None) -> JsonObject:
-        """Remove an object. Returns its last content at the version of the deletion. Raises Missing, Stale."""
-        before = self._expected(storage, key, expected)
+    def delete(self, storage: str, key: Key) -> JsonObject:
+        """Remove an object. Returns its last content at the version of the deletion. Raises Missing."""
+        before = self.get(storage, key)
         return self._commit(storage, key, "DELETED", before, before)
 
     def finish(self, storage: str, key: Key, item: JsonObject) -> JsonObject:
@@ -271,13 +259,6 @@ class Store:
             self._make(removal)
         return removal.object
 
-    def _expected(self, storage: str, key: Key, expected: int | None) -> JsonObject:
-        """The present object, if it is at the version that the writer has seen; None: whatever its version."""
-        before = self.get(storage, key)
-        if expected is not None and expected != version_of(before):
-            raise Stale(version_of(before))
-        return before
-
     def listen(self, listener: Listener, storages: Iterable[str] | None = None) -> Callable[[], None]:
         """Call a listener for every write, or for those of some storages, as it is made. Returns a function that ends
         this."""
@@ -294,11 +275,11 @@ class Store:
         return stop
 
     def _commit(
-        self, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
+        self, storage: str, key: Key, change: EventType, item: JsonObject, before: JsonObject | None
     ) -> JsonObject:
         """Make one write: serialise, check the size and keep, then change, remember and tell. Only what comes before the
         change can fail."""
-        write = _write(self.version + 1, storage, key, type, item, before)
+        write = _write(self.version + 1, storage, key, change, item, before)
         if self.keep is not None:
             self.keep(write)
         self._make(write)
@@ -356,14 +337,14 @@ class Store:
 
 
 def _write(
-    version: int, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
+    version: int, storage: str, key: Key, change: EventType, item: JsonObject, before: JsonObject | None
 ) -> StoreWrite:
     """A write at a version, serialised. Raises ApiError for an object that is too large."""
     written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
     body = _encode(written)
-    if type != "DELETED" and size_of(written, body) > MAX_OBJECT_BYTES:
+    if change != "DELETED" and size_of(written, body) > MAX_OBJECT_BYTES:
         raise object_too_large()
-    return StoreWrite(version, storage, type, key, written, before, body)
+    return StoreWrite(version, storage, change, key, written, before, body)
 
 
 def key_of(item: JsonObject) -> Key:

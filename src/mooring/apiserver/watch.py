@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypedDict
 from mooring.api.api_errors import ApiError, version_too_old
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.events import shown_form
 from mooring.apiserver.store import EventType, Store, StoreWrite, TooOld
 
 INITIAL_END = "k8s.io/initial-events-end"
@@ -25,34 +26,22 @@ class Event(TypedDict):
     object: JsonObject
 
 
-def _as_stored(item: JsonObject) -> JsonObject:
-    return item
-
-
-def _any(_: JsonObject) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """What one client watches. An empty namespace stands for all.
-
-    `view` turns a stored object into this client's version of it (the two event groups share their objects);
-    `matches` sees the result.
-    """
+    """One client's watch of a resource. An empty namespace stands for all. `matches` sees objects in the resource's form:
+    the two groups of events share their objects."""
 
     resource: KindSpec
     namespace: str = ""
-    matches: Callable[[JsonObject], bool] = _any
-    view: Callable[[JsonObject], JsonObject] = _as_stored
+    matches: Callable[[JsonObject], bool] = lambda _: True
 
     def translate(self, write: StoreWrite) -> Event | None:
         """The event that a write is to this watcher; None if it does not see the write."""
-        type = self.type_of(write)
-        return None if type is None else self.event(write, type)
+        change = self.type_of(write)
+        return None if change is None else self.event(write, change)
 
     def type_of(self, write: StoreWrite) -> EventType | None:
-        """What a write is to this watcher.
+        """The type of event that a write is to this watcher.
 
         before matches   after matches   event
         no               yes             ADDED
@@ -67,18 +56,18 @@ class Watcher:
             return "MODIFIED" if was_seen else "ADDED"
         return "DELETED" if was_seen else None
 
-    def event(self, write: StoreWrite, type: EventType) -> Event:
+    def event(self, write: StoreWrite, change: EventType) -> Event:
         """The event of a write: the same for every watcher of the resource for which it has this type."""
-        if type == "DELETED":
+        if change == "DELETED":
             assert write.before is not None
-            return {"type": type, "object": self._shown(_at_version(write.before, write.version))}
-        return {"type": type, "object": self._shown(write.object)}
+            return {"type": change, "object": self._shown(_at_version(write.before, write.version))}
+        return {"type": change, "object": self._shown(write.object)}
 
     def _shown(self, item: JsonObject) -> JsonObject:
-        return stamped(self.view(item), self.resource)
+        return stamped(shown_form(self.resource, item), self.resource)
 
     def initial(self, store: Store) -> Iterator[Event]:
-        """What there is now, as if it were just added: as of this call, however late the events are asked for."""
+        """The present objects, as if it were just added: as of this call, however late the events are asked for."""
         return self._added(store.page(self.resource.storage, self.namespace).items)
 
     def _added(self, items: list[JsonObject]) -> Iterator[Event]:
@@ -99,17 +88,18 @@ class Watcher:
         """The object as this watcher sees it; None if it does not."""
         if item is None or (self.namespace and item["metadata"].get("namespace") != self.namespace):
             return None
-        seen = self.view(item)
+        seen = shown_form(self.resource, item)
         return seen if self.matches(seen) else None
 
 
 def opening(store: Store, watcher: Watcher, version: int = 0, send_initial: bool = False) -> Iterator[Event]:
-    """What a watch starts with. The caller must translate every write from then on, without a pause between the two.
+    """The events that a watch starts with. The caller must translate every write from then on, without a pause between the
+    two.
 
     The events are made as they are asked for, from what there is now: a client that reads slowly costs no memory.
 
-    Version 0 (or none): everything there is. `send_initial`: the same, and a bookmark that says so. Any other version:
-    what happened since, or an ERROR (after which the watch is over) if that is no longer known. Raises TooNew.
+    Version 0 (or none): everything there is. `send_initial`: the same, and a bookmark that says so. Any other version: what
+    happened since, or an ERROR (after which the watch is over) if that is no longer known. Raises TooNew.
     """
     if send_initial:
         return chain(watcher.initial(store), (watcher.bookmark(store.version, ends_initial=True),))

@@ -14,7 +14,7 @@ from mooring.answers.what_if.targets import is_selector, kind_of, reject, split_
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import MERGE_PATCH, JsonObject
 from mooring.api.kind_spec import KindSpec
-from mooring.api.object_names import node_name
+from mooring.api.kinds import node_name
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unanswered

@@ -25,10 +25,9 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import Clock, SteadyClock, WallClock
-from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
 from mooring.kit.process import expect_lists, on_stop_signals, raise_descriptor_limit, relax_collector
-from mooring.kit.tasks import first_of
+from mooring.kit.tasks import NO_FENCE, Fence, first_of
 from mooring.model.pod import Pod
 from mooring.model.release import GIT_VERSION
 from mooring.queue.entry import TellPod

@@ -16,7 +16,7 @@ from mooring.embedded.cluster import EmbeddedCluster
 from mooring.framework.profile.registry import Registry
 from mooring.kit import process
 from mooring.kit.clock import in_seconds
-from mooring.kit.log_formats import one_line
+from mooring.kit.logs import one_line
 from mooring.state.recording.reading import RecordedRun
 from mooring.state.recording.segment_file import RecordingError
 

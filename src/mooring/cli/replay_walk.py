@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.recorded.following import view_between_steps
-from mooring.api.object_names import node_name, pod_name
+from mooring.api.kinds import node_name, pod_name
 from mooring.cli.answering import answer_blocks
 from mooring.cli.report import cut_table
 from mooring.cli.terminal import Block, spaced, tell

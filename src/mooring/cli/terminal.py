@@ -50,14 +50,14 @@ def spaced(blocks: Iterable[Block]) -> list[str]:
 
 def tell_json(document: Any) -> None:
     """Write a document to standard output as indented JSON."""
-    from mooring.kit.shown_documents import json_document
+    from mooring.kit.shown_text import json_document
 
     _write(json_document(document))
 
 
 def tell_yaml(document: Any, sort_keys: bool = False) -> None:
     """Write a document to standard output as YAML."""
-    from mooring.kit.shown_documents import yaml_document  # Hot: YAML takes 40 ms to import
+    from mooring.kit.shown_text import yaml_document  # Hot: YAML takes 40 ms to import
 
     _write(yaml_document(document, sort_keys), nl=False)
 

@@ -16,7 +16,7 @@ from mooring.api.kinds import BY_STRUCT
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unanswered, Unreadable
 from mooring.apiclient.throttle import Random, Timing
 from mooring.framework.contract.intents import Write
-from mooring.kit.json_text import json_bytes
+from mooring.kit.shown_text import json_bytes
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

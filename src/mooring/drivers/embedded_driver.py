@@ -11,11 +11,11 @@ from contextlib import contextmanager
 import msgspec
 
 from mooring.api.api_errors import INTERNAL_ERROR, ApiError
-from mooring.api.event_forms import stored_form
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import Watch
 from mooring.api.kinds import BY_STRUCT, RESOURCES, WATCHED
-from mooring.apiserver.admission.pod_updates import PODS
+from mooring.api.kinds.events import stored_form
+from mooring.api.kinds.pods import POD as PODS
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Exists, Missing, Store, StoreWrite
 from mooring.drivers.event_writer import EventSeries, NewEvent, Repetition

@@ -25,8 +25,7 @@ from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
 from mooring.framework.contract.intents import Call, CallFault, CallReply
 from mooring.kit.bounded_reading import TOO_MANY_VALUES, has_too_many_values, read_file
-from mooring.kit.fence import NO_FENCE, Fence
-from mooring.kit.tasks import settle
+from mooring.kit.tasks import NO_FENCE, Fence, settle
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.release import KUBERNETES_VERSION

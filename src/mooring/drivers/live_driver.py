@@ -22,9 +22,8 @@ from mooring.drivers.periodic_tasks import PeriodicTasks
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework.contract.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
-from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, ObjectRef
-from mooring.kit.tasks import settle
+from mooring.kit.tasks import NO_FENCE, Fence, settle
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, WriteAnswered
 from mooring.scheduler.scheduler import Scheduler

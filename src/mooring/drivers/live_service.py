@@ -33,9 +33,8 @@ from mooring.drivers.self_checks import CheckedScheduler, SelfCheckMetrics, Self
 from mooring.drivers.status_writer import StatusWriter
 from mooring.drivers.traced_requests import RequestTraces
 from mooring.kit.clock import Clock, SteadyClock, WallClock
-from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log
-from mooring.kit.tasks import first_of, settle
+from mooring.kit.tasks import NO_FENCE, Fence, first_of, settle
 from mooring.model.meta import KubeObject
 from mooring.model.release import KUBERNETES_VERSION
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated

@@ -9,9 +9,9 @@ import msgspec
 
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import RESOURCES
+from mooring.api.kinds.pods import POD as PODS
 from mooring.api.patches.json_patch import apply_merge_patch
 from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
-from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.drivers.api_writer import body_of, resource_of
 from mooring.drivers.extender_calls import Whole, shown

@@ -15,7 +15,7 @@ from pathlib import Path
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.journal import Journal, JournalError
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.server.documents import STORAGE
+from mooring.apiserver.server.dispatch import STORAGE
 from mooring.apiserver.store import Store, StoreWrite
 from mooring.controllers.assembly import all_controllers
 from mooring.controllers.control_loop import ControlLoop

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.decode import misspelt_fields
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import BY_KIND, kind_of
 from mooring.api.schema.fields import ANYTHING, type_of
@@ -43,9 +42,7 @@ def check_fields(document: Document, was_admitted: bool) -> list[Problem]:
     """
     resource, holds = _schema_of(document.kind, document.api_version)
     if resource is None or holds == ANYTHING:
-        kind = kind_of(document.kind)
-        unknown = misspelt_fields(kind.struct, document.plain()) if kind is not None else []
-        return [*unknown, *_repeats(document)]
+        return [*_repeats(document)]  # custom resources, whose fields are not known
     if isinstance(document.body, msgspec.Raw):
         if was_admitted and _has_known_spec(resource, holds, document.body):
             return []

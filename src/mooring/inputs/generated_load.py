@@ -20,10 +20,10 @@ from mooring.inputs.arrivals import Arrival
 from mooring.inputs.load_plan import LoadPlan, LoadPlanError, NodePool
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
+from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.node import Node, tolerates_hard
 from mooring.model.pod import Pod
 from mooring.model.quantity import parse_or
-from mooring.model.well_known_labels import HOSTNAME, ZONE
 
 GPU = "nvidia.com/gpu"
 TEAMS = 40

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mooring.api.validation.problem import Problem
 from mooring.framework.config import ConfigError
 from mooring.framework.profile.registry import RegistryError
-from mooring.kit.log_formats import one_line
+from mooring.kit.logs import one_line
 
 SHOWN_CHARACTERS = 1000
 """Problems quote the input, and a value may be megabytes long."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.object_names import other_kind, pod_name
+from mooring.api.kinds import other_kind, pod_name
 from mooring.api.validation.problem import Problem, show
 from mooring.framework import config as configuration
 from mooring.framework.config.feature_gates import gates_with, parse_gates

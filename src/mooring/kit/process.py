@@ -149,7 +149,7 @@ def _leave_closed_terminal() -> None:
 
 
 _READ_BYTES = 256 << 10
-"""What uvloop allocates for each read of a TLS connection, and then shrinks to the bytes that it got."""
+"""The bytes that uvloop allocates for each read of a TLS connection, and then shrinks to the bytes that it got."""
 
 
 def keep_read_buffers() -> None:

@@ -2,12 +2,18 @@
 
 Names, messages and paths come from tenants, plugins and servers. A value is escaped where it enters a line, a table cell or a
 log record, so that the line ends and styles of the program itself stay. This module has the rule of what is hidden; every
-sink (terminal, logs, JSON, YAML, HTML) has one function that applies it, in the form that its readers know.
+sink (terminal, logs, CSV, JSON, YAML, HTML, URLs) has one function that applies it, in the form that its readers know.
 """
 
+import csv
+import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import yaml
 
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 _QUOTED = {"\\": r"\\", '"': r"\""}
@@ -63,3 +69,95 @@ def shown_json(text: str) -> str:
 def json_escape(letter: str) -> str:
     """A character as JSON escapes it in a string."""
     return json.dumps(letter)[1:-1]
+
+
+# ---- CSV that spreadsheets and programs read alike: no cell is a formula, ends a line, or hides anything
+#
+# A spreadsheet runs a cell that begins with `=`, `+`, `-` or `@`. Such a text gets an apostrophe in front, which
+# spreadsheets take for the mark of a text; `cell_text` takes it off again. Numbers stay numbers, also negative ones.
+
+
+_FORMULA = re.compile(r"'* *[=+\-@]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_QUOTED_FORMULA = re.compile(r"'+ *[=+\-@]")
+
+
+def csv_line(cells: Iterable[object]) -> str:
+    """The cells as one line of CSV, with its line end. Hidden characters are escaped as in JSON."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow([_cell(str(cell)) for cell in cells])
+    return out.getvalue()
+
+
+def cell_text(cell: str) -> str:
+    """The text of a cell that `csv_line` wrote."""
+    return cell[1:] if _QUOTED_FORMULA.match(cell) else cell
+
+
+def _cell(text: str) -> str:
+    shown = replaced(text, json_escape)
+    return f"'{shown}" if _FORMULA.match(shown) and not _NUMBER.fullmatch(shown) else shown
+
+
+# ---- documents as JSON and YAML, for readers at a terminal and for programs
+
+
+def json_document(document: Any) -> str:
+    """The document as indented JSON."""
+    return shown_json(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def yaml_document(document: Any, sort_keys: bool = False) -> str:
+    """The document as YAML, with a line end."""
+    text = yaml.dump(document, Dumper=_ShownDumper, sort_keys=sort_keys, allow_unicode=True)
+    return "\n".join(replaced(line, escaped) for line in text.split("\n"))
+
+
+class _ShownDumper(yaml.SafeDumper):
+    """Writes text with hidden characters in double quotes, where YAML has the escapes of `escaped`."""
+
+
+def _represented(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, None if is_shown(text) else '"')
+
+
+_ShownDumper.add_representer(str, _represented)
+
+
+# ---- text that is no proper Unicode: a plugin may say anything
+
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def json_bytes(document: Any) -> bytes:
+    """The document as JSON without line ends. Half characters (lone surrogates) are escaped; unknown values are texts."""
+    try:
+        return _encode(document)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(document, enc_hook=str), separators=(",", ":")).encode()
+
+
+def whole_characters(text: str) -> str:
+    """A text of HTTP in which U+FFFD stands for bytes that are no UTF-8. aiohttp has surrogates there, and text that has one
+    cannot be encoded again."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+# ---- URLs: passwords are written before the host, and tokens in the query
+
+
+def shown_url(url: str) -> str:
+    """The URL without user info, query and fragment.
+
+    The text is cut, not parsed: a URL that is wrong must not show its password either.
+
+    | url                          | shown              |
+    | http://u:p@host:1/path?k=v#x | http://host:1/path |
+    | u:p@host                     | host               |
+    """
+    head = url.partition("#")[0].partition("?")[0]
+    scheme, separator, rest = head.partition("://")
+    if not separator:
+        return head.rpartition("@")[2]
+    return f"{scheme.rpartition('@')[2]}{separator}{rest.rpartition('@')[2]}"

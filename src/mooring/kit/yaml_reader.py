@@ -6,7 +6,7 @@ means. So this module puts the events of PyYAML's parser together itself, in one
 
 Callers choose what differs: the limits, and what happens to a repeated key. A fault carries its line and column and, if
 the parser raised it, the parser's own error, because each caller reports faults in the words of the upstream component
-that it stands for (`framework/config/syntax.py`, `apiserver/server/bodies.py`, `apiclient/kubeconfig/files.py`).
+that it stands for (`framework/config/syntax.py`, `apiserver/server/request.py`, `apiclient/kubeconfig/files.py`).
 """
 
 import math
@@ -55,7 +55,7 @@ class TooManyAliases(YamlFault):
 
 
 class YamlLimits(msgspec.Struct, frozen=True):
-    """What one document may cost its reader."""
+    """The limits of what one document may cost its reader."""
 
     depth: int = 1000
     """Levels of nesting. Callers walk the data with recursive functions, and Python allows 1000 frames by default."""
@@ -131,7 +131,7 @@ def repeated_keys(raw: bytes | str) -> list[Repeat]:
 
 
 def events_of(raw: bytes | str) -> Iterator[Any]:
-    """What PyYAML's parser finds, piece by piece, each with its marks."""
+    """The events that PyYAML's parser finds, piece by piece, each with its marks."""
     events: Iterator[Any] = yaml.parse(raw, Loader=LOADER)
     return events
 
@@ -292,7 +292,7 @@ class _Document:
 
 
 def resolve(text: str) -> Any:
-    """What an unquoted scalar means.
+    """The value of an unquoted scalar.
 
     | text       | value        |
     | yes, True  | True         |
@@ -348,7 +348,7 @@ def _key_text(value: Any, event: Any) -> str:
 
 
 def _mergeable(value: Any, event: Any) -> list[Any]:
-    """What follows `<<`: a mapping, or a list of mappings of which the first wins."""
+    """The mappings that follow `<<`: a mapping, or a list of mappings of which the first wins."""
     given = value if isinstance(value, list) else [value]
     if not all(isinstance(mapping, dict) for mapping in given):
         raise _fault(event, "only mappings can be merged after <<; write a mapping")

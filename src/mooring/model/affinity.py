@@ -7,11 +7,10 @@ from typing import TypeVar
 import msgspec
 
 from mooring.kit.lazy import lazy
-from mooring.model.exclusions import as_difference
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
-from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
+from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, as_difference, compile_selector
 
 Labels = Mapping[str, str]
 NO_LABELS: Labels = {}
@@ -76,7 +75,7 @@ class PodTerms:
 
     @lazy
     def counted(self) -> tuple[tuple[CarriedTerm, ...], ...]:
-        """The same terms as tallies count them, in lists that many pods have in common: up to three for terms with one
+        """The terms as tallies count them, in lists that many pods have in common: up to three for terms with one
         namespace, and for each namespace of terms with several. They are the terms without exclusions; the other terms
         without their exclusions; and the pods that these exclude (`as_difference`)."""
         lists: dict[tuple[str, str], list[CarriedTerm]] = {}
@@ -106,7 +105,7 @@ class PodTerms:
         return bool(self.affinity) and self._wanted.get(label_set, lambda: _all_speak_of(self.affinity, label_set))
 
     def avoid(self, label_set: LabelSet) -> bool:
-        """The same for required anti-affinity terms."""
+        """Whether there are required anti-affinity terms, and all of them select pods of this label set."""
         return bool(self.anti_affinity) and self._avoided.get(
             label_set, lambda: _all_speak_of(self.anti_affinity, label_set)
         )

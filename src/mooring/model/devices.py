@@ -129,7 +129,7 @@ class AllocatedDevices(Wire):
 
 
 class Allocation(Wire):
-    """What the scheduler writes: the devices, and the nodes that can use them."""
+    """The result that the scheduler writes: the devices, and the nodes that can use them."""
 
     devices: AllocatedDevices = field(default_factory=AllocatedDevices)
     node_selector: NodeSelector | None = None
@@ -147,7 +147,7 @@ class ClaimConsumer(Wire):
 
 
 class DeviceStatus(Wire):
-    """What a driver reports of an allocated device. Its data is decoded so that a change of it counts as a change."""
+    """The report of a driver on an allocated device. Its data is decoded so that a change of it counts as a change."""
 
     driver: str = ""
     pool: str = ""
@@ -187,7 +187,8 @@ class ClassConfiguration(Wire):
 
 
 class DeviceClassSpec(Wire):
-    """What all requests of the class have in common. Pods can request the class as an extended resource, too."""
+    """The properties that all requests of the class have in common. Pods can request the class as an extended resource,
+    too."""
 
     selectors: list[DeviceSelector] | None = None
     config: list[ClassConfiguration] | None = None

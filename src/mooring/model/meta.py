@@ -22,7 +22,7 @@ def int32(value: int) -> int:
 
 
 def int64(value: int) -> int:
-    """The same for the few fields that Go declares with 64 bits."""
+    """`int32` for the few fields that Go declares with 64 bits."""
     return max(-MAX_INT64 - 1, min(value, MAX_INT64))
 
 

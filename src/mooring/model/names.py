@@ -1,50 +1,84 @@
-"""The syntax of names, label keys and label values, with the texts of the API server, and the letters of generated names.
+"""The syntax of names, label keys and label values, with the texts of the API server; the letters of generated names; and the
+labels of nodes that Kubernetes itself gives a meaning.
 
 Upstream: apimachinery's pkg/util/validation. The limits of 63 and 253 bytes are those of DNS labels and DNS names. The
 double spaces in the texts are upstream's.
 """
 
 import re
+from collections.abc import Callable
 
+# ---- labels of nodes (upstream: api/core/v1/well_known_labels.go)
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+TOPOLOGY = (ZONE, REGION)
+"""The labels that the API server copies from a node to its pods, so that containers can read them through the downward API,
+and provisioners from a node to its volumes."""
+
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+"""Their names before Kubernetes 1.17; old manifests still have them."""
+
+# ---- forms of names
+
+NameForm = Callable[[str], list[str]]
+"""Returns the faults of a text in the server's words; none if it has the form."""
+
+
+def _rule(what: str, examples: str, regex: str) -> str:
+    """How the server words every rule of a form."""
+    return f"{what} (e.g. {examples}, regex used for validation is '{regex}')"
+
+
+def _form(regex: str, longest: int, rule: str) -> NameForm:
+    """The form of names that match a regular expression and have at most `longest` bytes."""
+    matches, too_long = re.compile(regex).fullmatch, f"must be no more than {longest} bytes"
+
+    def faults(text: str) -> list[str]:
+        found = [too_long] if len(text) > longest else []
+        return found if matches(text) else [*found, rule]
+
+    return faults
+
+
+_CHARACTERS = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_NAME_RULE = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
-)
-_VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
-)
-
+_NAME_RULE = _rule(f"must consist of {_CHARACTERS}", "'MyName',  or 'my.name',  or '123-abc'", _NAME)
+_VALUE = f"({_NAME})?"
+_VALUE_RULE = f"a valid label must be an empty string or consist of {_CHARACTERS}"
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_DNS_LABEL}')"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
+    "alphanumeric character"
 )
-
 _DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _DNS_1035_RULE = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and "
-    f"end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{_DNS_1035}')"
+    "end with an alphanumeric character"
 )
-
+_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_SUBDOMAIN_RULE = _rule(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character",
+    "'example.com'",
+    _SUBDOMAIN,
+)
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
-_CONFIG_KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
-    f"'key-name', regex used for validation is '{_CONFIG_KEY}')"
-)
+_CONFIG_KEY_RULE = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+
+subdomain_faults = _form(_SUBDOMAIN, 253, _SUBDOMAIN_RULE)
+"""The faults of a name, for most kinds of objects."""
+dns_label_faults = _form(_DNS_LABEL, 63, _rule(_DNS_LABEL_RULE, "'my-name',  or '123-abc'", _DNS_LABEL))
+"""The faults of a name of a namespace or a container."""
+dns_1035_faults = _form(_DNS_1035, 63, _rule(_DNS_1035_RULE, "'my-name',  or 'abc-123'", _DNS_1035))
+"""The faults of a name of a Service: environment variables are made of it, so that it starts with a letter."""
+label_value_faults = _form(_VALUE, 63, _rule(_VALUE_RULE, "'MyValue',  or 'my_value',  or '12345'", _VALUE))
+"""The faults of the value of a label."""
 
 _name = re.compile(_NAME)
-_value = re.compile(f"({_NAME})?")
 _subdomain = re.compile(_SUBDOMAIN)
-_dns_label = re.compile(_DNS_LABEL)
-_dns_1035 = re.compile(_DNS_1035)
 _config_key = re.compile(_CONFIG_KEY)
 
 
@@ -73,46 +107,15 @@ def qualified_name_faults(text: str) -> list[str]:
     return faults
 
 
-def subdomain_faults(text: str) -> list[str]:
-    """The faults of a name, for most kinds of objects."""
-    faults = ["must be no more than 253 bytes"] if len(text) > 253 else []
-    if not _subdomain.fullmatch(text):
-        faults.append(_SUBDOMAIN_RULE)
-    return faults
-
-
 def config_key_faults(text: str) -> list[str]:
     """The faults of a key of a ConfigMap; names of LeaseCandidates have the same form."""
     faults = ["must be no more than 253 characters"] if len(text) > 253 else []
     if not _config_key.fullmatch(text):
-        faults.append(_CONFIG_KEY_RULE)
+        faults.append(_rule(_CONFIG_KEY_RULE, "'key.name',  or 'KEY_NAME',  or 'key-name'", _CONFIG_KEY))
     if text in (".", ".."):
         faults.append(f"must not be '{text}'")
     elif text.startswith(".."):
         faults.append("must not start with '..'")
-    return faults
-
-
-def dns_label_faults(text: str) -> list[str]:
-    """The faults of a name of a namespace or a container."""
-    faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
-    if not _dns_label.fullmatch(text):
-        faults.append(_DNS_LABEL_RULE)
-    return faults
-
-
-def dns_1035_faults(text: str) -> list[str]:
-    """The faults of a name of a Service: environment variables are made of it, so that it starts with a letter."""
-    faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
-    if not _dns_1035.fullmatch(text):
-        faults.append(_DNS_1035_RULE)
-    return faults
-
-
-def label_value_faults(text: str) -> list[str]:
-    faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
-    if not _value.fullmatch(text):
-        faults.append(_VALUE_RULE)
     return faults
 
 

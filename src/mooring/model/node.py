@@ -117,7 +117,7 @@ class Tolerance:
         self._below: dict[tuple[str, str], int] = {}
         """By effect and key: taints with a number below this one are covered (Lt). Of several the highest counts."""
         self._above: dict[tuple[str, str], int] = {}
-        """The same for numbers above (Gt)."""
+        """By effect and key: taints with a number above this one are covered (Gt). Of several the lowest counts."""
         for toleration in tolerations:
             self._add(toleration)
 
@@ -160,5 +160,5 @@ class Tolerance:
 
 
 def tolerates_hard(tolerations: Iterable[Toleration], taints: Iterable[Taint], compares: bool = False) -> bool:
-    """The same for a list of tolerations that the caller asks about only once."""
+    """Whether a list of tolerations covers all taints that keep pods away, for a caller that asks about it only once."""
     return Tolerance(tolerations).covers_hard(taints, compares)

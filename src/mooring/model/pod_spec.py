@@ -10,6 +10,9 @@ from mooring.model.quantity import QuantityText
 ResourceList = dict[str, QuantityText]
 
 ALWAYS = "Always"
+REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
+"""The names that all affinities have in JSON for their two lists."""
 
 
 class ContainerClaim(Wire):
@@ -65,10 +68,8 @@ class PreferredSchedulingTerm(Wire):
 
 
 class NodeAffinitySpec(Wire):
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[PreferredSchedulingTerm] | None = field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: NodeSelector | None = field(default=None, name=REQUIRED_TERMS)
+    preferred: list[PreferredSchedulingTerm] | None = field(default=None, name=PREFERRED_TERMS)
 
 
 class PodAffinityTerm(Wire):
@@ -90,10 +91,8 @@ class WeightedPodAffinityTerm(Wire):
 class PodAffinity(Wire):
     """podAffinity or podAntiAffinity: both have the same form."""
 
-    required: list[PodAffinityTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[WeightedPodAffinityTerm] | None = field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: list[PodAffinityTerm] | None = field(default=None, name=REQUIRED_TERMS)
+    preferred: list[WeightedPodAffinityTerm] | None = field(default=None, name=PREFERRED_TERMS)
 
 
 class Affinity(Wire):
@@ -143,7 +142,8 @@ class ClaimVolume(Wire):
 
 
 class ClaimSpec(Wire):
-    """What a PersistentVolumeClaim asks for. A storage class that is null means the default class, an empty one none."""
+    """The storage that a PersistentVolumeClaim asks for. A storage class that is null means the default class, an empty one
+    none."""
 
     access_modes: list[str] | None = None
     selector: LabelSelector | None = None
@@ -207,7 +207,7 @@ class OpaqueVolume(Wire):
 
 
 class InTreeSources(Wire):
-    """The sources that pods and persistent volumes share and that CSI drivers have replaced (model/csi_migration.py)."""
+    """The sources that pods and persistent volumes share and that CSI drivers have replaced (model/volumes.py)."""
 
     gce_persistent_disk: GceDisk | None = None
     aws_elastic_block_store: VolumeById | None = None
@@ -292,7 +292,8 @@ class ExtendedClaimStatus(Wire):
 
 
 class NodeAllocatableClaimStatus(Wire):
-    """What devices of a claim take from the node's own resources, such as cpu, and the containers that use them."""
+    """The amounts that devices of a claim take from the node's own resources, such as cpu, and the containers that use
+    them."""
 
     resource_claim_name: str = ""
     containers: list[str] | None = None
@@ -320,7 +321,7 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class SpecAndStatus(Protocol):
-    """What requests and the shape are computed from. A Pod has both, and so does a PodShape, which stands for many pods."""
+    """The input of requests and of the shape. A Pod has both, and so does a PodShape, which stands for many pods."""
 
     spec: PodSpec
     status: PodStatus

@@ -7,6 +7,7 @@ would make sums depend on the order in which pods come and go.
 import math
 import re
 from functools import lru_cache
+from typing import Any
 
 from mooring.model.meta import MAX_INT64
 
@@ -248,3 +249,60 @@ def show_percent(share: float | None, decimals: int = 1) -> str:
 def is_in_bytes(resource: str) -> bool:
     """Whether amounts of the resource are bytes."""
     return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+
+
+# ---- quantities as the API server writes them back
+
+
+_WRITTEN_BINARY = re.compile(r"[0-9.]+[KMGTPE]i")
+"""A quantity in powers of two stays in powers of two."""
+_WRITTEN_EXPONENT = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
+"""Parity: one with an exponent is written back as it came."""
+
+
+def canonical(text: Any) -> Any:
+    """The one way to write a quantity. What is no quantity stays as it is: validation refuses it.
+
+    | text   | canonical |
+    | 0.5    | 500m      |
+    | 2000m  | 2         |
+    | 1024Mi | 1Gi       |
+    """
+    if text is None:
+        return "0"  # Parity: in a map of quantities null is one of nothing
+    if isinstance(text, bool) or not isinstance(text, QuantityText):
+        return text
+    try:
+        nano = parse(text)
+    except ValueError:
+        return text
+    if isinstance(text, str) and _WRITTEN_EXPONENT.fullmatch(text):
+        return text
+    if isinstance(text, str) and _WRITTEN_BINARY.fullmatch(text) and nano >= 1024 * NANO and nano % NANO == 0:
+        return _scaled_binary(nano // NANO)
+    return scaled_decimal(nano)
+
+
+def shorter_text(nano: int) -> str:
+    """An amount of which it is not known how it was written: in the shorter of the two forms."""
+    decimal = scaled_decimal(nano)
+    binary = _scaled_binary(nano // NANO) if nano >= 1024 * NANO and nano % NANO == 0 else decimal
+    return min(decimal, binary, key=len)
+
+
+def _scaled_binary(count: int) -> str:
+    """With the largest binary suffix that leaves a whole number."""
+    suffixes = ("", *_BINARY)
+    power = 0
+    while power < len(suffixes) - 1 and count % 1024 == 0:
+        count, power = count // 1024, power + 1
+    return f"{count}{suffixes[power]}"
+
+
+def scaled_decimal(nano: int) -> str:
+    """Nano-units with the largest suffix that leaves a whole number."""
+    suffixes = (*_DECIMAL,)
+    power = 0
+    while nano and power < len(suffixes) - 1 and nano % 1000 == 0:
+        nano, power = nano // 1000, power + 1
+    return f"{nano}{suffixes[power]}" if nano else "0"

@@ -10,7 +10,16 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from mooring.model.names import is_scalar_resource
-from mooring.model.pod_spec import ALWAYS, Container, ContainerStatus, PodSpec, ResourceList, SpecAndStatus
+from mooring.model.pod_spec import (
+    ALWAYS,
+    Container,
+    ContainerStatus,
+    NodeAllocatableClaimStatus,
+    PodSpec,
+    PodStatus,
+    ResourceList,
+    SpecAndStatus,
+)
 from mooring.model.quantity import (
     MORE_THAN_ANY,
     QuantityText,
@@ -23,6 +32,38 @@ from mooring.model.quantity import (
     to_milli_amount,
 )
 
+# ---- the part of a pod's status that says what the pod holds on its node
+
+
+NO_STATUS = PodStatus()
+_Taken = NodeAllocatableClaimStatus
+
+
+def resize_status(status: PodStatus) -> PodStatus:
+    """The part of a status that changes what a pod holds: resources in force, and a resize that is pending. Everything
+    else (phase, IPs, readiness) differs between pods of a template and must not be part of the shape."""
+    taken = status.node_allocatable_resource_claim_statuses
+    if not (
+        status.conditions or status.container_statuses or status.init_container_statuses or status.resources or taken
+    ):
+        return NO_STATUS  # Hot: pods that are yet to be placed
+    pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+    containers = [c for c in status.container_statuses or () if c.resources is not None]
+    sidecars = [c for c in status.init_container_statuses or () if c.resources is not None]
+    if not (pending or containers or sidecars or taken) and status.resources is None:
+        return NO_STATUS
+    return PodStatus(
+        conditions=pending or None,
+        container_statuses=containers or None,
+        init_container_statuses=sidecars or None,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+        node_allocatable_resource_claim_statuses=[_Taken(resources=each.resources) for each in taken]
+        if taken
+        else None,
+    )
+
+
 Amounts = dict[str, int]
 """Resource name to nano-units."""
 
@@ -34,7 +75,7 @@ DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 """Upstream's defaults for scoring (DefaultMilliCPURequest, DefaultMemoryRequest): containers without requests count for
 something, or else scores would pile all of them onto one node."""
 NON_ZERO: Mapping[str, int] = {"cpu": DEFAULT_CPU_MILLI * 1_000_000, "memory": DEFAULT_MEMORY_BYTES * 1_000_000_000}
-"""The same in nano-units."""
+"""These defaults in nano-units, by resource."""
 
 
 class Accounting(msgspec.Struct, frozen=True):
@@ -51,15 +92,15 @@ class Accounting(msgspec.Struct, frozen=True):
 
 
 FILTER = Accounting()
-"""What must fit on a node."""
+"""The requests that must fit on a node."""
 FIT_SCORE = Accounting(pod_level=False, defaults=NON_ZERO, devices=False)
-"""What NodeResourcesFit scores an incoming pod by."""
+"""The requests by which NodeResourcesFit scores an incoming pod."""
 HELD = Accounting(use_status=True)
-"""What a pod takes from its node."""
+"""The requests that a pod takes from its node."""
 
 
 def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
-    """What the pod requests, by resource, in nano-units."""
+    """The requests of the pod, by resource, in nano-units."""
     total = _container_requests(pod, accounting)
     for claim in (pod.status.node_allocatable_resource_claim_statuses or ()) if accounting.devices else ():
         _add(total, _amounts(claim.resources))
@@ -71,12 +112,13 @@ def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
 
 
 def held_requests(pod: SpecAndStatus) -> Amounts:
-    """What a pod on a node holds: NodeInfo.Requested."""
+    """The requests that a pod on a node holds: NodeInfo.Requested."""
     return effective_requests(pod, HELD)
 
 
 def held_non_zero(pod: SpecAndStatus) -> Amounts:
-    """The same with defaults for containers that ask for no cpu or memory: NodeInfo.NonZeroRequested."""
+    """The requests that a pod on a node holds, with defaults for containers that ask for no cpu or memory:
+    NodeInfo.NonZeroRequested."""
     if not has_pod_level_requests(pod):
         return effective_requests(pod, Accounting(use_status=True, defaults=NON_ZERO))
     # Parity: with pod-level requests a default counts only for a resource that no one in the pod names.

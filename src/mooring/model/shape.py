@@ -29,17 +29,18 @@ from mooring.model.quantity import MAX_AMOUNT
 from mooring.model.requests import (
     FILTER,
     FIT_SCORE,
+    NO_STATUS,
     NON_ZERO,
     effective_requests,
     has_pod_level_requests,
     held_non_zero,
     held_requests,
     names_all,
+    resize_status,
     to_exact_units,
     to_units,
     units_of,
 )
-from mooring.model.resize_status import NO_STATUS, resize_status
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 
 HostPort = tuple[str, str, int]
@@ -130,7 +131,7 @@ _parts: "dict[_PartKey, ref[ShapePart]]" = {}
 
 
 class ShapePart:
-    """What pods have in common that agree in one part of their shapes. It is interned: identity is equality."""
+    """The common part of pods that agree in one part of their shapes. It is interned: identity is equality."""
 
     __slots__ = ("__weakref__", "_key", "terms")
 
@@ -146,7 +147,8 @@ class ShapePart:
 
 
 _NOTHING = {part: ShapePart() for part in PodPart}
-"""What stands for a part in which a pod says nothing: most parts of most pods. Hot: no key has to be made for it."""
+"""The objects that stand for a part in which a pod says nothing: most parts of most pods. Hot: no key has to be made for
+it."""
 _NO_TERMS = PodTerms()
 
 
@@ -185,12 +187,12 @@ class PodShape:
             _ = self.held
 
     def parts(self) -> Mapping[PodPart, ShapePart]:
-        """What stands for each part of the shape."""
+        """The object that stands for each part of the shape."""
         self.work_out()
         return self._shape_parts
 
     def part(self, part: PodPart) -> ShapePart:
-        """What stands for this part of the shape: the same object for all shapes that agree in it."""
+        """The object that stands for this part of the shape: the same object for all shapes that agree in it."""
         found = self._shape_parts.get(part)
         if found is None:
             written = _WRITTEN[part](self)
@@ -199,7 +201,7 @@ class PodShape:
 
     @lazy
     def request(self) -> dict[str, int]:
-        """What must fit on a node, in the units of the node table."""
+        """The amounts that must fit on a node, in the units of the node table."""
         spec = self.spec
         has_one = len(spec.containers) == 1 and not spec.init_containers
         if has_one and spec.resources is None and not spec.overhead and not self.has_device_resources:
@@ -227,7 +229,8 @@ class PodShape:
 
     @lazy
     def score_request(self) -> dict[str, int]:
-        """What NodeResourcesFit scores by: with defaults for missing cpu or memory, and without pod-level resources."""
+        """The amounts that NodeResourcesFit scores by: with defaults for missing cpu or memory, and without pod-level
+        resources."""
         if not (has_pod_level_requests(self) or self.has_device_resources) and names_all(self.containers, NON_ZERO):
             return self.request  # Hot: no default counts, so the two are equal
         return to_units(effective_requests(self, FIT_SCORE))
@@ -244,7 +247,7 @@ class PodShape:
 
     @lazy
     def held(self) -> dict[str, tuple[int, int]]:
-        """What the pod takes from its node: (as requested, as scoring counts it), in the units of the node table.
+        """The amounts that the pod takes from its node: (as requested, as scoring counts it), in the units of the node table.
 
         The two differ for cpu and memory, where scoring counts a default for containers that name none.
         """
@@ -302,7 +305,7 @@ class PodShape:
 
     @lazy
     def restart_actions(self) -> tuple[str, ...]:
-        """What the rules of containers do when a container exits."""
+        """The actions of the rules of containers for when a container exits."""
         return tuple(rule.action for c in self.containers for rule in c.restart_policy_rules or ())
 
     @property
@@ -420,7 +423,7 @@ _WRITTEN: dict[PodPart, Callable[[PodShape], Hashable]] = {
 
 
 def doubled(amounts: dict[str, int]) -> dict[str, tuple[int, int]]:
-    """What a pod holds that holds what it requests, and is scored by it."""
+    """The amounts of a pod that holds what it requests, and is scored by it."""
     return {name: (amount, amount) for name, amount in amounts.items() if amount}
 
 

@@ -1,1 +1,2 @@
-"""What the control plane does to objects: pure functions that the API server, the controllers and simulations call."""
+"""The rules by which the control plane changes objects: pure functions that the API server, the controllers and simulations
+call."""

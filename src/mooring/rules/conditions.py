@@ -1,5 +1,5 @@
 """Conditions in the status of an object: each type stands in the list at most once, and its lastTransitionTime changes
-only when its status changes.
+only when its status changes. Parameters call the type `kind`.
 
 The functions return new lists and never change the one that they are given, because the store shares objects.
 """
@@ -14,18 +14,18 @@ from mooring.model.meta import Condition
 Conditions = Iterable[JsonObject]
 
 
-def find_condition(conditions: Conditions, type: str) -> JsonObject | None:
-    return next((held for held in conditions if held.get("type") == type), None)
+def find_condition(conditions: Conditions, kind: str) -> JsonObject | None:
+    return next((held for held in conditions if held.get("type") == kind), None)
 
 
-def condition_of(item: JsonObject, type: str) -> JsonObject | None:
+def condition_of(item: JsonObject, kind: str) -> JsonObject | None:
     """The condition of that type in the object's status."""
-    return find_condition(item.get("status", {}).get("conditions", ()), type)
+    return find_condition(item.get("status", {}).get("conditions", ()), kind)
 
 
-def holds(item: JsonObject, type: str) -> bool:
+def holds(item: JsonObject, kind: str) -> bool:
     """Whether the condition of that type is `True`; `Unknown` and a missing condition are not."""
-    found = condition_of(item, type)
+    found = condition_of(item, kind)
     return found is not None and found.get("status") == "True"
 
 
@@ -49,10 +49,10 @@ def with_condition(conditions: Conditions, new: JsonObject, now: str) -> list[Js
 # ---- workloads
 
 
-def workload_condition(type: str, status: bool | str, now: str, reason: str = "", message: str = "") -> JsonObject:
+def workload_condition(kind: str, status: bool | str, now: str, reason: str = "", message: str = "") -> JsonObject:
     """A condition without empty fields, as Go writes it. `status` may also be `Unknown`."""
     told = status if isinstance(status, str) else str(bool(status))
-    made = {"type": type, "status": told, "lastTransitionTime": now, "reason": reason, "message": message}
+    made = {"type": kind, "status": told, "lastTransitionTime": now, "reason": reason, "message": message}
     return {key: value for key, value in made.items() if value}
 
 
@@ -68,8 +68,8 @@ def with_workload_condition(conditions: Sequence[JsonObject], new: JsonObject) -
     return [*without_condition(conditions, new["type"]), timed(held, new, new["lastTransitionTime"])]
 
 
-def without_condition(conditions: Conditions, type: str) -> list[JsonObject]:
-    return [condition for condition in conditions if condition.get("type") != type]
+def without_condition(conditions: Conditions, kind: str) -> list[JsonObject]:
+    return [condition for condition in conditions if condition.get("type") != kind]
 
 
 # ---- pods
@@ -87,8 +87,8 @@ def disruption_target(reason: str, message: str, pod: JsonObject) -> JsonObject:
 # ---- typed conditions, as the scheduler and the simulation have them: the same rules on structs
 
 
-def typed_condition(conditions: Iterable[Condition] | None, type: str) -> Condition | None:
-    return next((held for held in conditions or () if held.type == type), None)
+def typed_condition(conditions: Iterable[Condition] | None, kind: str) -> Condition | None:
+    return next((held for held in conditions or () if held.type == kind), None)
 
 
 def timed_typed(held: Condition | None, new: Condition, now: str | None) -> Condition:

@@ -12,11 +12,11 @@ import msgspec
 
 from mooring.api.json_objects import JsonObject
 from mooring.model.meta import LabelSelector
+from mooring.model.names import HOSTNAME, TOPOLOGY
 from mooring.model.quantity import parse
 from mooring.model.selectors import compile_selector
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, FILESYSTEM
-from mooring.model.well_known_labels import HOSTNAME, TOPOLOGY
 
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 
@@ -60,7 +60,7 @@ def mismatch(volume: JsonObject, claim: JsonObject) -> str:
 
 
 def _other_kind(volume: JsonObject, claim: JsonObject) -> str:
-    """What differs between the two apart from size and storage class, in upstream's words."""
+    """The difference between the two apart from size and storage class, in upstream's words."""
     spec, asked = volume["spec"], claim["spec"]
     if (spec.get("volumeAttributesClassName") or "") != (asked.get("volumeAttributesClassName") or ""):
         return "volumeAttributesClassName does not match"

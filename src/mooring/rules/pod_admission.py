@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mooring.api.json_objects import JsonObject
 from mooring.model.node import COMPARISON_GATE, COMPARISON_OPERATORS, NO_EXECUTE
+from mooring.model.pod_spec import PREFERRED_TERMS, REQUIRED_TERMS
 from mooring.model.workloads import PREEMPT_LOWER_PRIORITY, SYSTEM_PRIORITIES
 
 # ---- Fields of pods that a cluster admits only with a feature gate. Gates that are not named have their defaults.
@@ -52,7 +53,7 @@ NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable
 
 
 class PodPriority(NamedTuple):
-    """What a pod gets from its PriorityClass."""
+    """The priority that a pod gets from its PriorityClass."""
 
     class_name: str
     value: int
@@ -141,7 +142,7 @@ def add_runtime(spec: JsonObject, runtime_class: JsonObject) -> None:
 
 
 def overhead_of(runtime_class: JsonObject) -> JsonObject:
-    """What the runtime itself takes for each pod, beside the containers."""
+    """The resources that the runtime itself takes for each pod, beside the containers."""
     found: JsonObject = (runtime_class.get("overhead") or {}).get("podFixed") or {}
     return found
 
@@ -165,7 +166,7 @@ def merge_label_keys(pod: JsonObject, merges_spread: bool = True) -> None:
     """
     labels = pod["metadata"].get("labels") or {}
     spread = pod["spec"].get("topologySpreadConstraints", ()) if merges_spread else ()
-    for term in (*_pod_terms(pod["spec"]), *spread):
+    for term in (*pod_terms(pod["spec"]), *spread):
         if "labelSelector" not in term:
             continue
         lines = [*_lines(labels, term, "matchLabelKeys", "In"), *_lines(labels, term, "mismatchLabelKeys", "NotIn")]
@@ -180,12 +181,12 @@ def _lines(labels: JsonObject, term: JsonObject, group: str, operator: str) -> I
             yield {"key": key, "operator": operator, "values": [labels[key]]}
 
 
-def _pod_terms(spec: JsonObject) -> Iterator[JsonObject]:
+def pod_terms(spec: JsonObject) -> Iterator[JsonObject]:
     """All terms of pod affinity and anti-affinity, the required before the preferred."""
     for group in ("podAffinity", "podAntiAffinity"):
         held = spec.get("affinity", {}).get(group, {})
-        yield from held.get("requiredDuringSchedulingIgnoredDuringExecution", ())
-        for weighted in held.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+        yield from held.get(REQUIRED_TERMS, ())
+        for weighted in held.get(PREFERRED_TERMS, ()):
             yield weighted.get("podAffinityTerm", {})
 
 

@@ -12,12 +12,12 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.model.names import safe_encode
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
+from mooring.model.pod_spec import REQUIRED_TERMS
 
 HASH_LABEL = "pod-template-hash"
 REVISION_LABEL = "controller-revision-hash"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _DAEMON_TAINTS = (
     ("not-ready", NO_EXECUTE),
@@ -130,7 +130,7 @@ def meant_for(pod: JsonObject, node: str, digest: str) -> JsonObject:
         "metadata": {**metadata, "labels": {**metadata.get("labels", {}), REVISION_LABEL: digest}},
         "spec": {
             **spec,
-            "affinity": {**affinity, "nodeAffinity": {**affinity.get("nodeAffinity", {}), _REQUIRED: required}},
+            "affinity": {**affinity, "nodeAffinity": {**affinity.get("nodeAffinity", {}), REQUIRED_TERMS: required}},
             "tolerations": daemon_tolerations(spec),
         },
     }

@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.csv_text import csv_line
+from mooring.kit.shown_text import csv_line
 from mooring.model.pod import Pod
 
 # ---- Where the pods of a day come from: a list of arrivals, or a load that is generated while the day passes.

@@ -12,9 +12,9 @@ from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.inputs.admission import Admission, ClaimSources, claims_for
 from mooring.kit.clock import in_seconds
 from mooring.model.meta import KubeObject
+from mooring.model.names import TOPOLOGY
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
-from mooring.model.well_known_labels import TOPOLOGY
 
 _GENERATION = "~"
 """Stands between the uid of the first pod of a name and the number of its replacement. No uid of a server has it."""

@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import msgspec
 
-from mooring.api.object_names import other_kind, pod_name
+from mooring.api.kinds import other_kind, pod_name
 from mooring.api.validation.problem import Problem, Problems, show
 from mooring.cluster.cluster import Cluster
 from mooring.drivers.simulated_driver import START_NS, Driver

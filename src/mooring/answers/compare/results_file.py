@@ -29,8 +29,8 @@ from mooring.answers.compare.run import RunResult
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import MIB, read_stream, shown_bytes
-from mooring.kit.csv_text import cell_text, csv_line
 from mooring.kit.private_files import open_private
+from mooring.kit.shown_text import cell_text, csv_line
 
 OWN = ("run", "name", "config", "configDigest", "seed", "load", "vary", "version")
 KEPT = ("placementsDigest", "figures", "placements")

@@ -11,10 +11,10 @@ from mooring.answers.trial.new_nodes import STATE_TAINTS, equipment_of, equipped
 from mooring.answers.trial.owners import is_daemon
 from mooring.cluster.cluster import Cluster
 from mooring.model.devices import ResourceSlice
+from mooring.model.names import HOSTNAME
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode
-from mooring.model.well_known_labels import HOSTNAME
 
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 MAX_NODES = 40

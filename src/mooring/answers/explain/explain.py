@@ -14,9 +14,8 @@ from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.answers.trial.obstacles import with_obstacles
 from mooring.answers.trial.owners import pods_of_workload
 from mooring.answers.trial.reasons import Reason, reasons_of
-from mooring.api.kinds import WORKLOADS
+from mooring.api.kinds import WORKLOADS, split_kind
 from mooring.api.kinds.scheduling import POD_GROUP
-from mooring.api.object_names import split_kind
 from mooring.framework.attempts.runner import Runner
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.pod_events import PodEvent

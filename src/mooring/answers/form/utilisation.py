@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
+from mooring.model.names import BETA_ZONE, ZONE
 from mooring.model.node import Node
 from mooring.model.quantity import show_percent
-from mooring.model.well_known_labels import BETA_ZONE, ZONE
 from mooring.sim.gauge import MAIN
 
 # ---- Zones and pools of nodes: the groups by which answers add up what nodes have.

@@ -14,8 +14,8 @@ from mooring.framework.contract.points import Reads, ResourceDemand
 from mooring.framework.contract.status import Rejection
 from mooring.framework.kept.asking import AttemptError
 from mooring.framework.kept.feasible import NARROWED_OUT, PASSED
+from mooring.model.names import HOSTNAME
 from mooring.model.pod import Pod
-from mooring.model.well_known_labels import HOSTNAME
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 from mooring.plugins.affinity.spread_constraints import SpreadConstraint
 from mooring.plugins.affinity.spread_counts import SkewCheck

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, data_table
 from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding, binding_table
-from mooring.api.object_names import pod_name
+from mooring.api.kinds import pod_name
 from mooring.kit.clock import in_seconds
 from mooring.kit.words import alike_names, count
 from mooring.state.recording.observer import OBSERVER

@@ -9,7 +9,7 @@ from mooring.answers.recorded.decision_difference import StepDifference, step_di
 from mooring.answers.recorded.pod_story import PodFacts, PodStory
 from mooring.answers.recorded.replaying import Progress, SegmentProgress
 from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.api.object_names import pod_name
+from mooring.api.kinds import pod_name
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
 from mooring.framework.attempts.runner import Runner

@@ -6,9 +6,9 @@ import msgspec
 
 from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject
+from mooring.model.names import HOSTNAME
 from mooring.model.node import Node, NodeSpec, NodeStatus
 from mooring.model.storage import CSINode
-from mooring.model.well_known_labels import HOSTNAME
 
 STATE_TAINTS = "node.kubernetes.io/"
 """Taints with this prefix tell the state of one node: cordoned, not ready, short of memory. A new node has none."""

@@ -11,7 +11,7 @@ from mooring.answers.trial.daemons import copy_daemons, sync_daemons
 from mooring.answers.trial.draining import evict_intolerant
 from mooring.answers.trial.new_nodes import equipment_of, equipped, node_like
 from mooring.answers.what_if.targets import is_selector, nodes_of, reject, whole
-from mooring.api.object_names import node_name
+from mooring.api.kinds import node_name
 from mooring.api.validation.field_rules import label_key, label_value
 from mooring.api.validation.problem import show
 from mooring.inputs.input_errors import InputError

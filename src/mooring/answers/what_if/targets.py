@@ -7,8 +7,7 @@ from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.trial.workload_book import WorkloadName
 from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec
-from mooring.api.kinds import KINDS, WORKLOADS
-from mooring.api.object_names import node_name
+from mooring.api.kinds import KINDS, WORKLOADS, node_name
 from mooring.api.selector_text import parse_label_selector
 from mooring.api.validation.problem import Problem, show
 from mooring.inputs.input_errors import InputError

@@ -64,7 +64,7 @@ RESOURCES: Mapping[tuple[str, str, str], KindSpec] = {
 """Kinds that the server stores, by group, version and plural name: the parts of a URL."""
 
 BY_KIND: Mapping[tuple[str, str], KindSpec] = {(spec.api_version, spec.kind): spec for spec in RESOURCES.values()}
-"""The same by apiVersion and kind, as manifests and owner references name them."""
+"""The stored kinds by apiVersion and kind, as manifests and owner references name them."""
 
 # ---- what manifests may name
 
@@ -111,3 +111,32 @@ def is_foreign(api_version: str) -> bool:
 
 def _kinds_in(api_version: str) -> list[str]:
     return sorted({spec.kind for spec in SPECS if api_version in spec.api_versions} | _UNSERVED[api_version])
+
+
+# ---- names of objects as users write them: `[KIND/][NAMESPACE/]NAME`, with KIND in all forms that kubectl takes and prints
+#
+# `kubectl get -o name` prints `pod/cart-0` and `deployment.apps/cart`; users also write `po/cart-0`, `deploy/cart`.
+# A namespace may have the name of a kind: then the kind wins, and `pod/NAMESPACE/NAME` names the pod.
+
+
+def split_kind(written: str, kinds: Iterable[KindSpec]) -> tuple[KindSpec | None, str]:
+    """The kind of `KIND/[NAMESPACE/]NAME`, if it is one of `kinds`, and the rest; None and all of it for any other text."""
+    kind, _, rest = written.partition("/")
+    found = next((spec for spec in kinds if spec.is_called(kind)), None) if rest else None
+    return (None, written) if found is None else (found, rest)
+
+
+def pod_name(written: str) -> str:
+    """`[NAMESPACE/]NAME` of a pod that may be written with its kind: `pod/cart-0`, `po/shop/cart-0`."""
+    return split_kind(written, (KINDS["Pod"],))[1]
+
+
+def other_kind(written: str) -> str:
+    """For the end of a message that there is no such pod: that the text names an object of another kind; empty if not."""
+    kind, _ = split_kind(written, (*WORKLOADS.values(), *KINDS.values()))
+    return f"; it names a {kind.kind}: name a pod" if kind is not None and kind is not KINDS["Pod"] else ""
+
+
+def node_name(written: str) -> str:
+    """The name of a node that may be written with its kind: `node/n-1`, `no/n-1`."""
+    return split_kind(written, (KINDS["Node"],))[1]

@@ -5,7 +5,7 @@ from binascii import Error
 from collections.abc import Iterable
 
 from mooring.api.api_errors import Cause, field_too_long
-from mooring.api.json_objects import JsonObject, fill
+from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import AGE, NAME, OF_METADATA, POSTED, Column, KindSpec, by, count, field_cell, labels_at
 
 # ---- Authentication and authorization. The embedded server stores RBAC objects, so that manifests with them can be
@@ -33,10 +33,6 @@ SUBJECT_ACCESS_REVIEW = KindSpec(*_AUTHORIZATION, "subjectaccessreviews", "Subje
 
 _MAX_DATA_BYTES = 1024 * 1024
 """Upstream's MaxSecretSize, also for ConfigMaps: 1 MiB. It is below the limit of the store and has a message of its own."""
-
-
-def _complete_secret(secret: JsonObject) -> None:
-    fill(secret, {"type": "Opaque"})
 
 
 def _config_map_faults(config_map: JsonObject) -> list[Cause]:
@@ -78,7 +74,7 @@ CONFIG_MAP = KindSpec(
 
 SECRET = KindSpec(
     *("", "v1", "secrets", "Secret"),
-    complete=_complete_secret,
+    defaults={"type": "Opaque"},
     faults=_secret_faults,
     limits_own_size=True,
     field_labels={**OF_METADATA, **labels_at("type")},

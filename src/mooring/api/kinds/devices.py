@@ -18,26 +18,23 @@ _BETA = ("resource.k8s.io/v1beta2",)
 """It has the form of v1. v1beta1 does not: its devices are under `basic`, and its requests have no `exactly`."""
 
 
-def _complete_claim(claim: JsonObject) -> None:
-    _complete_requests(claim.setdefault("spec", {}))
-
-
 def _complete_template(template: JsonObject) -> None:
-    _complete_requests(template.setdefault("spec", {}).setdefault("spec", {}))
+    """A template has the spec of a claim in its own spec."""
+    _complete_claim(template.setdefault("spec", {}))
 
 
-def _complete_requests(spec: JsonObject) -> None:
+def _complete_claim(claim: JsonObject) -> None:
     """Both forms of a request, exact and prioritised, get the mode ExactCount and the count 1."""
-    for request in spec.get("devices", {}).get("requests", ()):
+    for request in claim.setdefault("spec", {}).get("devices", {}).get("requests", ()):
         for asked in (*([request["exactly"]] if "exactly" in request else ()), *request.get("firstAvailable", ())):
             fill(asked, {"allocationMode": EXACT_COUNT})
             if asked["allocationMode"] == EXACT_COUNT:
                 asked.setdefault("count", 1)
 
 
-def _complete_slice(slice: JsonObject) -> None:
+def _complete_slice(published: JsonObject) -> None:
     """A mapping to resources of the node takes its capacity, or one of the resource, once."""
-    for device in slice.get("spec", {}).get("devices") or ():
+    for device in published.get("spec", {}).get("devices") or ():
         for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
             mapping.setdefault("allocationMultiplier", "1")
 

@@ -1,6 +1,6 @@
 """Events of both groups. events.k8s.io validates more strictly than the core group, which accepts what old clients write.
 
-Both groups show the same stored objects; `api/event_forms.py` converts between the two forms.
+Both groups show the same stored objects; `api/kinds/events.py` converts between the two forms.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ def _series(event: JsonObject) -> Iterator[Cause]:
 
 
 def _strict(event: JsonObject) -> Iterator[Cause]:
-    """What events.k8s.io requires in addition; it rejects the deprecated fields of the core group."""
+    """Faults by the stricter rules of events.k8s.io; it rejects the deprecated fields of the core group."""
     if not event.get("eventTime"):
         yield field_required("eventTime")
     if event.get("type") not in ("Normal", "Warning"):
@@ -163,3 +163,55 @@ NEW_EVENT = KindSpec(
     field_labels=_LABELS,
     columns=_COLUMNS,
 )
+
+
+# ---- One event, two forms: the core group and events.k8s.io show the same object under other names.
+#
+# The store has the core form only, so that a client of either group sees all events.
+
+
+_CORE_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+"""By the name that events.k8s.io gives a field; fields that are not here are called the same in both."""
+
+_NEW_NAMES = {core: new for new, core in _CORE_NAMES.items()}
+"""The other way round."""
+_STORAGE = EVENT.storage
+_CORE_VERSION, _NEW_VERSION = "v1", "events.k8s.io/v1"
+_ALWAYS_SHOWN: JsonObject = {
+    "involvedObject": {},
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+"""Parity: what the core form has even where no writer said it."""
+
+
+def is_event(resource: KindSpec) -> bool:
+    """Whether a resource is the events of either group."""
+    return resource.storage == _STORAGE
+
+
+def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """The form in which the store keeps an object that a client wrote through this resource."""
+    if not is_event(resource):
+        return item
+    core = {_CORE_NAMES.get(key, key): value for key, value in item.items()} if resource.group else item
+    return {**_ALWAYS_SHOWN, **core, "apiVersion": _CORE_VERSION}
+
+
+def shown_form(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """The form in which a client of this resource sees a stored object."""
+    if not is_event(resource) or not resource.group:
+        return item
+    return {**{_NEW_NAMES.get(key, key): value for key, value in item.items()}, "apiVersion": _NEW_VERSION}

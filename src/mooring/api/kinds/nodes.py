@@ -1,7 +1,9 @@
 """Nodes, the runtime classes of their container runtimes, and the leases by which kubelets send heartbeats."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
+from mooring.api.api_errors import Cause, field_invalid, field_required, field_unsupported
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import (
     AGE,
@@ -22,11 +24,79 @@ from mooring.api.kind_spec import (
     wide,
 )
 from mooring.api.validation import field_rules as rules
+from mooring.api.validation.field_rules import named
 from mooring.api.validation.problem import Problems
 from mooring.model.meta import MAX_INT64
+from mooring.model.names import config_key_faults, qualified_name_faults
 from mooring.model.node import Node
 from mooring.model.quantity import round_up
 from mooring.model.workloads import LimitRange, Namespace, RuntimeClass
+
+# ---- LeaseCandidates: instances that stand for a lease whose holder the API server picks (coordinated leader election)
+
+
+OLDEST_EMULATION = "OldestEmulationVersion"
+_NUMBER = "(0|[1-9][0-9]{0,9})"
+_VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
+"""A semantic version without a suffix: components finalize their versions."""
+
+Version = tuple[int, int, int]
+NO_VERSION: Version = (0, 0, 0)
+
+
+def version_of(text: object) -> Version | None:
+    """A semantic version, or None for anything else. Numbers have at most ten digits."""
+    found = _VERSION.fullmatch(text) if isinstance(text, str) else None
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
+
+
+def _faults(item: JsonObject) -> list[Cause]:
+    spec = item.get("spec") or {}
+    found = [] if spec.get("leaseName") else [field_required("spec.leaseName")]
+    return [*found, *_version_faults(spec), *_strategy_faults(spec)]
+
+
+def _version_faults(spec: JsonObject) -> Iterator[Cause]:
+    binary, emulated = spec.get("binaryVersion", ""), spec.get("emulationVersion", "")
+    if emulated and version_of(emulated) is None:
+        yield field_invalid("spec.emulationVersion", emulated, "must be a valid semantic version")
+    if not binary:
+        yield field_required("spec.binaryVersion")
+    elif version_of(binary) is None:
+        yield field_invalid("spec.binaryVersion", binary, "must be a valid semantic version")
+    if binary and emulated and (version_of(binary) or NO_VERSION) < (version_of(emulated) or NO_VERSION):
+        yield field_invalid("spec.binaryVersion", binary, "must be greater than or equal to `emulationVersion`")
+
+
+def _strategy_faults(spec: JsonObject) -> Iterator[Cause]:
+    strategy = spec.get("strategy", "")
+    if not strategy:
+        yield field_required("spec.strategy")
+        return
+    if strategy == OLDEST_EMULATION and (version_of(spec.get("emulationVersion")) or NO_VERSION) == NO_VERSION:
+        yield field_required("spec.emulationVersion", "must be specified when `strategy` is 'OldestEmulationVersion'")
+    # Parity: the server names the field twice. A strategy with a slash is for controllers of others.
+    if "/" in strategy:
+        yield from (field_invalid("spec.strategy.strategy", strategy, why) for why in qualified_name_faults(strategy))
+    elif strategy != OLDEST_EMULATION:
+        yield field_unsupported("spec.strategy.strategy", strategy, (OLDEST_EMULATION,))
+
+
+LEASE_CANDIDATE = KindSpec(
+    *("coordination.k8s.io", "v1beta1", "leasecandidates", "LeaseCandidate"),
+    faults=_faults,
+    fixed=("spec.leaseName",),
+    name_rule=lambda path, name: named(path, name, config_key_faults),
+    needs_version=True,
+    columns=(
+        NAME,
+        Column("LeaseName", field_cell("spec.leaseName")),
+        Column("BinaryVersion", field_cell("spec.binaryVersion")),
+        Column("EmulationVersion", field_cell("spec.emulationVersion")),
+        AGE,
+    ),
+)
+
 
 # ---- Namespaces, and what limits the objects in a namespace: LimitRanges and ResourceQuotas.
 
@@ -141,9 +211,9 @@ def _node_roles(node: JsonObject, _: int) -> Cell:
     return ",".join(sorted(roles - {""})) or NONE
 
 
-def _node_address(type: str) -> Callable[[JsonObject, int], Cell]:
+def _node_address(kind: str) -> Callable[[JsonObject, int], Cell]:
     def cell(node: JsonObject, _: int) -> Cell:
-        return next((a["address"] for a in at(node, "status.addresses", ()) if a.get("type") == type), NONE)
+        return next((a["address"] for a in at(node, "status.addresses", ()) if a.get("type") == kind), NONE)
 
     return cell
 

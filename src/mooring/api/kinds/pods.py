@@ -58,7 +58,8 @@ class PodState(msgspec.Struct):
 def pod_state(pod: JsonObject) -> PodState:
     """The state of a pod. Restarts of init containers count only until the pod is initialised, as upstream prints it."""
     state = PodState(at(pod, "status.reason") or at(pod, "status.phase", ""))
-    if any(_is_gate(condition) for condition in at(pod, "status.conditions", ())):
+    gated = ("PodScheduled", "SchedulingGated")
+    if any((each.get("type"), each.get("reason")) == gated for each in at(pod, "status.conditions", ())):
         state.reason = "SchedulingGated"
     sidecars = _sidecars(pod)
     initialising = _read_init_containers(pod, state, sidecars)
@@ -71,10 +72,6 @@ def pod_state(pod: JsonObject) -> PodState:
     if at(pod, "metadata.deletionTimestamp"):
         _mark_deleted(pod, state)
     return state
-
-
-def _is_gate(condition: JsonObject) -> bool:
-    return condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated"
 
 
 def _sidecars(pod: JsonObject) -> set[str]:

@@ -5,11 +5,10 @@ import re
 import msgspec
 
 from mooring.api.api_errors import Cause, field_duplicate, field_forbidden, field_invalid, field_required
-from mooring.api.json_objects import JsonObject, at, fill
+from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import AGE, BY_NAME, NAME, NONE, Column, KindSpec, Watch, field_cell, number
 from mooring.api.validation import field_rules as rules
-from mooring.api.validation.group_rules import PodGroupTemplate, check_pod_group, check_templates
-from mooring.api.validation.pod_rules import PREEMPTION_POLICIES
+from mooring.api.validation.pod_rules import PREEMPTION_POLICIES, PodGroupTemplate, check_pod_group, check_templates
 from mooring.api.validation.problem import AGAIN, NOTHING_THERE, Problem, Problems, show
 from mooring.model.meta import MAX_INT32
 from mooring.model.workloads import (
@@ -20,39 +19,9 @@ from mooring.model.workloads import (
     PriorityClass,
 )
 
-# ---- Workloads of scheduling.k8s.io: templates that controllers make PodGroups from. No decision reads them.
-
-
-def _faults(workload: JsonObject) -> list[Cause]:
-    written = workload.get("spec", {}).get("podGroupTemplates") or []
-    templates = msgspec.convert(written, list[PodGroupTemplate], strict=False)
-    return [_cause(problem) for problem in check_templates("spec.podGroupTemplates", templates)]
-
-
-def _cause(problem: Problem) -> Cause:
-    if problem.found == NOTHING_THERE:
-        return field_required(problem.path)
-    if problem.found.endswith(AGAIN):
-        return field_duplicate(problem.path, msgspec.json.decode(problem.found.removesuffix(AGAIN)))
-    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {problem.allowed}", problem.path)
-
-
-GROUP_TEMPLATES = KindSpec(
-    *("scheduling.k8s.io", "v1alpha2", "workloads", "Workload"),
-    faults=_faults,
-    fixed=("spec.controllerRef", "spec.podGroupTemplates"),
-    lists={"spec.podGroupTemplates": BY_NAME},
-)
-
-
 HIGHEST_USER_PRIORITY = 1_000_000_000
 """Upstream's HighestUserDefinablePriority; higher values are for system classes."""
 _PERCENTAGE = re.compile(r"[0-9]+%")
-
-
-def _complete_priority_class(priority_class: JsonObject) -> None:
-    priority_class.setdefault("value", 0)
-    fill(priority_class, {"preemptionPolicy": PREEMPT_LOWER_PRIORITY})
 
 
 def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
@@ -94,7 +63,7 @@ PRIORITY_CLASS = KindSpec(
     *("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
     struct=PriorityClass,
     check=_check_priority_class,
-    complete=_complete_priority_class,
+    defaults={"value": 0, "preemptionPolicy": PREEMPT_LOWER_PRIORITY},
     change_faults=_priority_class_changes,
     has_generation=True,
     columns=(
@@ -105,10 +74,6 @@ PRIORITY_CLASS = KindSpec(
 
 GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
 """The finalizer that keeps a group until its pods have ended."""
-
-
-def _policy_cell(group: JsonObject, now_ns: int) -> str:
-    return "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"
 
 
 def _group_state_cell(group: JsonObject, now_ns: int) -> str:
@@ -132,7 +97,10 @@ POD_GROUP = KindSpec(
         *("spec.disruptionMode", "spec.priorityClassName", "spec.priority"),
     ),
     columns=(
-        *(NAME, Column("Policy", _policy_cell)),
+        *(
+            NAME,
+            Column("Policy", lambda group, _: "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"),
+        ),
         Column("Workload", field_cell("spec.podGroupTemplateRef.workload.workloadName", NONE)),
         *(Column("Status", _group_state_cell), AGE),
     ),
@@ -157,4 +125,29 @@ POD_DISRUPTION_BUDGET = KindSpec(
         number("Allowed Disruptions", "status.disruptionsAllowed"),
         AGE,
     ),
+)
+
+
+# ---- Workloads of scheduling.k8s.io: templates that controllers make PodGroups from. No decision reads them.
+
+
+def _faults(workload: JsonObject) -> list[Cause]:
+    written = workload.get("spec", {}).get("podGroupTemplates") or []
+    templates = msgspec.convert(written, list[PodGroupTemplate], strict=False)
+    return [_cause(problem) for problem in check_templates("spec.podGroupTemplates", templates)]
+
+
+def _cause(problem: Problem) -> Cause:
+    if problem.found == NOTHING_THERE:
+        return field_required(problem.path)
+    if problem.found.endswith(AGAIN):
+        return field_duplicate(problem.path, msgspec.json.decode(problem.found.removesuffix(AGAIN)))
+    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {problem.allowed}", problem.path)
+
+
+GROUP_TEMPLATES = KindSpec(
+    *("scheduling.k8s.io", "v1alpha2", "workloads", "Workload"),
+    faults=_faults,
+    fixed=("spec.controllerRef", "spec.podGroupTemplates"),
+    lists={"spec.podGroupTemplates": BY_NAME},
 )

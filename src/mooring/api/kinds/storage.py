@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mooring.api.json_objects import JsonObject, at, fill
+from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import (
     AGE,
     BY_NAME,
@@ -33,10 +33,6 @@ from mooring.model.storage import (
 _STORAGE = ("storage.k8s.io", "v1")
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _WAKES = Watch(wakes_pods=True, wakes_by_default=True)
-
-
-def _complete_storage_class(storage_class: JsonObject) -> None:
-    fill(storage_class, {"reclaimPolicy": "Delete", "volumeBindingMode": IMMEDIATE})
 
 
 def _access_modes(path: str) -> Callable[[JsonObject, int], Cell]:
@@ -122,7 +118,7 @@ STORAGE_CLASS = KindSpec(
     struct=StorageClass,
     check=claim_rules.check_storage_class,
     watch=_WAKES,
-    complete=_complete_storage_class,
+    defaults={"reclaimPolicy": "Delete", "volumeBindingMode": IMMEDIATE},
     fixed=("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
     columns=(
         Column("Name", _class_name, format="name"),

@@ -5,6 +5,7 @@ What the controllers do with them is in `controllers/workloads`; the pods that f
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mooring.api.json_objects import JsonObject, at, fill
@@ -51,8 +52,8 @@ def _complete_service(service: JsonObject) -> None:
         fill(port, {"protocol": "TCP", "targetPort": port.get("port", 0)})
 
 
-def _check_service(service: Service) -> Problems:
-    yield from rules.labels("spec.selector", service.spec.selector)
+def _check_plain_selector(owner: Service | ReplicationController) -> Problems:
+    yield from rules.labels("spec.selector", owner.spec.selector)
 
 
 def _cluster_ip(service: JsonObject, _: int) -> Cell:
@@ -62,13 +63,13 @@ def _cluster_ip(service: JsonObject, _: int) -> Cell:
 
 def _external_ip(service: JsonObject, _: int) -> Cell:
     """Upstream's getServiceExternalIP: names and load balancers by the type of the Service."""
-    type = at(service, "spec.type", "ClusterIP")
-    if type == "ExternalName":
+    kind = at(service, "spec.type", "ClusterIP")
+    if kind == "ExternalName":
         return str(at(service, "spec.externalName", ""))
-    given = at(service, "status.loadBalancer.ingress", ()) if type == "LoadBalancer" else ()
+    given = at(service, "status.loadBalancer.ingress", ()) if kind == "LoadBalancer" else ()
     balanced = sorted({line.get("ip") or line.get("hostname", "") for line in given})
     addresses = [*balanced, *at(service, "spec.externalIPs", ())]
-    return ",".join(addresses) or ("<pending>" if type == "LoadBalancer" else NONE)
+    return ",".join(addresses) or ("<pending>" if kind == "LoadBalancer" else NONE)
 
 
 def _ports(service: JsonObject, _: int) -> Cell:
@@ -83,7 +84,7 @@ def _ports(service: JsonObject, _: int) -> Cell:
 SERVICE = KindSpec(
     *("", "v1", "services", "Service", True, ("svc",), ("all",), ("status",)),
     struct=Service,
-    check=_check_service,
+    check=_check_plain_selector,
     watch=Watch(),
     spec_defaults={"type": "ClusterIP", "sessionAffinity": "None"},
     complete=_complete_service,
@@ -109,24 +110,12 @@ _SCALED = ("status", "scale")
 """The subresources of workloads with replicas: `kubectl scale` uses the second."""
 
 
-def _update(where: str, rolling: Mapping[str, Any], workload: JsonObject) -> None:
+def _complete_update(where: str, rolling: Mapping[str, Any], workload: JsonObject) -> None:
     """Default the update strategy at spec.`where`: RollingUpdate with these numbers."""
     strategy = workload["spec"].setdefault(where, {})
     fill(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
         fill(strategy.setdefault("rollingUpdate", {}), rolling)
-
-
-def _complete_deployment(deployment: JsonObject) -> None:
-    _update("strategy", {"maxUnavailable": "25%", "maxSurge": "25%"}, deployment)
-
-
-def _complete_stateful_set(stateful_set: JsonObject) -> None:
-    _update("updateStrategy", {"partition": 0}, stateful_set)
-
-
-def _complete_daemon_set(daemon_set: JsonObject) -> None:
-    _update("updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}, daemon_set)
 
 
 def _complete_replication_controller(controller: JsonObject) -> None:
@@ -144,21 +133,17 @@ def _complete_job(job: JsonObject) -> None:
     fill(spec, {"parallelism": 1})
 
 
-def _check_plain_selector(controller: ReplicationController) -> Problems:
-    yield from rules.labels("spec.selector", controller.spec.selector)
-
-
 def _check_selector(owner: ReplicaSet | StatefulSet) -> Problems:
     yield from rules.label_selector("spec.selector", owner.spec.selector)
 
 
 def _job_status(job: JsonObject, _: int) -> Cell:
     """The first of these states that holds, in upstream's order."""
-    held = {type for type, status in conditions(job).items() if status == "True"}
+    held = {condition for condition, status in conditions(job).items() if status == "True"}
     if at(job, "metadata.deletionTimestamp"):
         held.add("Terminating")
     order = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet")
-    return next((type for type in order if type in held), "Running")
+    return next((state for state in order if state in held), "Running")
 
 
 def _job_completions(job: JsonObject, _: int) -> Cell:
@@ -175,10 +160,6 @@ def _job_duration(job: JsonObject, now_ns: int) -> Cell:
     return since(started, moment_ns(ended) if ended else now_ns)
 
 
-def _suspended(cron: JsonObject, _: int) -> Cell:
-    return {None: UNSET, True: "True"}.get(at(cron, "spec.suspend"), "False")
-
-
 _READY = Column("Ready", ratio("status.readyReplicas", "spec.replicas"))
 # The defaults below are those of upstream's pkg/apis/apps/v1/defaults.go and pkg/apis/batch/v1/defaults.go.
 
@@ -193,7 +174,7 @@ DEPLOYMENT = KindSpec(
     makes_pods=True,
     spec_defaults={"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
     has_pod_template=True,
-    complete=_complete_deployment,
+    complete=partial(_complete_update, "strategy", {"maxUnavailable": "25%", "maxSurge": "25%"}),
     has_generation=True,
     fixed=("spec.selector",),
     status_keeps=("labels",),
@@ -226,7 +207,7 @@ STATEFUL_SET = KindSpec(
     watch=Watch(),
     spec_defaults={"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"},
     has_pod_template=True,
-    complete=_complete_stateful_set,
+    complete=partial(_complete_update, "updateStrategy", {"partition": 0}),
     new_status={"replicas": 0, "availableReplicas": 0},
     has_generation=True,
     columns=(NAME, _READY, AGE, *template_columns(POD_SPEC)),
@@ -238,7 +219,7 @@ DAEMON_SET = KindSpec(
     makes_pods=True,
     spec_defaults={"revisionHistoryLimit": 10},
     has_pod_template=True,
-    complete=_complete_daemon_set,
+    complete=partial(_complete_update, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}),
     new_status={
         "currentNumberScheduled": 0,
         "numberMisscheduled": 0,
@@ -311,7 +292,7 @@ CRON_JOB = KindSpec(
         NAME,
         Column("Schedule", field_cell("spec.schedule")),
         Column("Timezone", field_cell("spec.timeZone", NONE)),
-        Column("Suspend", _suspended),
+        Column("Suspend", lambda cron, _: {None: UNSET, True: "True"}.get(at(cron, "spec.suspend"), "False")),
         Column("Active", count("status.active"), type="integer"),
         Column("Last Schedule", ago("status.lastScheduleTime", NONE)),
         AGE,

@@ -23,10 +23,20 @@ from mooring.api.api_errors import (
     shallow_enough,
     undecodable,
 )
-from mooring.api.limits import MAX_OBJECT_BYTES
+from mooring.api.json_objects import MAX_OBJECT_BYTES
 from mooring.api.patches.json_patch import equal
-from mooring.api.patches.managed_fields import Owner, Paths, bare, metadata_of, owners_of, with_owners
-from mooring.api.patches.merge_keys import MergePlace, Path, compact, path_text
+from mooring.api.patches.merge_keys import (
+    MergePlace,
+    Owner,
+    Path,
+    Paths,
+    bare,
+    compact,
+    metadata_of,
+    owners_of,
+    path_text,
+    with_owners,
+)
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object without managedFields has when it is applied to for the first time."""
@@ -35,7 +45,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MOST_TOLD = 1000
 """How many conflicts a refusal lists: each has the whole path of its field, which may be long."""
 _AROUND_KEY = len('"":{},')
-"""What FieldsV1 has around a key, at least."""
+"""The least that FieldsV1 has around a key."""
 _ABSENT = object()
 """Stands for a value that is not there; None is a value, null."""
 _PARTED = object()
@@ -203,7 +213,7 @@ def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
 
 
 def _allowed(live: dict[str, Any], by: FieldWriter) -> Paths:
-    """What kubectl may take without force: fields that still have the values that its client-side apply set."""
+    """The fields that kubectl may take without force: those that still have the values that its client-side apply set."""
     try:
         last = json.loads(_annotations(live).get(LAST_APPLIED, "")) if by.manager == "kubectl" else None
     except (ValueError, TypeError):
@@ -229,7 +239,7 @@ def _with_last_applied(new: dict[str, Any], wanted: dict[str, Any], by: FieldWri
 
 
 def _merged(live: Any, wanted: Any, place: MergePlace) -> Any:
-    """What is wanted, and what is there besides. A null that is wanted is not there afterwards."""
+    """The live value with the wanted one merged in. A null that is wanted is not there afterwards."""
     if isinstance(wanted, dict) and place.parts(wanted) is not None:
         known = live if isinstance(live, dict) else {}
         merged = {key: _merged(known.get(key), value, place.at(key)) for key, value in wanted.items()}
@@ -274,8 +284,8 @@ def _unfit(place: MergePlace, fault: str) -> ApiError:
 
 
 def _leaves(value: object, place: MergePlace) -> Iterator[Path]:
-    """What a manager owns that applies this: values at the ends, empty maps, and items of lists. Maps and lists around
-    them it does not own, so that others can add to them."""
+    """The paths that a manager owns by applying this: values at the ends, empty maps, and items of lists. Maps and lists
+    around them it does not own, so that others can add to them."""
     parts = place.parts(value)
     if parts is None or value == {} or place.is_item:
         yield place.path
@@ -301,11 +311,11 @@ class _Pruning:
 
     doomed: Paths
     around: Paths
-    """What has something doomed in it; all else is left alone."""
+    """Containers of doomed fields; all else is left alone."""
     owned: Paths
 
     def left(self, value: Any, place: MergePlace) -> Any:
-        """What is left of a value. What this leaves empty goes too, unless a manager owns it as empty."""
+        """The rest of a value. A container that this leaves empty goes too, unless a manager owns it as empty."""
         if place.path in self.doomed:
             return _ABSENT
         parts = place.parts(value) if place.path in self.around else None
@@ -365,7 +375,8 @@ def _annotations(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
-    """What a new object is compared with. Parity: its outermost parts count as present, so that no writer owns those."""
+    """The object that a new one is compared with. Parity: its outermost parts count as present, so that no writer owns
+    those."""
     return {key: {} for key in ("metadata", "spec", "status") if key in item}
 
 

@@ -20,7 +20,7 @@ from mooring.api.api_errors import (
     undecodable,
     unprocessable,
 )
-from mooring.api.limits import check_depth
+from mooring.api.json_objects import check_depth
 
 OPERATION_LIMIT = 10_000
 """As kube-apiserver."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.api.api_errors import ApiError, bad_request, shallow_enough, undecodable, unprocessable
+from mooring.api.api_errors import bad_request, shallow_enough, undecodable, unprocessable
 from mooring.api.patches.merge_keys import Names, is_replaced, list_rule
 
 PATCH = "$patch"
@@ -220,14 +220,9 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     rest = iter([_identity(item, key) for item in order])
     wanted = [_identity(item, key) for item in patch if not _is_directive(item)]
     if order and not all(identity in rest for identity in wanted):
-        raise _wrong_order(patch, order)
-
-
-def _wrong_order(patch: list[Any], order: list[Any]) -> ApiError:
-    """The refusal, in upstream's words and in Go's notation."""
-    return bad_request(
-        f"The order in patch list:\n{_go_text(patch)}\n doesn't match {ORDER} list:\n{_go_text(order)}\n"
-    )
+        raise bad_request(
+            f"The order in patch list:\n{_go_text(patch)}\n doesn't match {ORDER} list:\n{_go_text(order)}\n"
+        )
 
 
 def _arranged(items: list[Any], wanted: list[Any], live: list[Any], key: str) -> list[Any]:
@@ -251,7 +246,7 @@ def _ranks(items: list[Any], key: str) -> dict[str, int]:
 
 
 def _identity(item: Any, key: str) -> str:
-    """What tells an item from others: the text of its merge key, or of itself if it is a plain value."""
+    """The identity of an item among others: the text of its merge key, or of itself if it is a plain value."""
     if not key and not isinstance(item, dict):
         return _text(item)
     if not key or not isinstance(item, dict) or key not in item:

@@ -1,1 +1,1 @@
-"""What kinds look like: discovery, OpenAPI, protobuf, strict field checks."""
+"""The form of kinds as clients see it: discovery, OpenAPI, protobuf, strict field checks."""

@@ -1,4 +1,4 @@
-"""What a client asks before anything else: which version this is, which groups, and which kinds with which verbs.
+"""Discovery, which a client asks before anything else: the version, the groups, and the kinds with their verbs.
 
 Everything is made from the table of served kinds, so what is served and what is announced cannot drift apart.
 """
@@ -36,7 +36,7 @@ Mooring's own version follows the plus sign."""
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """What is written to a subresource. An empty kind stands for that of the resource itself."""
+    """The kind and the verbs of a subresource. An empty kind stands for that of the resource itself."""
 
     verbs: tuple[str, ...] = ("get", "patch", "update")
     kind: str = ""

@@ -17,7 +17,7 @@ ANYTHING = "object"
 
 
 class Field(NamedTuple):
-    """What a field holds, and whether a schema says that it must be there."""
+    """The value that a field holds, and whether a schema says that it must be there."""
 
     holds: str
     is_required: bool
@@ -50,7 +50,7 @@ class Table(NamedTuple):
     places: dict[str, Places]
     """By `package.Type`, without the fields that are in no message."""
     packages: dict[str, str]
-    """What a package is called in full: `core` is `io.k8s.api.core.v1`."""
+    """The full name of each package: `core` is `io.k8s.api.core.v1`."""
 
 
 def type_of(resource: KindSpec) -> str:
@@ -95,12 +95,12 @@ def is_type(holds: str) -> bool:
 
 
 def part_of(holds: str) -> str:
-    """What an item of a list or a value of a map holds."""
+    """The value that an item of a list or an entry of a map holds."""
     return holds[1:-1]
 
 
 def core_of(holds: str) -> str:
-    """What is left of a list or map when all brackets are taken away."""
+    """The name inside all brackets of a list or map."""
     return holds.strip("[]{}")
 
 

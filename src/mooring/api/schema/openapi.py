@@ -1,4 +1,4 @@
-"""OpenAPI v3: the schemas of all served kinds, made from the table of fields, and the operations that kubectl looks
+"""OpenAPI v3 and v2: the schemas of all served kinds, made from the table of fields, and the operations that kubectl looks
 for.
 
 kubectl explains kinds by the schemas (which have no descriptions), sees by the parameters of PATCH that the server
@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import PATCHES, JsonObject
 from mooring.api.kind_spec import KindSpec, ListRule
 from mooring.api.kinds import REQUESTS, RESOURCES
 from mooring.api.patches.merge_keys import Names, is_atomic, is_replaced, list_rule
@@ -35,7 +35,6 @@ ROOT = "/openapi/v3"
 
 _QUERY = ("dryRun", "fieldManager", "fieldValidation", "force")
 """The parameters of a write that kubectl looks for."""
-_PATCH_TYPES = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
 _MACHINERY = "io.k8s.apimachinery.pkg"
 PATCH = f"{_MACHINERY}.apis.meta.v1.Patch"
 
@@ -71,11 +70,6 @@ def document(path: str) -> JsonObject | None:
     return _document(path) if path in _kinds() else None
 
 
-def all_documents() -> Iterator[JsonObject]:
-    """The documents of all groups and versions."""
-    return map(_document, _kinds())
-
-
 @cache
 def _kinds() -> dict[str, list[KindSpec]]:
     """All kinds whose fields are known, by the path of their document."""
@@ -100,7 +94,7 @@ def _document(path: str) -> JsonObject:
 
 @cache
 def _hash(path: str) -> str:
-    """What kubectl caches a document under: another document has another hash."""
+    """The hash under which kubectl caches a document: another document has another hash."""
     return hashlib.sha512(msgspec.json.encode(_document(path))).hexdigest().upper()
 
 
@@ -138,9 +132,9 @@ def _operation(resource: KindSpec, action: str) -> JsonObject:
 
 
 def _content(resource: KindSpec, action: str) -> JsonObject:
-    """What a request may send: the object, or a patch of any type."""
+    """The content that a request may send: the object, or a patch of any type."""
     if action == "patch":
-        return {f"application/{name}": {"schema": _reference(PATCH)} for name in _PATCH_TYPES}
+        return {name: {"schema": _reference(PATCH)} for name in PATCHES}
     return {"application/json": {"schema": _reference(full_name(type_of(resource)))}}
 
 
@@ -250,11 +244,94 @@ def _rules(name: str, field: str, way: Names) -> JsonObject:
 
 def _list_rules(rule: ListRule) -> dict[str, Any]:
     """Server-side apply goes by list-type, strategic merge patches go by patch-strategy and patch-merge-key."""
-    rules: dict[str, Any] = {"list-type": "atomic"}
-    if rule.apply_keys is not None:
-        rules = (
-            {"list-type": "map", "list-map-keys": list(rule.apply_keys)} if rule.apply_keys else {"list-type": "set"}
-        )
+    rules: dict[str, Any] = {"list-type": "atomic" if rule.apply_keys is None else "set"}
+    if rule.apply_keys:
+        rules = {"list-type": "map", "list-map-keys": list(rule.apply_keys)}
     if rule.patch_key:
         rules["patch-merge-key"] = rule.patch_key
     return rules if rule.patch_key is None else rules | {"patch-strategy": "merge"}
+
+
+# ---- OpenAPI v2, which older clients and generators ask for: the schemas and operations of v3, written as v2 wants them
+#
+# kubectl asks for it in protobuf only, and only whether the server validates fields of kinds that v3 does not have, such as
+# List. It is answered with a document that has a version and a title: more would take an encoder for all of OpenAPI.
+
+
+V2_ROOT = "/openapi/v2"
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_V2_PROTOBUF_NAMES = (V2_PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+_LENGTH_DELIMITED = 2
+"""The wire type of texts and messages."""
+_V2_INFO = {"title": "Kubernetes", "version": f"{VERSION['major']}.{VERSION['minor']}"}
+
+
+def wants_protobuf(accept: str) -> bool:
+    """Parity: a client that names it anywhere in Accept gets it."""
+    return any(wish.partition(";")[0].strip().lower() in _V2_PROTOBUF_NAMES for wish in accept.split(","))
+
+
+@cache
+def document_v2() -> JsonObject:
+    """The document as JSON. It is made once and shared: a caller must not change it."""
+    paths: JsonObject = {}
+    definitions: JsonObject = {}
+    for described in map(_document, _kinds()):
+        paths |= {url: _path_v2(item) for url, item in described["paths"].items()}
+        definitions |= {name: _schema_v2(schema) for name, schema in described["components"]["schemas"].items()}
+    return {"swagger": "2.0", "info": _V2_INFO, "paths": paths, "definitions": definitions}
+
+
+@cache
+def protobuf_v2() -> bytes:
+    """The document that kubectl gets: version and title."""
+    return _message(b"2.0", _message(*(text.encode() for text in _V2_INFO.values())))
+
+
+def _message(*parts: bytes) -> bytes:
+    """A message of protobuf whose fields have the numbers 1, 2, ... Each has less than 128 bytes: its length is one byte."""
+    fields = (bytes((number << 3 | _LENGTH_DELIMITED, len(part))) + part for number, part in enumerate(parts, 1))
+    return b"".join(fields)
+
+
+def _path_v2(item: JsonObject) -> JsonObject:
+    """The operations of one path."""
+    made: JsonObject = {verb: _operation_v2(operation) for verb, operation in item.items() if verb != "parameters"}
+    if "parameters" in item:
+        made["parameters"] = [_parameter_v2(parameter) for parameter in item["parameters"]]
+    return made
+
+
+def _operation_v2(operation: JsonObject) -> JsonObject:
+    """A body is a parameter, and its types stand beside it."""
+    content: JsonObject = operation["requestBody"]["content"]
+    (schema, *_) = (described["schema"] for described in content.values())
+    body = {"name": "body", "in": "body", "required": True, "schema": _schema_v2(schema)}
+    rest = {key: value for key, value in operation.items() if key not in ("requestBody", "parameters")}
+    parameters = [body, *map(_parameter_v2, operation["parameters"])]
+    return {"consumes": list(content), "produces": ["application/json"], "parameters": parameters, **rest}
+
+
+def _parameter_v2(parameter: JsonObject) -> JsonObject:
+    """A parameter has its type itself, not in a schema."""
+    held: JsonObject = parameter["schema"]
+    return {key: value for key, value in parameter.items() if key != "schema"} | held
+
+
+def _schema_v2(schema: Any) -> Any:
+    """A schema with references as v2 has them. v2 has no alternatives: those are strings in JSON."""
+    if isinstance(schema, list):
+        return [_schema_v2(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made: JsonObject = {}
+    for key, value in schema.items():
+        if key == "$ref":
+            made[key] = value.replace("#/components/schemas/", "#/definitions/")
+        elif key == "oneOf":
+            made["type"] = "string"
+        elif key == "allOf":
+            made |= _schema_v2(value[0])
+        else:
+            made[key] = _schema_v2(value)
+    return made

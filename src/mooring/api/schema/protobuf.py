@@ -20,7 +20,7 @@ from mooring.api.schema.fields import SchemaPlace, fields_of, is_list, is_map, i
 from mooring.kit.clock import NS_PER_S, in_micros, in_seconds
 
 MAGIC = b"k8s\0"
-"""What every object begins with that Kubernetes writes as protobuf."""
+"""The first bytes of every object that Kubernetes writes as protobuf."""
 
 _VARINT, _FIXED_64, _LENGTH, _FIXED_32 = 0, 1, 2, 5
 """Wire types: the form of what follows a tag."""
@@ -32,7 +32,7 @@ _VARINT_BYTES = 10
 _64_BITS = (1 << 64) - 1
 
 _FAULTS = (IndexError, ValueError, OverflowError, OSError, RecursionError, msgspec.DecodeError)
-"""What comes of data that end too early, of texts that are no UTF-8, of moments beyond all years, of bad JSON."""
+"""The errors of data that end too early, of texts that are no UTF-8, of moments beyond all years, of bad JSON."""
 
 Reader = Callable[[Any], Any]
 """From the bytes of a field, or the number that it is, to what it is in JSON; None if that is nothing."""
@@ -74,14 +74,10 @@ def _type_name(kind: str, api_version: str) -> str:
         return "meta.DeleteOptions"
     group, _, version = api_version.rpartition("/")
     name = type_of(KindSpec(group, version, "", kind))
-    if not _is_kind(name):
+    # The envelope says what a kind is. Other types that have a field `kind` say it of something else.
+    if not is_type(name) or "kind" not in fields_of(name) or "kind" in places_of(name):
         raise UnknownKindError(kind, api_version)
     return name
-
-
-def _is_kind(name: str) -> bool:
-    """Whether the envelope says what this is: other types that have a field `kind` say it of something else."""
-    return is_type(name) and "kind" in fields_of(name) and "kind" not in places_of(name)
 
 
 # ---- bytes
@@ -178,7 +174,7 @@ def _read_int_or_string(data: bytes) -> int | str:
 
 
 def _read_json(data: bytes) -> Any:
-    """Whatever came as JSON within the protobuf."""
+    """JSON that came as text within the protobuf."""
     raw = _read_message(_RAW, data).get("raw")
     return msgspec.json.decode(raw) if raw else None
 

@@ -31,7 +31,7 @@ from mooring.kit.yaml_reader import repeated_keys
 _MOST_FAULTS = 100
 """Parity: the server reports no more faults of one body."""
 _MOST_CHARS = 256 * 1024
-"""... and none after so much text."""
+"""Parity: the server reports no more faults after so much text."""
 _WARNED_CHARS, _SHORT_CHARS = 4096, 256
 """Parity: warnings that are longer than this altogether are cut, each to the second length."""
 
@@ -94,7 +94,7 @@ def unknown_fields(resource: KindSpec, item: JsonObject) -> list[str]:
 
 
 def duplicates(body: bytes) -> list[str]:
-    """What is given twice in a JSON body, whatever its type, in the order of the body."""
+    """The fields that a JSON body gives twice, whatever its type, in the order of the body."""
     if not has_repeats(body, msgspec.json.decode(body)):
         return []
     return _told(map(str, _faults(_with_repeats(body), _UNTYPED)))
@@ -107,7 +107,7 @@ def json_patch_faults(body: bytes) -> list[str]:
 
 
 def yaml_duplicates(text: bytes) -> list[str]:
-    """What is given twice in YAML, by line, in the words of Go's decoder."""
+    """The keys that YAML gives twice, by line, in the words of Go's decoder."""
     with suppress(msgspec.DecodeError, RecursionError):
         # What is applied is called YAML, but most clients send JSON, which is read much faster.
         if not has_repeats(text, msgspec.json.decode(text)):

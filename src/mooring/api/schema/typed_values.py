@@ -31,7 +31,7 @@ _GO_KINDS: dict[type, str] = {
     int: "number",
     float: "number",
 }
-"""What Go's decoder calls the value that it found."""
+"""The name that Go's decoder has for the value that it found."""
 _GO_TYPES = {
     "integer": "int64",
     "boolean": "bool",
@@ -41,7 +41,7 @@ _GO_TYPES = {
     "int-or-string": "intstr.IntOrString",
     "fields-v1": "v1.FieldsV1",
 }
-"""What it calls the type that it wanted. Later: upstream distinguishes int32, which the table does not know."""
+"""The name that it has for the type that it wanted. Later: upstream distinguishes int32, which the table does not know."""
 _SHARED = {"kind": "string", "apiVersion": "string", "metadata": "meta.ObjectMeta"}
 """The fields of every kind."""
 
@@ -90,7 +90,7 @@ def _refuse(misfit: "_Misfit | None", kind: str, version: str) -> None:
 
 @cache
 def _struct(holds: str) -> Any:
-    """What msgspec is to convert such a value to. Null fits everywhere but in a list of plain values."""
+    """The type that msgspec converts such a value to. Null fits everywhere but in a list of plain values."""
     if is_list(holds):
         part = part_of(holds)
         return list[_struct(part) | None] if is_type(part) else list[_struct(part)]  # type: ignore[misc]
@@ -197,7 +197,7 @@ def _misfit(holds: str, value: Any, place: str) -> _Misfit | None:
 
 
 def _why(place: str, wanted: str, found: Any) -> str:
-    """What is wrong with the value, in the words of Go's decoder."""
+    """The fault of a value, in the words of Go's decoder."""
     if wanted == "quantity":
         return quantity_fault(found)
     if wanted in ("time", "micro-time") and type(found) is str:

@@ -141,7 +141,7 @@ def _request(path: str, request: DeviceRequest) -> Problems:
 
 
 def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -> Problems:
-    """What an exact request and an alternative of a prioritised list have in common."""
+    """The fields that an exact request and an alternative of a prioritised list have in common."""
     yield from rules.object_name(f"{path}.deviceClassName", request.device_class_name)
     yield from _selectors(f"{path}.selectors", request.selectors)
     yield from one_of(f"{path}.allocationMode", request.allocation_mode, (EXACT_COUNT, ALL))

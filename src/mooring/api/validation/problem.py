@@ -29,7 +29,7 @@ class Problem:
     found: str
     """The value as `show` writes it. If `allowed` is empty, a clause that says what is wrong and what to do."""
     allowed: str = ""
-    """What follows `must be` in the message, or a clause with a `must` of its own."""
+    """The text that follows `must be` in the message, or a clause with a `must` of its own."""
     where: str = ""
     """The object, as far as it is known: `Pod default/web`."""
     file: str = ""
@@ -48,7 +48,7 @@ class Problem:
         return replace(self, line=line)
 
     def under(self, prefix: str) -> "Problem":
-        """The same fault of an object inside another: `spec.x` under `spec.template` is `spec.template.spec.x`."""
+        """This fault, of an object inside another: `spec.x` under `spec.template` is `spec.template.spec.x`."""
         return replace(self, path=f"{prefix}.{self.path}" if self.path else prefix)
 
     def _fault(self) -> str:

@@ -1,1 +1,1 @@
-"""What happens to an object before it is stored: defaults, checks, changes."""
+"""Admission of an object before it is stored: defaults, checks, changes."""

@@ -20,9 +20,9 @@ from mooring.api.api_errors import (
     invalid,
 )
 from mooring.api.decode import decode_as
-from mooring.api.event_forms import is_event
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.events import is_event
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import HIGHEST_USER_PRIORITY, POD_GROUP
 from mooring.api.kinds.storage import PERSISTENT_VOLUME
@@ -31,7 +31,7 @@ from mooring.api.schema.typed_values import check_typed
 from mooring.api.validate import validate
 from mooring.api.validation.field_rules import QUANTITY_FORM, amount
 from mooring.api.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
-from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.apiserver.admission.special_kinds import priority_faults
 from mooring.model.workloads import SYSTEM_PRIORITIES
 from mooring.rules.pod_admission import TOLERATION_OPERATORS, gated_operators
@@ -57,14 +57,14 @@ _GA_LABELS = {
 """Beta label -> the same label since it is stable: affinities may go from one to the other."""
 
 
-def new_gated_faults(resource: KindSpec, item: JsonObject, cluster: Lookups) -> list[Cause]:
-    """Faults of a new object."""
-    return [*_comparisons(resource, {}, item, cluster.gates), *_of_groups(resource, item)]
-
-
-def changed_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
-    """Faults of a change."""
-    return [*_comparisons(resource, old, new, cluster.gates), *_moved_volume(resource, old, new, cluster.gates)]
+def gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+    """Faults of a change; `old` is empty for a new object."""
+    groups = priority_faults(new["spec"]) if resource is POD_GROUP and not old else []
+    return [
+        *_comparisons(resource, old, new, cluster.gates),
+        *_moved_volume(resource, old, new, cluster.gates),
+        *groups,
+    ]
 
 
 def status_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
@@ -75,11 +75,6 @@ def status_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cl
     if not after or after == at(old, "status.nominatedNodeName", ""):
         return []
     return [field_forbidden("status.nominatedNodeName", "may not be set on pods that are already bound to a node")]
-
-
-def _of_groups(resource: KindSpec, item: JsonObject) -> list[Cause]:
-    """Fields of pod groups, which were dropped where their gate is off."""
-    return priority_faults(item["spec"]) if resource is POD_GROUP else []
 
 
 def _comparisons(resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]) -> Iterator[Cause]:
@@ -101,7 +96,7 @@ def _moved_volume(resource: KindSpec, old: JsonObject, new: JsonObject, gates: M
     """A volume that says which nodes reach it says so for good, unless the gate is on."""
     if resource is not PERSISTENT_VOLUME or gates.get(NODE_AFFINITY_GATE, False):
         return
-    before, after = old["spec"].get("nodeAffinity"), new["spec"].get("nodeAffinity")
+    before, after = at(old, "spec.nodeAffinity"), at(new, "spec.nodeAffinity")
     if before is None or before == after or _with_ga_labels(before) == after:
         return
     why = "field is immutable, except for updating from beta label to GA"
@@ -141,7 +136,7 @@ _DETAILS = (
     (re.compile(r".*\.(containerPort|hostPort)"), "must be between 1 and 65535, inclusive"),
     (re.compile(r".*\.tolerations\[\d+\]\.effect"), "effect must be 'NoExecute' when `tolerationSeconds` is set"),
 )
-"""What the server says of a number out of range, or of one field that contradicts another."""
+"""The words of the server for a number out of range, or of one field that contradicts another."""
 
 
 def check_form(resource: KindSpec, item: JsonObject) -> None:
@@ -197,7 +192,7 @@ def _cause(problem: Problem, item: JsonObject) -> Cause:
 
 
 def _detail(problem: Problem) -> str:
-    """What is allowed, in the server's words where they differ from the model's."""
+    """The rule that the value breaks, in the server's words where they differ from the model's."""
     return next((text for form, text in _DETAILS if form.fullmatch(problem.path)), problem.allowed)
 
 

@@ -5,8 +5,8 @@ another one because the stored object must not change.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mooring.api.api_errors import (
@@ -24,18 +24,43 @@ from mooring.api.api_errors import (
 )
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
-from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.api.kinds.nodes import NAMESPACE
+from mooring.apiserver.store import Store
 from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.kit.shown_text import quoted
 from mooring.model.pod_spec import FINISHED_PHASES
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """The objects that are in the cluster already, as admission reads them, and its feature gates. A gate that is
+    not named has its default."""
+
+    store: Store
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+    def find(self, kind: KindSpec, name: str, namespace: str = "") -> JsonObject | None:
+        return self.store.find(kind.storage, (namespace, name))
+
+    def all(self, kind: KindSpec, namespace: str = "") -> list[JsonObject]:
+        """Every object of a kind, of one namespace or of all."""
+        found = self.store.all(kind.storage)
+        return [held for held in found if held["metadata"]["namespace"] == namespace] if namespace else found
+
+
+def name_of(item: JsonObject) -> str:
+    """The object's name; empty where it has none yet."""
+    name: str = item.get("metadata", {}).get("name", "")
+    return name
+
 
 _LONGEST_STEM = 58
 """Of a generated name, before the five random characters: together they fit a DNS label."""
 
 _OWNED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "generateName")
-"""What an update takes over from the stored object."""
+"""Metadata that an update takes over from the stored object."""
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
-"""What only a deletion sets."""
+"""Metadata that only a deletion sets."""
 
 
 def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups) -> None:
@@ -47,7 +72,7 @@ def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups
     if meta.get("namespace") not in (None, "", namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     meta["namespace"] = namespace
-    found = cluster.namespace(namespace)
+    found = cluster.find(NAMESPACE, namespace)
     if found is None:
         raise not_found("namespaces", namespace)
     if found.get("status", {}).get("phase") == "Terminating":
@@ -76,7 +101,7 @@ def give_name(resource: KindSpec, item: JsonObject, random_suffix: Callable[[], 
 
 
 def stamp(resource: KindSpec, item: JsonObject, now: str, new_uid: Callable[[], str]) -> None:
-    """What a new object gets; a client cannot choose any of it."""
+    """Give a new object its uid, time and generation; a client cannot choose any of it."""
     meta = item["metadata"]
     if meta.pop("resourceVersion", ""):
         raise unexplained("resourceVersion should not be set on objects to be created")
@@ -163,7 +188,7 @@ def _unparsed(text: str, why: str) -> ApiError:
 
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
-"""What becomes of dependents: deleted afterwards, deleted before, or left without an owner."""
+"""The fate of dependents: deleted afterwards, deleted before, or left without an owner."""
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 """The finalizers by which the garbage collector is asked to see to the dependents first."""
@@ -176,7 +201,7 @@ LONGEST_GRACE_S = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What a client says of how to delete: seconds of grace, dependents, and which object (uid, version) it means."""
+    """The options of a deletion: seconds of grace, dependents, and which object (uid, version) it means."""
 
     grace_s: int | None = None
     propagation: Propagation | None = None

@@ -1,4 +1,4 @@
-"""What admission does to a new pod after defaulting, in kube-apiserver's order.
+"""Admission of a new pod after defaulting, in kube-apiserver's order.
 
 `admit_pod` runs the plugins LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass and PodTopologyLabels;
 `finish_pod` is the part of the pod's strategy. The rules themselves are in `rules.pod_admission`, where simulations use
@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from mooring.api.api_errors import ApiError, forbidden
 from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.nodes import LIMIT_RANGE, NODE, RUNTIME_CLASS
+from mooring.api.kinds.scheduling import PRIORITY_CLASS
 from mooring.api.validation.field_rules import amount
-from mooring.apiserver.admission.lookups import Lookups, name_of
-from mooring.apiserver.admission.tidy import show_amount
+from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.kit.shown_text import quoted
-from mooring.model.quantity import NANO, parse
-from mooring.model.well_known_labels import TOPOLOGY
+from mooring.model.names import TOPOLOGY
+from mooring.model.quantity import NANO, parse, shorter_text
 from mooring.rules.pod_admission import (
+    PodPriority,
     add_limits,
     add_runtime,
     add_tolerations,
@@ -42,7 +44,7 @@ def admit_pod(pod: JsonObject, cluster: Lookups) -> None:
     add_tolerations(pod["spec"])
     _add_runtime(pod, cluster)
     if pod["spec"].get("nodeName"):
-        add_topology(pod, cluster.node(pod["spec"]["nodeName"]))
+        add_topology(pod, cluster.find(NODE, pod["spec"]["nodeName"]))
 
 
 def finish_pod(pod: JsonObject, now: str, gates: Mapping[str, bool]) -> None:
@@ -65,7 +67,7 @@ def add_topology(pod: JsonObject, node: JsonObject | None) -> None:
 def _add_runtime(pod: JsonObject, cluster: Lookups) -> None:
     """Give the pod what its RuntimeClass adds. Raises 403 where the class is missing or contradicts the pod."""
     wanted = pod["spec"].get("runtimeClassName", "")
-    given = cluster.runtime_class(wanted) if wanted else {}
+    given = cluster.find(RUNTIME_CLASS, wanted) if wanted else {}
     if given is None:
         raise _forbid(pod, f"pod rejected: RuntimeClass {quoted(wanted)} not found")
     fault = overhead_fault(pod["spec"].get("overhead", {}), overhead_of(given))
@@ -126,8 +128,11 @@ def _counted_amounts(resources: JsonObject, group: str) -> Amounts:
 # ---- Priority
 
 
-GROUP = "scheduling.k8s.io"
-"""Of PriorityClass, for the refusal."""
+def class_priority(wanted: str, cluster: Lookups) -> PodPriority | None:
+    """The priority of a pod or a group that names the class `wanted`, or none; None: there is no such class."""
+    if wanted:
+        return priority_of(wanted, cluster.find(PRIORITY_CLASS, wanted), None)
+    return priority_of("", None, global_default(cluster.all(PRIORITY_CLASS)))
 
 
 def set_priority(pod: JsonObject, cluster: Lookups) -> None:
@@ -135,8 +140,7 @@ def set_priority(pod: JsonObject, cluster: Lookups) -> None:
     others."""
     spec = pod["spec"]
     wanted = spec.get("priorityClassName", "")
-    found = cluster.priority_class(wanted) if wanted else None
-    given = priority_of(wanted, found, None if wanted else global_default(cluster.priority_classes()))
+    given = class_priority(wanted, cluster)
     if given is None:
         raise _forbid(pod, f"no PriorityClass with name {wanted} was found")
     if given.class_name:
@@ -165,10 +169,10 @@ def keep_priority(old: JsonObject, new: JsonObject) -> None:
 
 def check_only_default(priority_class: JsonObject, cluster: Lookups) -> None:
     """Refuse a second class that is marked for pods that name none. Raises 403."""
-    held = global_default(cluster.priority_classes())
+    held = global_default(cluster.all(PRIORITY_CLASS))
     if priority_class.get("globalDefault") and held is not None and name_of(held) != name_of(priority_class):
         why = f"PriorityClass {name_of(held)} is already marked as default. Only one default can exist"
-        raise forbidden("priorityclasses", name_of(priority_class), why, GROUP)
+        raise forbidden(PRIORITY_CLASS.plural, name_of(priority_class), why, PRIORITY_CLASS.group)
 
 
 # ---- LimitRanger
@@ -181,7 +185,7 @@ _CONTAINER = "Container"
 
 def apply_limit_ranges(pod: JsonObject, cluster: Lookups) -> None:
     """Fill in the defaults of the namespace, then check the pod against its bounds."""
-    found = sorted(cluster.limit_ranges(pod["metadata"]["namespace"]), key=name_of)
+    found = sorted(cluster.all(LIMIT_RANGE, pod["metadata"]["namespace"]), key=name_of)
     items = [item for held in found for item in held.get("spec", {}).get("limits", ())]
     notes = [note for item in items for note in add_limits(pod["spec"], item)]
     if notes:
@@ -223,29 +227,29 @@ class _Bounds:
 
     def _below(self, name: str, bound: int) -> Iterator[str]:
         """A minimum holds for what is asked, and for the limit where there is one."""
-        rule = f"minimum {name} usage per {self.what} is {show_amount(bound)}"
+        rule = f"minimum {name} usage per {self.what} is {shorter_text(bound)}"
         if name not in self.asked:
             yield f"{rule}.  No request is specified"
         elif self.asked[name] < bound:
-            yield f"{rule}, but request is {show_amount(self.asked[name])}"
+            yield f"{rule}, but request is {shorter_text(self.asked[name])}"
         elif name in self.limits and self.limits[name] < bound:
-            yield f"{rule}, but limit is {show_amount(self.limits[name])}"
+            yield f"{rule}, but limit is {shorter_text(self.limits[name])}"
 
     def _above(self, name: str, bound: int) -> Iterator[str]:
         """A maximum needs a limit, and holds for the request as well."""
-        rule = f"maximum {name} usage per {self.what} is {show_amount(bound)}"
+        rule = f"maximum {name} usage per {self.what} is {shorter_text(bound)}"
         if name not in self.limits:
             yield f"{rule}.  No limit is specified"
         elif self.limits[name] > bound:
-            yield f"{rule}, but limit is {show_amount(self.limits[name])}"
+            yield f"{rule}, but limit is {shorter_text(self.limits[name])}"
         elif self.asked.get(name, 0) > bound:
-            yield f"{rule}, but request is {show_amount(self.asked[name])}"
+            yield f"{rule}, but request is {shorter_text(self.asked[name])}"
 
     def _apart(self, name: str, ratio: int) -> Iterator[str]:
         """The limit may be at most so many times the request; without both the ratio cannot hold."""
         if not ratio:
             return
-        rule = f"{name} max limit to request ratio per {self.what} is {show_amount(ratio)}"
+        rule = f"{name} max limit to request ratio per {self.what} is {shorter_text(ratio)}"
         if not self.asked.get(name):
             yield f"{rule}, but no request is specified or request is 0"
         elif not self.limits.get(name):
@@ -260,7 +264,7 @@ def _resource_amounts(resources: JsonObject, group: str) -> dict[str, int]:
 
 
 def _total(spec: JsonObject, group: str) -> dict[str, int]:
-    """What all containers have together, or one init container alone where that is more."""
+    """The amounts of all containers together, or one init container alone where that is more."""
     total: dict[str, int] = {}
     for name, nano in _each(spec.get("containers", ()), group):
         total[name] = total.get(name, 0) + nano

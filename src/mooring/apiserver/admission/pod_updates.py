@@ -1,4 +1,4 @@
-"""What may change in a pod that exists, and how: binding, the subresources that change one part, and plain updates.
+"""Changes of a pod that exists: binding, the subresources that change one part, and plain updates.
 
 A plain update may change little, and while the pod is gated only what narrows where it can go. `take_part` serves
 namespaces (`finalize`) too.
@@ -19,11 +19,11 @@ from mooring.api.api_errors import (
     unexplained,
 )
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.lookups import name_of
-from mooring.apiserver.admission.object_meta import check_uid, precondition_failed
+from mooring.api.kinds.pods import POD
+from mooring.apiserver.admission.object_meta import check_uid, name_of, precondition_failed
 from mooring.apiserver.admission.pod_admission import add_topology
 from mooring.model.node import NO_EXECUTE
+from mooring.model.pod_spec import REQUIRED_TERMS
 from mooring.rules.conditions import with_condition
 
 # ---- subresources that change one part
@@ -56,9 +56,8 @@ def _resized(held: list[JsonObject], given: list[JsonObject]) -> list[JsonObject
 # ---- binding
 
 
-PODS = RESOURCES["", "v1", "pods"]
 _BINDING = "pods/binding"
-"""What the conflict names as its resource."""
+"""The resource that the conflict names."""
 
 
 def check_binding(name: str, binding: JsonObject) -> None:
@@ -103,11 +102,11 @@ def bind(
 
 def _check_pod(pod: JsonObject, expected: JsonObject) -> None:
     """Refuse to bind another pod than the one that is meant, or one that cannot get a node. Raises 409."""
-    check_uid(PODS, pod, expected.get("uid"))
+    check_uid(POD, pod, expected.get("uid"))
     version, held = expected.get("resourceVersion"), pod["metadata"].get("resourceVersion", "")
     if version and version != held:
         what = f"ResourceVersion in precondition: {version}, ResourceVersion in object meta: {held}"
-        raise precondition_failed(PODS, pod, what)
+        raise precondition_failed(POD, pod, what)
     why = _standing_against(pod)
     if why:
         raise conflict(_BINDING, name_of(pod), why)
@@ -124,7 +123,7 @@ def _standing_against(pod: JsonObject) -> str:
 
 
 def _merge(meta: JsonObject, group: str, given: JsonObject) -> None:
-    """What a Binding brings as labels or annotations goes onto the pod."""
+    """Add the labels or annotations of a Binding to the metadata of the pod."""
     if given.get(group):
         meta[group] = {**meta.get(group, {}), **given[group]}
 
@@ -137,8 +136,7 @@ def _scheduled(status: JsonObject, now: str) -> JsonObject:
 
 # ---- updates
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_TERMS = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+_TERMS = f"spec.affinity.nodeAffinity.{REQUIRED_TERMS}.nodeSelectorTerms"
 """The path that refusals name."""
 _ALLOWED = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -194,11 +192,11 @@ def _with_image(container: JsonObject, image: str | None) -> JsonObject:
 def _put_back_required(held: JsonObject, munged: JsonObject) -> None:
     """Required node affinity of a gated pod has checks of its own; an affinity that only holds it is put back whole."""
     affinity = json.loads(json.dumps(munged.get("affinity", {})))
-    before = held.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED)
+    before = held.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED_TERMS)
     node_affinity = affinity.get("nodeAffinity", {})
-    node_affinity.pop(_REQUIRED, None)
+    node_affinity.pop(REQUIRED_TERMS, None)
     if before is not None:
-        node_affinity[_REQUIRED] = before
+        node_affinity[REQUIRED_TERMS] = before
     if node_affinity or "nodeAffinity" in held.get("affinity", {}):
         affinity["nodeAffinity"] = node_affinity
     else:
@@ -209,7 +207,8 @@ def _put_back_required(held: JsonObject, munged: JsonObject) -> None:
 
 
 def _diff(held: JsonObject, munged: JsonObject) -> str:
-    """What differs, for the message. Later: kube-apiserver shows its Go struct, with other names and line numbers.
+    """The difference of two specs, for the message. Later: kube-apiserver shows its Go struct, with other names and line
+    numbers.
 
     One block from the first line that differs to the last: to find the shortest edit takes more than linear time.
     """
@@ -267,7 +266,7 @@ def _tolerations(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
 
 
 def _without_seconds(toleration: JsonObject) -> frozenset[tuple[str, Any]]:
-    """What may not change in a toleration: its values are plain ones."""
+    """The fields of a toleration that may not change. Their values are plain ones."""
     is_timed = toleration.get("effect") == NO_EXECUTE
     return frozenset((key, value) for key, value in toleration.items() if not (is_timed and key == "tolerationSeconds"))
 
@@ -292,7 +291,7 @@ def _node_selector(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
 def _node_affinity(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
     """Terms are alternatives, so another term would widen the choice; another line in a term narrows it."""
     before, after = (
-        spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+        spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED_TERMS, {}).get("nodeSelectorTerms", [])
         for spec in (held, wanted)
     )
     if not before:

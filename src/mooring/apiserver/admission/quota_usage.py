@@ -1,4 +1,4 @@
-"""What an object counts for under a ResourceQuota, by the names that quotas use. Amounts are in nano-units.
+"""The usage of an object under a ResourceQuota, by the names that quotas use. Amounts are in nano-units.
 
 Pods count for compute resources, services for their kinds, claims for storage, and every namespaced kind for
 `count/<plural>.<group>`.
@@ -11,6 +11,9 @@ import msgspec
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
+from mooring.api.kinds.pods import POD
+from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
+from mooring.api.kinds.workloads import SERVICE
 from mooring.apiserver.admission.object_meta import LONGEST_GRACE_S
 from mooring.apiserver.admission.pod_admission import qos_class
 from mooring.kit.clock import NS_PER_S, moment_ns
@@ -19,6 +22,8 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.model.quantity import NANO, parse, to_int
 from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
+from mooring.rules.persistent_volumes import class_of
+from mooring.rules.pod_admission import pod_terms
 
 # ---- scopes
 
@@ -50,7 +55,7 @@ def _holds(scope: JsonObject, pod: JsonObject) -> bool:
         case "PriorityClass":
             return _has_class(scope, spec.get("priorityClassName", ""))
         case "CrossNamespacePodAffinity":
-            return _looks_beyond(spec.get("affinity", {}))
+            return any(term.get("namespaces") or "namespaceSelector" in term for term in pod_terms(spec))
     return False
 
 
@@ -73,20 +78,6 @@ def _has_class(scope: JsonObject, name: str) -> bool:
     return False
 
 
-def _looks_beyond(affinity: JsonObject) -> bool:
-    """Whether the pod's affinity names other namespaces, by name or by selector."""
-    for group in ("podAffinity", "podAntiAffinity"):
-        held = affinity.get(group, {})
-        preferred = held.get("preferredDuringSchedulingIgnoredDuringExecution", ())
-        terms = [
-            *held.get("requiredDuringSchedulingIgnoredDuringExecution", ()),
-            *(weighted.get("podAffinityTerm", {}) for weighted in preferred),
-        ]
-        if any(term.get("namespaces") or "namespaceSelector" in term for term in terms):
-            return True
-    return False
-
-
 # ---- names
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
@@ -94,23 +85,19 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _POD_NAMES = frozenset(
     (*_COMPUTE, *(f"requests.{name}" for name in _COMPUTE), *(f"limits.{name}" for name in _COMPUTE), "pods")
 )
-"""What pods count for, besides hugepages and extended resources."""
+"""The names that pods count for, besides hugepages and extended resources."""
 _POD_PREFIXES = ("hugepages-", "requests.hugepages-")
 _SERVICE_NAMES = frozenset(("services", "services.nodeports", "services.loadbalancers"))
 _BY_CLASS = ".storageclass.storage.k8s.io/"
 """Between a storage class and what is counted for it: `gold.storageclass.storage.k8s.io/requests.storage`."""
 _CLAIM_NAMES = frozenset(("persistentvolumeclaims", "requests.storage"))
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-"""Parity: the class of a claim may still be in the annotation from before `storageClassName`."""
 _ALIASES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 """Kinds that quotas could count by their plain names before `count/` came."""
-
-PODS, SERVICES, CLAIMS = (RESOURCES["", "v1", plural] for plural in ("pods", "services", "persistentvolumeclaims"))
 
 
 def count_name(resource: KindSpec) -> str:
     """`count/deployments.apps`: what every namespaced kind can be counted by."""
-    return f"count/{resource.plural}.{resource.group}" if resource.group else f"count/{resource.plural}"
+    return f"count/{resource.resource}"
 
 
 _COUNTS: Mapping[str, KindSpec] = {
@@ -123,13 +110,13 @@ _COUNTS: Mapping[str, KindSpec] = {
 def kind_counted(name: str) -> KindSpec | None:
     """Which kind of object counts for a name in a quota; None: nothing here does."""
     if name in _POD_NAMES or name.startswith(_POD_PREFIXES):
-        return PODS
+        return POD
     if name in _SERVICE_NAMES:
-        return SERVICES
+        return SERVICE
     if name in _CLAIM_NAMES or name.partition(_BY_CLASS)[2] in _CLAIM_NAMES:
-        return CLAIMS
+        return PERSISTENT_VOLUME_CLAIM
     if name.startswith("requests.") and is_extended_resource(name.removeprefix("requests.")):
-        return PODS
+        return POD
     return _COUNTS.get(name)
 
 
@@ -144,7 +131,7 @@ def usage_of(resource: KindSpec, item: JsonObject, now_ns: int) -> Amounts:
 def expiry_ns(resource: KindSpec, item: JsonObject) -> int | None:
     """When a pod stops counting though no write changes it: its deletion has taken twice its grace; None: never."""
     meta = item["metadata"]
-    if resource is not PODS or "deletionTimestamp" not in meta:
+    if resource is not POD or "deletionTimestamp" not in meta:
         return None
     grace_s = min(meta.get("deletionGracePeriodSeconds") or 0, LONGEST_GRACE_S)
     return moment_ns(meta["deletionTimestamp"]) + grace_s * NS_PER_S
@@ -157,7 +144,7 @@ def _pod(pod: JsonObject, now_ns: int) -> Amounts:
     """A pod counts until it has finished, or until its grace is over twice: its node may be lost."""
     if pod.get("status", {}).get("phase") in FINISHED_PHASES:
         return {}
-    ends_ns = expiry_ns(PODS, pod)
+    ends_ns = expiry_ns(POD, pod)
     if ends_ns is not None and now_ns > ends_ns:
         return {}
     spec = msgspec.convert(pod["spec"], PodSpec)
@@ -199,7 +186,7 @@ _REQUIRED = frozenset(name for name in _POD_NAMES if name.endswith(("cpu", "memo
 
 
 def missing_amounts(pod: JsonObject, hard: Mapping[str, object]) -> str:
-    """What containers must say under a quota and do not, in upstream's words; empty: nothing."""
+    """The amounts that containers must name under a quota and do not, in upstream's words; empty: nothing."""
     spec = pod["spec"]
     whole = spec.get("resources", {})
     if whole.get("requests") or whole.get("limits"):
@@ -240,14 +227,13 @@ def _claim(claim: JsonObject, now_ns: int) -> Amounts:
     if asked is not None:
         granted = claim.get("status", {}).get("allocatedResources", {}).get("storage", 0)
         used["requests.storage"] = to_int(max(parse(asked), parse(granted))) * NANO
-    annotations = claim["metadata"].get("annotations", {})
-    name = annotations.get(_CLASS_ANNOTATION, spec.get("storageClassName") or "")
+    name = class_of(claim)
     return used | ({f"{name}{_BY_CLASS}{key}": nano for key, nano in used.items()} if name else {})
 
 
 _MEASURES: Mapping[str, Callable[[JsonObject, int], Amounts]] = {
-    PODS.storage: _pod,
-    SERVICES.storage: _service,
-    CLAIMS.storage: _claim,
+    POD.storage: _pod,
+    SERVICE.storage: _service,
+    PERSISTENT_VOLUME_CLAIM.storage: _claim,
 }
-"""What objects of a storage count for besides their number."""
+"""The usage of objects of a storage besides their number."""

@@ -10,22 +10,21 @@ from mooring.api.api_errors import forbidden
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.lookups import name_of
-from mooring.apiserver.admission.quota_usage import CLAIMS as CLAIM_KIND
+from mooring.api.kinds.nodes import RESOURCE_QUOTA
+from mooring.api.kinds.pods import POD
+from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
+from mooring.api.kinds.workloads import SERVICE
+from mooring.apiserver.admission.object_meta import name_of
 from mooring.apiserver.admission.quota_usage import (
-    PODS,
-    SERVICES,
     covers,
     expiry_ns,
     kind_counted,
     missing_amounts,
     usage_of,
 )
-from mooring.apiserver.admission.tidy import scaled_decimal, show_amount
 from mooring.apiserver.store import Key, Store, StoreWrite
-from mooring.model.quantity import QuantityError, parse
+from mooring.model.quantity import QuantityError, parse, scaled_decimal, shorter_text
 
-QUOTA_STORE = RESOURCES["", "v1", "resourcequotas"].storage
 _BY_STORAGE: Mapping[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.namespaced}
 """The kinds that quotas can count, by where their objects are stored."""
 
@@ -43,7 +42,7 @@ class QuotaAccount:
     storages: frozenset[str] = frozenset()
     """Where the objects are stored that count for any of its names: writes elsewhere are none of its concern."""
     _charged: dict[tuple[str, Key], Charges] = field(default_factory=dict)
-    """What each object is charged for, to take off again when it changes or goes."""
+    """The charges of each object, to take off again when it changes or goes."""
     _expiring: dict[tuple[str, Key], int] = field(default_factory=dict)
     _soonest_ns: int | None = None
     """Nothing expires before this moment, so that a look costs nothing while many objects are being deleted."""
@@ -58,7 +57,7 @@ class QuotaAccount:
 
     def concerns(self, resource: KindSpec, item: JsonObject) -> bool:
         """Whether an object counts for this quota: by kind, and for pods by the scopes."""
-        return resource.storage in self.storages and covers(self.quota, item if resource is PODS else None)
+        return resource.storage in self.storages and covers(self.quota, item if resource is POD else None)
 
     def charge(self, resource: KindSpec, key: Key, item: JsonObject | None, now_ns: int) -> None:
         """Count the object as it is now; None: it is gone."""
@@ -82,7 +81,7 @@ class QuotaAccount:
         return {name: nano for name, nano in usage.items() if name in self.used}
 
     def expired(self, now_ns: int) -> list[tuple[str, Key]]:
-        """What is to be charged anew because its time is over."""
+        """The objects to charge anew because their time is over."""
         if self._soonest_ns is None or now_ns <= self._soonest_ns:
             return []
         over = {place for place, ends_ns in self._expiring.items() if now_ns > ends_ns}
@@ -104,7 +103,7 @@ class Quotas:
         self._store = store
         self._now_ns = now_ns
         self._accounts: dict[str, dict[str, QuotaAccount]] = {}
-        for quota in store.all(QUOTA_STORE):
+        for quota in store.all(RESOURCE_QUOTA.storage):
             self._open(quota)
         store.listen(self._hear)
 
@@ -125,7 +124,7 @@ class Quotas:
             self._check(resource, None, item)
 
     def check_change(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> None:
-        """The same for an update. Most changes cannot use more than before and are not held to quotas."""
+        """Refuse an update that exceeds a quota. Most changes cannot use more than before and are not checked. Raises 403."""
         if self._accounts and resource.namespaced and _can_use_more(resource, old, new, subresource):
             self._check(resource, old, new)
 
@@ -135,7 +134,7 @@ class Quotas:
         accounts = self.of(new["metadata"].get("namespace", ""))
         concerned = [(name, account) for name, account in sorted(accounts.items()) if account.concerns(resource, new)]
         for name, account in concerned:
-            why = missing_amounts(new, account.used) if resource is PODS else ""
+            why = missing_amounts(new, account.used) if resource is POD else ""
             if why:
                 raise forbidden(resource.plural, name_of(new), f"failed quota: {name}: {why}", resource.group)
         usage = usage_of(resource, new, self._now_ns()) if concerned else {}
@@ -150,7 +149,7 @@ class Quotas:
 
     def _hear(self, write: StoreWrite) -> None:
         """Charge a write. Hot: without quotas this is one comparison."""
-        if write.storage == QUOTA_STORE:
+        if write.storage == RESOURCE_QUOTA.storage:
             self._hear_quota(write)
         if not self._accounts:
             return
@@ -188,14 +187,14 @@ class Quotas:
 
 def _can_use_more(resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> bool:
     """Whether a change is held to quotas, as upstream sees it: most changes cannot use more than there was."""
-    if resource is PODS:
+    if resource is POD:
         has_deadline = ["activeDeadlineSeconds" in pod["spec"] for pod in (old, new)]
         return subresource == "resize" or (not subresource and has_deadline[0] != has_deadline[1])
-    return not subresource and resource in (SERVICES, CLAIM_KIND)
+    return not subresource and resource in (SERVICE, PERSISTENT_VOLUME_CLAIM)
 
 
 def _excess(account: QuotaAccount, more: Charges) -> str:
-    """What cannot be had, in upstream's words; empty: everything can."""
+    """The names that exceed the quota, in upstream's words; empty: everything can."""
     beyond = sorted(name for name, nano in more.items() if account.used[name] + nano > account.hard[name])
     if not beyond:
         return ""
@@ -207,7 +206,7 @@ def _excess(account: QuotaAccount, more: Charges) -> str:
 def shown(name: str, nano: int) -> str:
     """Bytes may be written in powers of two, everything else is not."""
     is_bytes = "memory" in name or "storage" in name.rpartition("/")[2] or "hugepages-" in name
-    return show_amount(nano) if is_bytes else scaled_decimal(nano)
+    return shorter_text(nano) if is_bytes else scaled_decimal(nano)
 
 
 def _hard(quota: JsonObject) -> JsonObject:

@@ -13,16 +13,28 @@ from mooring.api.api_errors import ApiError, Cause, field_invalid, field_unsuppo
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.pods import POD
-from mooring.api.kinds.scheduling import GROUP_PROTECTION, HIGHEST_USER_PRIORITY, POD_GROUP, PRIORITY_CLASS
-from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
+from mooring.api.kinds.scheduling import (
+    GROUP_PROTECTION,
+    GROUP_TEMPLATES,
+    HIGHEST_USER_PRIORITY,
+    POD_GROUP,
+    PRIORITY_CLASS,
+)
+from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from mooring.api.kinds.workloads import JOB, SERVICE
-from mooring.apiserver.admission.lookups import Lookups, name_of
-from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
+from mooring.apiserver.admission.object_meta import Lookups, name_of
+from mooring.apiserver.admission.pod_admission import (
+    admit_pod,
+    check_only_default,
+    class_priority,
+    finish_pod,
+    keep_priority,
+)
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.workloads import DISRUPTED_ALONE, DISRUPTED_TOGETHER
 from mooring.rules.persistent_volumes import default_storage_class
-from mooring.rules.pod_admission import add_tolerations, global_default, priority_of
+from mooring.rules.pod_admission import add_tolerations
 from mooring.rules.pod_claims import GROUP_CLAIMS_GATE
 from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.workload_pods import job_labels
@@ -54,17 +66,14 @@ def check_template(group: JsonObject, cluster: Lookups) -> None:
     if not named:
         return
     workload_name, template_name = named.get("workloadName", ""), named.get("podGroupTemplateName", "")
-    workload = cluster.group_templates(group["metadata"].get("namespace", ""), workload_name)
+    workload = cluster.find(GROUP_TEMPLATES, workload_name, group["metadata"].get("namespace", ""))
     if workload is None:
-        raise _refused(group, f'Workload "{workload_name}" not found')
+        raise _forbid(group, f'PodGroup rejected: Workload "{workload_name}" not found')
     if "deletionTimestamp" in workload["metadata"]:
-        raise _refused(group, f'Workload "{workload_name}" is being deleted')
+        raise _forbid(group, f'PodGroup rejected: Workload "{workload_name}" is being deleted')
     if template_name not in [template.get("name") for template in workload["spec"].get("podGroupTemplates", ())]:
-        raise _refused(group, f'PodGroupTemplate "{template_name}" not found in Workload "{workload_name}"')
-
-
-def _refused(group: JsonObject, why: str) -> ApiError:
-    return forbidden(POD_GROUP.plural, name_of(group), f"PodGroup rejected: {why}", POD_GROUP.group)
+        where = f'not found in Workload "{workload_name}"'
+        raise _forbid(group, f'PodGroup rejected: PodGroupTemplate "{template_name}" {where}')
 
 
 # ---- Priority and disruption mode of pod groups: how groups preempt each other. Gate WorkloadAwarePreemption.
@@ -86,8 +95,7 @@ def admit_priority(group: JsonObject, cluster: Lookups) -> None:
         return
     spec.setdefault("disruptionMode", DISRUPTED_ALONE)
     wanted = spec.get("priorityClassName") or ""
-    found = cluster.priority_class(wanted) if wanted else None
-    given = priority_of(wanted, found, None if wanted else global_default(cluster.priority_classes()))
+    given = class_priority(wanted, cluster)
     if given is None:
         raise _forbid(group, f"no PriorityClass with name {wanted} was found")
     if spec.get("priority", given.value) != given.value:
@@ -102,8 +110,8 @@ def admit_priority(group: JsonObject, cluster: Lookups) -> None:
 
 
 def admit_changed_priority(old: JsonObject, new: JsonObject, cluster: Lookups) -> None:
-    """The same for a group that changes. Parity: nothing but the mode is filled in, so a writer that leaves the priority out
-    is refused because it may not change."""
+    """Admit the mode and priority of a group that changes. Parity: nothing but the mode is filled in, so a writer that
+    leaves the priority out is refused because it may not change."""
     if cluster.gates.get(GATE, False):
         new["spec"].setdefault("disruptionMode", DISRUPTED_ALONE)
     else:
@@ -111,7 +119,7 @@ def admit_changed_priority(old: JsonObject, new: JsonObject, cluster: Lookups) -
 
 
 def priority_faults(spec: JsonObject) -> list[Cause]:
-    """What is wrong with mode and priority."""
+    """The faults of mode and priority."""
     faults = []
     mode, priority = spec.get("disruptionMode", DISRUPTED_ALONE), spec.get("priority", 0)
     if mode not in _MODES:
@@ -176,29 +184,17 @@ def _give_node_ports(spec: JsonObject, others: Collection[JsonObject]) -> None:
 # ---- what is special
 
 
-def _no_admission(item: JsonObject, cluster: Lookups, now: str) -> None:
-    pass
-
-
-def _no_faults(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
-    return []
-
-
-def _no_status_rule(old: JsonObject, new: JsonObject) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Special:
-    """What is done to objects of a kind besides what its spec says. Objects are changed in place."""
+    """The treatment of objects of a kind beyond its spec. Objects are changed in place."""
 
     complete: Callable[[JsonObject], None] | None = None
     """Defaulting, in place of that of the spec."""
-    admit: Callable[[JsonObject, Lookups, str], None] = _no_admission
+    admit: Callable[[JsonObject, Lookups, str], None] = lambda item, cluster, now: None
     """A new object, with its defaults, at a time in RFC 3339."""
-    change: Callable[[JsonObject, JsonObject, Lookups], list[Cause]] = _no_faults
+    change: Callable[[JsonObject, JsonObject, Lookups], list[Cause]] = lambda old, new, cluster: []
     """An old and a new object: admits the new one and returns why the server rejects it."""
-    change_status: Callable[[JsonObject, JsonObject], None] = _no_status_rule
+    change_status: Callable[[JsonObject, JsonObject], None] = lambda old, new: None
     """An old object and one with a new status."""
     allocate: Callable[[JsonObject, Collection[JsonObject]], None] | None = None
     """A valid new object, and all others of its kind: gives it what no two of them may have."""
@@ -211,7 +207,7 @@ def _admit_pod(pod: JsonObject, cluster: Lookups, now: str) -> None:
 
 
 def _change_pod(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
-    """What an update of a pod may change, after the admission plugins that run for updates."""
+    """The faults of an update of a pod, after the admission plugins that run for updates."""
     keep_priority(old, new)
     add_tolerations(new["spec"])
     return update_faults(old, new)
@@ -235,7 +231,7 @@ def _change_pod_status(old: JsonObject, new: JsonObject) -> None:
 def _admit_claim(claim: JsonObject, cluster: Lookups, now: str) -> None:
     """A claim that names no class gets the default one."""
     if "storageClassName" not in claim["spec"]:
-        chosen = default_storage_class(cluster.storage_classes())
+        chosen = default_storage_class(cluster.all(STORAGE_CLASS))
         if chosen and CLASS_ANNOTATION not in claim["metadata"].get("annotations", {}):
             claim["spec"]["storageClassName"] = chosen
 
@@ -286,5 +282,5 @@ _SPECIAL: Mapping[KindSpec, Special] = {
 
 
 def special(resource: KindSpec) -> Special:
-    """What a kind needs besides its spec."""
+    """The special treatment of a kind; nothing for most."""
     return _SPECIAL.get(resource, _ORDINARY)

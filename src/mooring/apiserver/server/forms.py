@@ -11,17 +11,12 @@ from functools import lru_cache
 from typing import Literal
 
 from mooring.api.api_errors import bad_request, not_acceptable
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import JSON, OFFERED, YAML, JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.server.request import Request
 from mooring.apiserver.watch import stamped
 
 Form = Literal["object", "table", "metadata"]
-
-JSON, YAML = "application/json", "application/yaml"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-OFFERED = (JSON, YAML)
-"""What the server writes. It reads protobuf, but does not write it: clients that prefer it accept JSON too."""
 
 _FORMS: dict[str, Form] = {
     "Table": "table",
@@ -30,12 +25,13 @@ _FORMS: dict[str, Form] = {
 }
 """By the kind that a client wants the answer `as`."""
 _ANY = ("*/*", "application/*", "")
-"""What clients send that take anything."""
+"""Media types of clients that take anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedMedia:
-    """What a client gets. `is_aggregated`: discovery in one document instead of one for each group."""
+    """The form in which a client gets the answer. `is_aggregated`: discovery in one document instead of one for each
+    group."""
 
     form: Form = "object"
     media: str = JSON

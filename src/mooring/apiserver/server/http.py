@@ -23,16 +23,14 @@ from mooring.api.api_errors import (
     too_many_requests,
     unauthorized,
 )
+from mooring.api.json_objects import YAML
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.server.bodies import MAX_BODY_BYTES
-from mooring.apiserver.server.dispatch import answer
-from mooring.apiserver.server.documents import OPEN_TO_ALL
-from mooring.apiserver.server.forms import YAML
-from mooring.apiserver.server.request import Answer, Request, refusal
+from mooring.apiserver.server.dispatch import OPEN_TO_ALL, answer
+from mooring.apiserver.server.request import MAX_BODY_BYTES, Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
-from mooring.kit.json_text import whole_characters
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.kit.same_origin import is_own_host, is_own_origin
+from mooring.kit.shown_text import whole_characters
 
 ALWAYS_SENT = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
 """Objects have text of tenants: no browser may guess that it is HTML."""

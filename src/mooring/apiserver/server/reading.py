@@ -17,8 +17,8 @@ from mooring.api.api_errors import (
     version_too_large,
     version_too_old,
 )
-from mooring.api.event_forms import is_event, shown_form
 from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.events import is_event, shown_form
 from mooring.api.selector_text import ObjectSelector, parse_selectors
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import forms
@@ -31,7 +31,7 @@ _TOKEN_VERSION = "meta.k8s.io/v1"
 _VERSION_DIGITS = 19
 """As many digits as always fit 64 bits."""
 _MATCHES = ("", "NotOlderThan", "Exact")
-"""What `resourceVersionMatch` may say."""
+"""The values of `resourceVersionMatch`."""
 
 
 class ContinueToken(msgspec.Struct):
@@ -66,7 +66,8 @@ def listing(api: ResourceApi, target: Target, request: Request) -> Answer:
 
 
 def selector_of(target: Target, request: Request) -> ObjectSelector:
-    """What is asked for by labels and fields; events are selected by the names that the core group gives their fields."""
+    """The selectors of a request by labels and fields; events are selected by the names that the core group gives their
+    fields."""
     return parse_selectors(
         request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""), target.resource.field_labels
     )

@@ -15,26 +15,30 @@ from mooring.api.api_errors import (
     unexplained,
 )
 from mooring.api.json_objects import JsonObject
-from mooring.api.kind_spec import KindSpec
-from mooring.api.kinds import RESOURCES
+from mooring.api.kind_spec import KindSpec, selector_text
+from mooring.api.kinds.pods import POD
+from mooring.api.kinds.scheduling import POD_DISRUPTION_BUDGET
 from mooring.api.schema.typed_values import check_typed
-from mooring.api.selector_text import selector_from, selector_text
+from mooring.api.selector_text import selector_from
 from mooring.apiserver.admission.object_meta import Deletion, check_preconditions
-from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import CONTROL_PLANE, Change, Requester, ResourceApi
-from mooring.apiserver.server.bodies import read_object
-from mooring.apiserver.server.options import by_whom, delete_options, how_to_delete
-from mooring.apiserver.server.request import Answer, Request, Target
+from mooring.apiserver.server.request import (
+    Answer,
+    Request,
+    Target,
+    by_whom,
+    delete_options,
+    how_to_delete,
+    read_object,
+)
 from mooring.apiserver.server.writing import patcher, success
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, holds, with_condition
 
-BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]
-"""PodDisruptionBudgets."""
 _PROCESSING_RETRY_S = 10
 """Parity: when a client may ask again whose budget the controller has not looked at yet."""
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-"""What a Scale shows of the metadata of its workload."""
+"""The metadata of its workload that a Scale shows."""
 _MOST_REPLICAS = (1 << 31) - 1
 """Replicas are an int32."""
 _SIMULATED = "this pod is simulated by `mooring up` and no container runs"
@@ -75,16 +79,16 @@ def post_eviction(api: ResourceApi, target: Target, request: Request) -> Answer:
 
 def evict(api: ResourceApi, namespace: str, name: str, how: Deletion, by: Requester = CONTROL_PLANE) -> None:
     """Delete a pod if its budget allows that, and count it there. Raises 429 if not now."""
-    pod = api.get(PODS, namespace, name)
-    check_preconditions(PODS, pod, how)  # before a budget is charged for what does not happen
+    pod = api.get(POD, namespace, name)
+    check_preconditions(POD, pod, how)  # before a budget is charged for what does not happen
     budget = None if _needs_no_budget(pod) else _budget_of(api, pod)
     if budget is not None and not _is_unhealthy_and_free(pod, budget):
         _take_one(api, budget, pod, by)
     if not by.is_dry_run:
         why = disruption_target("EvictionByEvictionAPI", "Eviction API: evicting", pod)
         conditions = with_condition(pod.get("status", {}).get("conditions", ()), why, api.now())
-        api.put_status(PODS, pod, {**pod.get("status", {}), "conditions": conditions})
-    api.delete(PODS, namespace, name, how, by)
+        api.put_status(POD, pod, {**pod.get("status", {}), "conditions": conditions})
+    api.delete(POD, namespace, name, how, by)
 
 
 def _needs_no_budget(pod: JsonObject) -> bool:
@@ -98,7 +102,7 @@ def _budget_of(api: ResourceApi, pod: JsonObject) -> JsonObject | None:
     namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels", {})
     found = [
         budget
-        for budget in api.store.all(BUDGETS.storage)
+        for budget in api.store.all(POD_DISRUPTION_BUDGET.storage)
         if budget["metadata"]["namespace"] == namespace
         and selector_from(budget["spec"].get("selector")).matches(labels)
     ]
@@ -133,7 +137,9 @@ def _take_one(api: ResourceApi, budget: JsonObject, pod: JsonObject, by: Request
         raise budget_exhausted(name, status.get("desiredHealthy", 0), status.get("currentHealthy", 0))
     if not by.is_dry_run:
         disrupted = {**status.get("disruptedPods", {}), pod["metadata"]["name"]: api.now()}
-        api.put_status(BUDGETS, budget, {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted})
+        api.put_status(
+            POD_DISRUPTION_BUDGET, budget, {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
+        )
 
 
 # ---- scale

@@ -8,14 +8,13 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
 import msgspec
 
 from mooring.api.api_errors import field_forbidden, invalid, version_too_large
-from mooring.api.event_forms import is_event, shown_form, stored_form
 from mooring.api.json_objects import JsonObject
+from mooring.api.kinds.events import is_event, stored_form
 from mooring.api.selector_text import ObjectSelector
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import forms
@@ -50,7 +49,7 @@ class WatchResponse:
     has_bookmarks: bool
     wake: Callable[[], None] = lambda: None
     lines: deque[bytes] = field(default_factory=deque)
-    """What was written since the watch began, and not taken yet."""
+    """The lines since the watch began that were not taken yet."""
     waiting_bytes: int = 0
     """How much that is."""
     is_over: bool = False
@@ -58,7 +57,7 @@ class WatchResponse:
     is_behind: bool = False
     """The client was too slow: what waits for it was thrown away, so it must not go on from there."""
     _opening: Iterator[bytes] = field(default_factory=lambda: iter(()))
-    """What goes before all `lines`."""
+    """The lines that go before all `lines`."""
     _is_headed: bool = True
     """Whether the next line of a table still has to name the columns."""
     _stop: Callable[[], None] = lambda: None
@@ -118,26 +117,26 @@ class WatchResponse:
     def _hear(self, write: StoreWrite) -> None:
         """Add the line of a write. The first line of a table names its columns, so it cannot be shared with other
         watchers."""
-        type = self.watcher.type_of(write)
-        if type is None:
+        change = self.watcher.type_of(write)
+        if change is None:
             return
         if self._is_headed and self.form.form == "table":
-            self._add(self._line(self.watcher.event(write, type)))
+            self._add(self._line(self.watcher.event(write, change)))
             return
-        seen_as = (self.watcher.resource.api_version, type, self.form, self.include)
+        seen_as = (self.watcher.resource.api_version, change, self.form, self.include)
         line = write.lines.get(seen_as)
         if line is None:
-            line = write.lines[seen_as] = self._line_of(write, type)
+            line = write.lines[seen_as] = self._line_of(write, change)
         self._add(line)
 
-    def _line_of(self, write: StoreWrite, type: EventType) -> bytes:
+    def _line_of(self, write: StoreWrite, change: EventType) -> bytes:
         """The line of a write. Hot: most watchers get the object as it is stored, which is JSON already."""
         resource, item = self.watcher.resource, write.object
-        is_present = type != "DELETED" or write.type == "DELETED"
+        is_present = change != "DELETED" or write.type == "DELETED"
         is_plain = self.form.form == "object" and not is_event(resource) and is_present
         if is_plain and (item.get("apiVersion"), item.get("kind")) == (resource.api_version, resource.kind):
-            return b'{"type":"%s","object":%s}\n' % (type.encode(), write.body)
-        return self._line(self.watcher.event(write, type))
+            return b'{"type":"%s","object":%s}\n' % (change.encode(), write.body)
+        return self._line(self.watcher.event(write, change))
 
     def _add(self, line: bytes) -> None:
         """One more line to send."""
@@ -174,7 +173,7 @@ def begin_watch(api: ResourceApi, target: Target, request: Request) -> WatchResp
     timeout_s = request.number("timeoutSeconds") or random.uniform(MIN_TIMEOUT_S, MAX_TIMEOUT_S)
     resource = target.resource
     matches = _matcher(target, selector_of(target, request))
-    watcher = Watcher(resource, target.namespace, matches, partial(shown_form, resource))
+    watcher = Watcher(resource, target.namespace, matches)
     watch = WatchResponse(
         api,
         watcher,
@@ -188,7 +187,7 @@ def begin_watch(api: ResourceApi, target: Target, request: Request) -> WatchResp
 
 
 def _matcher(target: Target, selector: ObjectSelector) -> Callable[[JsonObject], bool]:
-    """What the watch selects. Selectors apply to the stored form."""
+    """The predicate of the watch. Selectors apply to the stored form."""
     if target.name:  # `GET .../pods/p?watch=true`
         return lambda seen: seen["metadata"]["name"] == target.name and selector.matches(seen)
     if selector.is_empty:

@@ -5,18 +5,20 @@ from typing import Any
 
 from mooring.api.api_errors import ApiError, bad_request, unsupported_media_type
 from mooring.api.decode import decode
-from mooring.api.event_forms import shown_form
 from mooring.api.json_objects import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
     PATCHES,
+    PROTOBUF,
     STRATEGIC_MERGE_PATCH,
+    YAML,
     JsonObject,
+    check_size,
     media_type,
 )
 from mooring.api.kind_spec import KindSpec
-from mooring.api.limits import check_size
+from mooring.api.kinds.events import shown_form
 from mooring.api.patches.json_patch import apply_json_patch, apply_merge_patch
 from mooring.api.patches.merge_keys import compact
 from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
@@ -39,17 +41,25 @@ from mooring.api.schema.typed_values import check_typed, conforms
 from mooring.api.validate import amount_warnings
 from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.server import forms
-from mooring.apiserver.server.bodies import read_json, read_object, read_yaml
-from mooring.apiserver.server.forms import PROTOBUF, YAML, wanted
-from mooring.apiserver.server.options import by_whom, check_not_forced, deletion
+from mooring.apiserver.server.forms import wanted
 from mooring.apiserver.server.reading import selector_of
-from mooring.apiserver.server.request import Answer, Request, Target
+from mooring.apiserver.server.request import (
+    Answer,
+    Request,
+    Target,
+    by_whom,
+    check_not_forced,
+    deletion,
+    read_json,
+    read_object,
+    read_yaml,
+)
 
 # ---- `fieldValidation`: what the server says of fields that the kind does not have. The server never stores them.
 
 
 _CHOICES = ("Strict", "Warn", "Ignore")
-"""What a client may ask for: an error, warnings (the default), or neither."""
+"""The policies that a client may ask for: an error, warnings (the default), or neither."""
 _BYTES_AS_TEXT = re.compile(rb'(?:memory|ephemeral-storage)"?\s*:\s*"?[0-9.]+[num.]')
 """Hot: hardly any body has such an amount, and to search for it takes microseconds."""
 Headers = list[tuple[str, str]]
@@ -76,7 +86,7 @@ def check_body(request: Request, resource: KindSpec, item: JsonObject) -> tuple[
 def check_patched(
     request: Request, resource: KindSpec, patched: JsonObject, shown: object
 ) -> tuple[JsonObject, Headers]:
-    """The same for an object after a patch; `shown` is what a refusal quotes."""
+    """Check an object after a patch, as `check_body` does; `shown` is what a refusal quotes."""
     policy, media = _policy(request), media_type(request.content_type)
     known = _checked(resource, patched)
     if policy == "Ignore":
@@ -128,7 +138,7 @@ def _checked(resource: KindSpec, item: JsonObject) -> JsonObject:
 
 
 def _policy(request: Request) -> str:
-    """What the client asked for. Raises 400 for anything else."""
+    """The policy that the client asked for. Raises 400 for anything else."""
     policy = request.query.get("fieldValidation") or "Warn"
     if policy not in _CHOICES:
         raise bad_request(f"fieldValidation: must be one of {', '.join(_CHOICES)}, not {policy!r}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from mooring.api.api_errors import ApiError
-from mooring.api.object_names import node_name
+from mooring.api.kinds import node_name
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError

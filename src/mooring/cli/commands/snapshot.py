@@ -18,7 +18,7 @@ from mooring.cli.refusal import refuse, writing
 from mooring.cli.terminal import tell_json_text
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.private_files import write_private
-from mooring.kit.shown_urls import shown_url
+from mooring.kit.shown_text import shown_url
 
 EPILOG = """
 \b

@@ -62,8 +62,7 @@ from mooring.inputs.field_checks import Validation
 from mooring.inputs.served_objects import read_served
 from mooring.kit import process
 from mooring.kit.clock import Clock
-from mooring.kit.log_formats import one_line
-from mooring.kit.logs import start_logs
+from mooring.kit.logs import one_line, start_logs
 from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of, settle
 from mooring.serve.tracing.tracing import Tracing

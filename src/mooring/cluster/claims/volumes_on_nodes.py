@@ -11,11 +11,18 @@ from numpy.typing import NDArray
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.columns.labels import grown
 from mooring.cluster.nodes.table import NodeTable
-from mooring.model.csi_migration import driver_of_provisioner, handle_of, in_tree_of, zones_of
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
-from mooring.model.volumes import disks_of, named_claims, ownership_fault
+from mooring.model.volumes import (
+    disks_of,
+    driver_of_provisioner,
+    handle_of,
+    in_tree_of,
+    named_claims,
+    ownership_fault,
+    zones_of,
+)
 
 # ---- What storage drivers call the volumes that pods use: (driver, handle). One volume counts once on a node
 

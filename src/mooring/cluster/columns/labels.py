@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.columns.value_rows import ABSENT as ABSENT
 from mooring.cluster.columns.value_rows import ValueRows
-from mooring.model.well_known_labels import HOSTNAME, ZONE
+from mooring.model.names import HOSTNAME, ZONE
 
 _KEPT_FROM_THE_START = frozenset((HOSTNAME, ZONE))
 """Labels whose columns do not wait for a pod to ask: nearly all terms and constraints name them, and so do the default ones.

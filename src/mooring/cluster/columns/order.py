@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.model.well_known_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
+from mooring.model.names import BETA_REGION, BETA_ZONE, REGION, ZONE
 
 _ZONES = (BETA_ZONE, ZONE)
 """The deprecated label comes first, as in upstream's GetZoneKey."""

@@ -16,9 +16,8 @@ from mooring.cluster.columns.labels import LabelColumns
 from mooring.cluster.tallies.tally import Tally
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, CarriedTerm, Labels, PodTerms
-from mooring.model.label_set import LabelSet, LabelSetCases
+from mooring.model.label_set import LabelSet, LabelSetCases, Trait, TraitIndex, required_traits
 from mooring.model.pod import Pod
-from mooring.model.traits import Trait, TraitIndex, required_traits
 
 # ---- One list of affinity terms that pods on nodes carry: where these pods are, and what the terms say about other
 # pods.

@@ -8,11 +8,9 @@ from numpy.typing import NDArray
 from mooring.cluster.tallies.carried_terms import CarriedTerms
 from mooring.cluster.tallies.tally import PodCounts, Tally, TallyDifference
 from mooring.model.affinity import PodPredicate, all_of
-from mooring.model.exclusions import as_difference
-from mooring.model.label_set import LabelSet
+from mooring.model.label_set import LabelSet, LabelSetIndex, Trait, TraitIndex, required_traits
 from mooring.model.pod import Pod
-from mooring.model.selectors import LabelRule, Selector
-from mooring.model.traits import LabelSetIndex, Trait, TraitIndex, required_traits
+from mooring.model.selectors import LabelRule, Selector, as_difference
 
 # ---- All pods on nodes at one moment, as columns: how many of them meet a predicate, without keeping a count of it.
 #

@@ -220,7 +220,7 @@ def sum_by_code(codes: NDArray[np.int32], counts: NDArray[np.signedinteger[Any]]
 
 
 class TallyDifference:
-    """The pods that one tally counts and the other does not (model/exclusions.py). Good until pods come or go."""
+    """The pods that one tally counts and the other does not (model/selectors.py). Good until pods come or go."""
 
     __slots__ = ("_excluded", "_shared")
 

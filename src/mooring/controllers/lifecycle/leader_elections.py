@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.api.json_objects import JsonObject, at
-from mooring.api.kinds.lease_candidates import LEASE_CANDIDATE as CANDIDATES
-from mooring.api.kinds.lease_candidates import NO_VERSION, OLDEST_EMULATION, Version, version_of
+from mooring.api.kinds.nodes import LEASE_CANDIDATE as CANDIDATES
+from mooring.api.kinds.nodes import NO_VERSION, OLDEST_EMULATION, Version, version_of
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES

@@ -7,9 +7,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from mooring.api.json_objects import JsonObject
+from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.quantity import NANO, QuantityError, parse
 from mooring.model.release import KUBERNETES_VERSION
-from mooring.model.well_known_labels import HOSTNAME, ZONE
 from mooring.rules.conditions import condition_of, with_condition
 
 # ---- What a kubelet makes of the capacity of its node: allocatable is the capacity without what is reserved.

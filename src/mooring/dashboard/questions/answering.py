@@ -99,7 +99,7 @@ END = b".\n"
 
 
 def _write(answers: BinaryIO, status: int, body: Any) -> None:
-    from mooring.kit.json_text import json_bytes
+    from mooring.kit.shown_text import json_bytes
 
     with answers:
         answers.write(b"%d\n" % status + json_bytes(body))

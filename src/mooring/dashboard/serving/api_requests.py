@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from mooring.dashboard.interfaces import Refused
-from mooring.kit.json_text import json_bytes
+from mooring.kit.shown_text import json_bytes
 
 JSON = "application/json"
 MAX_BODY_BYTES = 1 << 20

@@ -16,7 +16,7 @@ from mooring.dashboard.views.node_map import MappedNodes, map_nodes, use_of
 from mooring.dashboard.views.pending_groups import pending_groups
 from mooring.dashboard.views.queue_counts import SampleHistory, queue_activity, queue_sample
 from mooring.kit.clock import in_millis
-from mooring.kit.json_text import json_bytes
+from mooring.kit.shown_text import json_bytes
 from mooring.queue.entry import ReportFault
 
 QUICK_S = 1.0

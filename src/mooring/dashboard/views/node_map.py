@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from mooring.cluster.columns.labels import LabelColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.slices import Sliced
+from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.node import HARD_EFFECTS, Node
-from mooring.model.well_known_labels import HOSTNAME, ZONE
 from mooring.rules.conditions import typed_condition
 
 # ---- What several views say of a node.

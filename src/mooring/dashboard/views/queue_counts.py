@@ -5,7 +5,7 @@ from collections import deque
 import msgspec
 
 from mooring.dashboard.views.scheduling_flow import FlowSample
-from mooring.kit.json_text import json_bytes
+from mooring.kit.shown_text import json_bytes
 from mooring.scheduler.scheduler import Scheduler
 
 

@@ -9,7 +9,7 @@ import msgspec
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import DEFAULTS
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.kit.shown_urls import shown_url
+from mooring.kit.shown_text import shown_url
 
 # ---- A configuration in the form of a file
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import field
 
 from mooring.framework.config.durations import Duration
-from mooring.kit.shown_urls import shown_url
+from mooring.kit.shown_text import shown_url
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"

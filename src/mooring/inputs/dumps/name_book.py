@@ -8,8 +8,7 @@ from collections.abc import Mapping, Set
 
 from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.inputs.dumps.public_words import HUGE_PAGES, OWN_REQUEST, PUBLIC_FINALIZERS, PUBLIC_PROVISIONERS
-from mooring.model.csi_migration import DRIVERS
-from mooring.model.volumes import DELIMITER, TOPOLOGY_LABELS
+from mooring.model.volumes import DELIMITER, DRIVERS, TOPOLOGY_LABELS
 
 PUBLIC_NAMES = frozenset(
     (

@@ -8,7 +8,7 @@ import re
 
 from mooring.api.kinds import BY_KIND, KINDS
 from mooring.framework.config.feature_gates import DEFAULTS
-from mooring.model.csi_migration import IN_TREE_PLUGINS
+from mooring.model.volumes import IN_TREE_PLUGINS
 
 PUBLIC_FINALIZERS = frozenset(
     (

@@ -18,10 +18,9 @@ from mooring.inputs.dumps.public_words import (
     public_reason,
 )
 from mooring.model import devices, meta, node, pod_spec, storage, workloads
-from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.meta import ObjectMeta, Wire
 from mooring.model.storage import CLASS_ANNOTATION
-from mooring.model.volumes import SELECTED_NODE
+from mooring.model.volumes import MIGRATED_PLUGINS, SELECTED_NODE
 from mooring.rules.pod_claims import POD_CLAIM_NAME
 from mooring.state.recording.steps import READ_ANNOTATIONS
 

@@ -47,10 +47,10 @@ from mooring.framework.contract.status import (
     final,
 )
 from mooring.framework.kept.score_by_value import ScoreByValue
+from mooring.model.names import HOSTNAME
 from mooring.model.node import COMPARISON_GATE
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
-from mooring.model.well_known_labels import HOSTNAME
 from mooring.plugins.affinity.spread_constraints import (
     HARD,
     SOFT,

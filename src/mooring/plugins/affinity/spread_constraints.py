@@ -13,10 +13,10 @@ from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodPredicate
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
+from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint
 from mooring.model.selectors import EVERYTHING, Selector, SelectorError, compile_selector
-from mooring.model.well_known_labels import HOSTNAME, ZONE
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 # The two values of whenUnsatisfiable.

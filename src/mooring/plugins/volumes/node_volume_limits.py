@@ -19,12 +19,11 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.contract.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
-from mooring.model.csi_migration import in_tree_of
 from mooring.model.meta import int32
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import CSINode, VolumeAttachment
-from mooring.model.volumes import claim_names
+from mooring.model.volumes import claim_names, in_tree_of
 from mooring.plugins.hints import has_place, pods_of
 from mooring.plugins.volumes.claims import CLAIMS, claim_came
 

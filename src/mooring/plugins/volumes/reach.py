@@ -14,9 +14,9 @@ from mooring.cluster.nodes.match import match_nodes
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import Codes, Rows
-from mooring.model.csi_migration import InTree, in_tree_of, is_migrated, translated_affinity
 from mooring.model.selectors import NodeMatcher
 from mooring.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim, reach_of
+from mooring.model.volumes import InTree, in_tree_of, is_migrated, translated_affinity
 
 # ---- Masks over the nodes, kept for as long as nodes stay as they are.
 

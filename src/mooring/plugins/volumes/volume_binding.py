@@ -43,7 +43,6 @@ from mooring.framework.contract.points import (
 )
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, final
 from mooring.kit.clock import NS_PER_S
-from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import (
@@ -54,7 +53,7 @@ from mooring.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from mooring.model.volumes import kept_for, made_for
+from mooring.model.volumes import MIGRATED_PLUGINS, kept_for, made_for
 from mooring.plugins.volumes.claims import CLAIMS, ClaimsByKind, claim_came, sort_claims
 from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan, score_plan
 from mooring.plugins.volumes.reach import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes

@@ -23,9 +23,8 @@ from mooring.apiclient.throttle import Timing
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
 from mooring.kit.clock import Clock, WallClock, elapsed_s, in_micros, in_seconds
-from mooring.kit.fence import Fence
 from mooring.kit.logs import Log
-from mooring.kit.tasks import settle, sooner
+from mooring.kit.tasks import Fence, settle, sooner
 from mooring.serve.lease.leader_election import (
     Ask,
     Candidate,

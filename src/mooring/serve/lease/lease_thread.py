@@ -14,8 +14,8 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.types import ClientConnectionConfiguration
 from mooring.kit.clock import Clock, WallClock
-from mooring.kit.fence import Fence
 from mooring.kit.logs import Log
+from mooring.kit.tasks import Fence
 from mooring.serve.lease.leader_elector import (
     Callbacks,
     ElectorSettings,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.api_errors import ApiError
-from mooring.kit.json_text import json_bytes
+from mooring.kit.shown_text import json_bytes
 
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"

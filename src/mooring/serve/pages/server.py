@@ -13,11 +13,10 @@ import msgspec
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError, forbidden, request_entity_too_large, timeout
-from mooring.kit.json_text import whole_characters
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.kit.logs import Log
 from mooring.kit.same_origin import is_own_origin
-from mooring.kit.shown_text import quoted
+from mooring.kit.shown_text import quoted, whole_characters
 from mooring.serve.pages.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
 from mooring.serve.pages.answers import PageReply, PageRequest, failure, refusal
 from mooring.serve.pages.pages import Pages

@@ -22,7 +22,7 @@ from opentelemetry.trace import Tracer as ApiTracer
 
 from mooring.drivers.traced_requests import RequestTraces, SampledRequests
 from mooring.kit.clock import Clock
-from mooring.kit.log_formats import one_line
+from mooring.kit.logs import one_line
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes
 from mooring.kit.version import VERSION
 from mooring.scheduler.observer import Observer

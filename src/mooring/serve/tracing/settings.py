@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mooring.framework.config.types import TracingConfiguration
-from mooring.kit.shown_urls import shown_url
+from mooring.kit.shown_text import shown_url
 from mooring.kit.words import did_you_mean, similar
 
 SERVICE_NAME = "mooring"

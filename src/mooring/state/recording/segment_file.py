@@ -19,9 +19,8 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
-from mooring.kit.bounded_reading import TOO_MANY_VALUES, Bomb, has_too_many_values
+from mooring.kit.bounded_reading import TOO_MANY_VALUES, Bomb, ZstdStream, has_too_many_values
 from mooring.kit.private_files import open_private
-from mooring.kit.zstd_stream import ZstdStream
 
 FORMAT = 3
 """The format that is written. Files of older formats are read too. In format 2 every pod was written with its spec

@@ -16,12 +16,11 @@ from msgspec.structs import astuple, replace
 from mooring.api.kinds import BY_STRUCT
 from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.framework.contract.intents import Bind, Call, CallFault, Evict, Intent, PatchStatus, Record, Write
-from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec
 from mooring.model.storage import CLASS_ANNOTATION
-from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_PLUGINS, SELECTED_NODE
 from mooring.plugins.devices.claims import MARK as EXTENDED_CLAIM
 from mooring.rules.persistent_volumes import DEFAULT_CLASS
 from mooring.rules.pod_claims import POD_CLAIM_NAME
