@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.client import ApiClient, Limits
+from mooring.apiclient.client import ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
 from mooring.apiclient.reflectors.watched import Watched
@@ -179,6 +179,14 @@ class Story:
     told: list[str] = field(default_factory=list)
     reports: list[str] = field(default_factory=list)
 
+    def __call__(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if old is None and new is not None:
+            self.added(new)
+        elif new is None and old is not None:
+            self.removed(old)
+        elif old is not None and new is not None:
+            self.updated(old, new)
+
     def added(self, item: KubeObject) -> None:
         self.told.append(f"+{item.key}@{item.metadata.resource_version}")
 
@@ -224,7 +232,7 @@ async def a_stage(
             "test/1",
             -1,
             limits=Limits(request_s=5, answer_bytes=1_000_000),
-            timing=client_time.timing(),
+            options=ClientOptions(client_time.timing()),
         )
         async with client:
             reflector = Reflector(client, watched, story, reflector_options)

@@ -29,6 +29,7 @@ from mooring.embedded.cluster import EmbeddedCluster
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode, StorageClass
+from scripted_watches import Story
 
 PODS = next(watched for watched in WATCHED if watched.plural == "pods")
 CLASSES = next(watched for watched in WATCHED if watched.plural == "storageclasses")
@@ -41,6 +42,8 @@ class Replay:
 
     objects: dict[str, KubeObject] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
+
+    __call__ = Story.__call__
 
     def added(self, item: KubeObject) -> None:
         assert item.key not in self.objects

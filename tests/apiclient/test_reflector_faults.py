@@ -15,7 +15,7 @@ from mooring.api.api_errors import (
     too_many_requests,
     version_too_large,
 )
-from mooring.apiclient.client import ApiClient
+from mooring.apiclient.client import ApiClient, ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, Reflectors
 from mooring.apiclient.reflectors.watched import WATCHED, Watched
@@ -315,7 +315,7 @@ def test_a_server_that_is_not_there_is_waited_for() -> None:
         time, story = Time(), Story()
         async with served(Script().handle) as url:
             pass
-        async with ApiClient(ConnectionSettings(url), "test/1", -1, timing=Time().timing()) as client:
+        async with ApiClient(ConnectionSettings(url), "test/1", -1, options=ClientOptions(Time().timing())) as client:
             reflector = Reflector(
                 client, PODS, story, ReflectorOptions(time.timing(), lambda: 1.0, report=story.report)
             )

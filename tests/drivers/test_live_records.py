@@ -13,9 +13,9 @@ from mooring.serve.pages import pages as zpages
 from mooring.serve.tracing import settings
 
 RECORDS: list[tuple[ModuleType, str]] = [
-    (api_writer, "ApiWriter"),
+    (api_writer, "WriteClients"),
     (binder, "BindOutcome"),
-    (dry_run, "_Opinion _TiedNodes"),
+    (dry_run, "_Opinion _TiedNodes DrySender"),
     (access, "CallingUser Caller Permission AccessSettings"),
     (answers, "PageRequest PageReply"),
     (pages, "Check Health HealthPage Sources"),
@@ -27,8 +27,8 @@ RECORDS: list[tuple[ModuleType, str]] = [
     (lease_candidate, "CandidateName"),
     (lease_record, "LeaseName LeaseRecord"),
     (self_checks, "SelfCheckSettings CheckedScheduler"),
-    (service, "ClientLimits SelfCheckPlan"),
-    (requests, "_TracedSender _TracedAsker"),
+    (service, "ClientLimits LiveOptions SelfCheckPlan"),
+    (requests, "_TracedSender"),
     (settings, "TracingSettings"),
 ]
 

@@ -10,21 +10,15 @@ from mooring.kit.clock import VirtualClock
 from mooring.serve.service_metrics import ServiceMetrics, read_watches
 
 
-class Silence:
+def silence(old: object, new: object) -> None:
     """Nobody listens here."""
-
-    def added(self, item: object) -> None: ...
-
-    def updated(self, old: object, new: object) -> None: ...
-
-    def removed(self, item: object) -> None: ...
 
 
 def test_the_page_shows_how_watches_ended_and_how_long_there_was_none() -> None:
     now_s = [0.0]
     timing = Timing(lambda: now_s[0])
     source = ApiClient(ConnectionSettings("http://127.0.0.1:1"), "test/1")
-    reflectors = Reflectors(source, Silence(), WATCHED[:2], ReflectorOptions(timing))
+    reflectors = Reflectors(source, silence, WATCHED[:2], ReflectorOptions(timing))
     metrics = ServiceMetrics(VirtualClock())
     read_watches(reflectors.members, metrics.registry)
     nodes, pods = (member.record for member in reflectors.members)

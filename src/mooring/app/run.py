@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveScheduler, SelfCheckPlan
+from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveOptions, LiveScheduler, SelfCheckPlan
 from mooring.drivers.self_checks import SelfCheckMetrics, SelfCheckSettings
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_shown_object
@@ -134,13 +134,15 @@ class Running:
             self._scheduler,
             settings.access,
             settings.limits,
-            self._clock,
-            settings.is_dry_run,
-            observe=self._metrics.answered,
-            fence=self._fence,
-            requests=requests,
-            self_check=self._self_check(settings.self_check),
-            wall=self._wall,
+            LiveOptions(
+                self._clock,
+                self._wall,
+                settings.is_dry_run,
+                observe=self._metrics.answered,
+                fence=self._fence,
+                traces=requests,
+                self_check=self._self_check(settings.self_check),
+            ),
         )
         if self._shown is not None:
             self._shown.show(self._scheduler, self._live.checks)

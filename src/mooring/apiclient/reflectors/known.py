@@ -3,9 +3,7 @@ listener gets from them.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
-
-import msgspec
+from typing import Any, Generic, TypeVar
 
 from mooring.apiclient.reflectors.watch_lines import DELETED
 from mooring.model.meta import KubeObject
@@ -13,44 +11,24 @@ from mooring.model.meta import KubeObject
 T = TypeVar("T", bound=KubeObject)
 
 
-class ChangeListener(Protocol):
-    """Receives every change, in the order in which changes come. A scheduler is one."""
+Listen = Callable[[Any, Any], None]
+"""Called with every change of an object, in the order in which changes come: its form before and after. Without the first the
+object is new; without the second it is deleted, and the first is the last form that the listener got. Both are forms of the
+same object: their uids are equal."""
 
-    def added(self, item: Any) -> None: ...
+Change = tuple[T | None, T | None]
+"""An object before and after. If the uids differ, one object was deleted and another was created under its name.
 
-    def updated(self, old: Any, new: Any) -> None:
-        """The two are forms of the same object: their uids are equal."""
-        ...
-
-    def removed(self, item: Any) -> None:
-        """`item` is the last form that the listener got."""
-        ...
+Hot: there is one for each event; a NamedTuple takes 2,500 instructions more than a struct."""
 
 
-class ObjectChange(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """An object before and after: without `old` it is new, without `new` it is deleted.
-
-    If the uids differ, one object was deleted and another was created under its name.
-
-    Hot: there is one for each event, and a NamedTuple takes 2,500 instructions more.
-    """
-
-    old: T | None
-    new: T | None
-
-
-def tell(listener: ChangeListener, change: ObjectChange[T]) -> None:
-    """Call the method of the listener for a change."""
-    old, new = change.old, change.new
-    if old is None:
-        listener.added(new)
-    elif new is None:
-        listener.removed(old)
-    elif old.metadata.uid == new.metadata.uid:
-        listener.updated(old, new)
-    else:
-        listener.removed(old)
-        listener.added(new)
+def tell(listen: Listen, change: Change[T]) -> None:
+    """Call the listener for a change, twice if another object has replaced the first."""
+    old, new = change
+    if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+        listen(old, None)
+        old = None
+    listen(old, new)
 
 
 MAX_GRAVES = 4096
@@ -82,7 +60,7 @@ class Known(Generic[T]):
         """The version of the last complete list. An object that is not known did not exist at that version."""
         self._inherit = inherit
 
-    def take(self, event_type: str, item: T) -> ObjectChange[T] | None:
+    def take(self, event_type: str, item: T) -> Change[T] | None:
         """The change of an event; None if it changes nothing. Of a DELETED object only the metadata is read."""
         key, version = item.key, item.metadata.resource_version
         old = self.objects.get(key)
@@ -94,7 +72,7 @@ class Known(Generic[T]):
             return None
         return self._put(key, old, item)
 
-    def replace(self, listed: "Known[T]", version: str) -> Iterator[ObjectChange[T]]:
+    def replace(self, listed: "Known[T]", version: str) -> Iterator[Change[T]]:
         """The changes of a complete list of this version, deletions first. The list counts whatever the versions of its
         objects: a server that was restored from a backup has older ones.
 
@@ -102,33 +80,33 @@ class Known(Generic[T]):
         """
         self._graves, self._listed_at = listed._graves, version
         for key in [key for key in self.objects if key not in listed.objects and key not in listed.unreadable]:
-            yield ObjectChange(self.objects.pop(key), None)
+            yield self.objects.pop(key), None
         for key, item in listed.objects.items():
             old = self.objects.get(key)
             if old is None:
                 self.objects[key] = item
-                yield ObjectChange(None, item)
+                yield None, item
             elif not _is_same(old, item):
                 yield self._put(key, old, item)
 
-    def _add(self, key: str, version: str | None, item: T) -> ObjectChange[T] | None:
+    def _add(self, key: str, version: str | None, item: T) -> Change[T] | None:
         if not is_later(version, self._graves.get(key, self._listed_at)):
             return None
         self.objects[key] = item
-        return ObjectChange(None, item)
+        return None, item
 
-    def _put(self, key: str, old: T, item: T) -> ObjectChange[T]:
+    def _put(self, key: str, old: T, item: T) -> Change[T]:
         self.objects[key] = item
         if self._inherit is not None and old.metadata.uid == item.metadata.uid:
             self._inherit(item, old)
-        return ObjectChange(old, item)
+        return old, item
 
-    def _remove(self, key: str, version: str | None, old: T | None) -> ObjectChange[T] | None:
+    def _remove(self, key: str, version: str | None, old: T | None) -> Change[T] | None:
         known = self._graves.get(key) if old is None else old.metadata.resource_version
         if version != known and known is not None and not is_later(version, known):
             return None
         self._bury(key, version)
-        return None if old is None else ObjectChange(self.objects.pop(key), None)
+        return None if old is None else (self.objects.pop(key), None)
 
     def _bury(self, key: str, version: str | None) -> None:
         self.unreadable.discard(key)

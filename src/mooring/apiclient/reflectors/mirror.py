@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.api_errors import bad_request, expired
-from mooring.apiclient.reflectors.known import ChangeListener, Known, ObjectChange, is_later, tell
+from mooring.apiclient.reflectors.known import Change, Known, Listen, is_later, tell
 from mooring.apiclient.reflectors.watch_lines import BOOKMARK, LineDecoder, MalformedObject
 from mooring.apiclient.reflectors.watched import Watched
 from mooring.model.pod import Pod
@@ -48,7 +48,7 @@ class Mirror:
     `Known` has the rules for events.
     """
 
-    def __init__(self, watched: Watched, listener: ChangeListener, report: Report) -> None:
+    def __init__(self, watched: Watched, listen: Listen, report: Report) -> None:
         self.statistics = Statistics()
         self.version = ""
         """The latest version seen: a watch can continue from it."""
@@ -57,7 +57,7 @@ class Mirror:
         self.is_in_doubt = False
         """Whether an event may be missing, so that only a new list shows the state of the cluster."""
         self._watched = watched
-        self._listener = listener
+        self._listen = listen
         self._report = report
         self._decoder: LineDecoder[Any] = LineDecoder(watched.struct)
         self.known = self._nothing_known()
@@ -176,11 +176,11 @@ class Mirror:
             whose = f"{self._watched.name} {key}" if key else self._watched.name
             self._report(f"{whose}: skipped, because it cannot be decoded: {fault}", None)
 
-    def _tell(self, change: ObjectChange[Any]) -> None:
+    def _tell(self, change: Change[Any]) -> None:
         try:
-            tell(self._listener, change)
+            tell(self._listen, change)
         except Exception as fault:  # a fault in one object must not stop the others
-            item = change.new or change.old
+            item = change[1] or change[0]
             assert item is not None
             self._report(f"{self._watched.name} {item.key}: the scheduler could not process a change", fault)
 

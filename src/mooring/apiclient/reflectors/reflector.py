@@ -15,7 +15,7 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reflectors.known import ChangeListener
+from mooring.apiclient.reflectors.known import Listen
 from mooring.apiclient.reflectors.mirror import Mirror, Report, Statistics
 from mooring.apiclient.reflectors.watch_ends import (
     Restart,
@@ -86,7 +86,7 @@ class Reflector:
         self,
         source: WatchSource,
         watched: Watched,
-        listener: ChangeListener,
+        listen: Listen,
         reflector_options: ReflectorOptions | None = None,
     ) -> None:
         self.watched = watched
@@ -97,7 +97,7 @@ class Reflector:
         self._source = source
         self._options = reflector_options or ReflectorOptions()
         self.record = WatchRecord(self._options.timing)
-        self._mirror = Mirror(watched, listener, self._options.report)
+        self._mirror = Mirror(watched, listen, self._options.report)
         self._pace = RetryBackoff(self._options.timing, self._options.draw)
         self._must_list = True
         self._not_older_than: str | None = None
@@ -329,11 +329,11 @@ class Reflectors:
     def __init__(
         self,
         source: WatchSource,
-        listener: ChangeListener,
+        listen: Listen,
         watched: Sequence[Watched] = WATCHED,
         reflector_options: ReflectorOptions | None = None,
     ) -> None:
-        self.members = tuple(Reflector(source, resource, listener, reflector_options) for resource in watched)
+        self.members = tuple(Reflector(source, resource, listen, reflector_options) for resource in watched)
 
     async def run(self) -> None:
         """Run all reflectors until cancelled. A bug in one ends all, because a stale cache is worse than a restart."""

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace import Tracer as ApiTracer
 
-from mooring.drivers.traced_requests import RequestTraces, SampledRequests
+from mooring.drivers.traced_requests import RequestTraces
 from mooring.kit.clock import Clock
 from mooring.kit.log_formats import one_line
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes
@@ -57,7 +57,7 @@ class OpenTelemetryTracing(Tracing):
 
     def observe(self, observer: Observer, clock: Clock) -> tuple[Observer, RequestTraces]:
         traces = SchedulerTraces(observer, self.tracer, clock, self._threshold_ns)
-        return traces, SampledRequests(traces, clock)
+        return traces, RequestTraces(traces, clock)
 
     def close(self) -> None:
         """The SDK may wait for half a minute, so a thread that ends with the process waits instead."""
