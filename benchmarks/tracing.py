@@ -27,9 +27,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
-from mooring.serve.tracing.settings import tracing_settings
-from mooring.serve.tracing.start import start_tracing
-from mooring.serve.tracing.tracing import PLUGIN_THRESHOLD, Tracing
+from mooring.serve.tracing import PLUGIN_THRESHOLD, Tracing, start_tracing, tracing_settings
 from mooring.state.assembly import build_scheduler
 
 SHARES = (None, 0.0, 0.01, 0.1, 1.0)

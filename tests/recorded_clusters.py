@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from mooring.apiclient.reflectors.known import tell
+from mooring.apiclient.reflectors.mirror import tell
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration

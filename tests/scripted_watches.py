@@ -10,16 +10,16 @@ import msgspec
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError
+from mooring.api.kind_spec import KindSpec, Watch
 from mooring.apiclient.client import ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.watched import Watched
 from mooring.apiclient.throttle import Timing
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
-PODS = Watched("", "v1", "pods", Pod, "status.phase!=Failed", is_required=True)
-OPTIONAL = Watched("", "v1", "pods", Pod)
+PODS = KindSpec("", "v1", "pods", "Pod", struct=Pod, watch=Watch(True, "status.phase!=Failed"))
+OPTIONAL = KindSpec("", "v1", "pods", "Pod", struct=Pod)
 
 STREAMED_LIST = {
     "allowWatchBookmarks": "true",
@@ -221,7 +221,7 @@ class Stage:
 
 @asynccontextmanager
 async def a_stage(
-    *answers: Answer, watched: Watched = PODS, draw: Callable[[], float] = lambda: 0.0
+    *answers: Answer, watched: KindSpec = PODS, draw: Callable[[], float] = lambda: 0.0
 ) -> AsyncIterator[Stage]:
     script, time, story = Script(*answers), Time(), Story()
     reflector_options = ReflectorOptions(time.timing(), draw, report=story.report)

@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
+from mooring.apiclient.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.client import ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
-from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
-from mooring.apiclient.credentials.credentials import Grant, Identity, RereadFile
+from mooring.apiclient.credentials import Grant, Identity, RereadFile
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
 from mooring.apiclient.request_errors import (
     ConnectionLost,

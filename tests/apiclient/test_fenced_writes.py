@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvloop
 
+from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.client import ApiClient, ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificates import CertificateFiles
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.lean_connection import LeanConnection
 from mooring.apiclient.lean_socket import LeanSocket

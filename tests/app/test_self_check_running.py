@@ -54,7 +54,7 @@ class CheckedRun:
         await self.until(lambda: self._lines.getvalue().count("Self-check finished") >= before + 2)
 
     def reflector(self, kind: type) -> Reflector:
-        return next(each for each in self.running._live.reflectors.members if each.watched.struct is kind)
+        return next(each for each in self.running._live.reflectors.members if each.spec.struct is kind)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from build import a_pod
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionRefused
 from mooring.drivers import event_writer
 from mooring.drivers.event_writer import IDLE_NS, EventWriter

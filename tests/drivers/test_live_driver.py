@@ -9,7 +9,7 @@ import pytest
 from build import a_node
 from live_stage import DONE_ALL_THE_SAME, HIGH, V1, V2, Fault, P, a_stage, deletions, on, pod, preempted, run
 from mooring.api.api_errors import ApiError, conflict, internal_error, not_found
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.apiclient.throttle import Timing
 from mooring.drivers import binder, live_driver

@@ -10,7 +10,7 @@ import pytest
 
 from build import a_pod
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import TimedOut
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework.contract.intents import PatchStatus

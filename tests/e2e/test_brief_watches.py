@@ -115,7 +115,7 @@ async def bind_them_all(server: str, faults: Faults) -> Outcome:
         LiveScheduler(scheduler, ConnectionSettings(proxy.url), options=sleeps.live_options()) as live,
         scheduling(live),
     ):
-        (pods,) = (member for member in live.reflectors.members if member.watched.name == "pods")
+        (pods,) = (member for member in live.reflectors.members if member.spec.resource == "pods")
         began_s = time.monotonic()
         await asyncio.gather(create(client), all_bound(pods))
         return Outcome(pods, sleeps, proxy.injected["watch_s"], scheduler.check(), time.monotonic() - began_s)

@@ -293,7 +293,7 @@ def condition(pod: JsonObject) -> JsonObject:
 def show(outcome: Outcome) -> None:
     """The figures, for whoever runs this with -s, or when it fails."""
     core = outcome.live.scheduler.core
-    (pods,) = (member.statistics for member in outcome.live.reflectors.members if member.watched.name == "pods")
+    (pods,) = (member.statistics for member in outcome.live.reflectors.members if member.spec.resource == "pods")
     print(f"{len(outcome.pods)} pods in {outcome.took_s:.1f} s, {outcome.proxy.requests} requests, {pods}")
     print(f"{dict(outcome.proxy.injected)}, {outcome.live.driver.bound} binds answered")
     print(f"{dict(core.queue.counters.incoming)}, reports: {Counter(outcome.reports).most_common(5)}")

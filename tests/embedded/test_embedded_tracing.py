@@ -10,7 +10,7 @@ from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 from mooring.kit.clock import NS_PER_S, Clock, VirtualClock
 from mooring.scheduler.observer import Observer
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing
 from span_reading import RecordedSpans, about
 
 

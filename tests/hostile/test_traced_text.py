@@ -14,9 +14,7 @@ from mooring.kit.shown_text import is_shown
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import Observer
-from mooring.serve.tracing.settings import tracing_settings
-from mooring.serve.tracing.start import start_tracing
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing, start_tracing, tracing_settings
 from mooring.state.assembly import all_plugins, build_scheduler
 from otlp_receiver import ReceivedSpan, a_receiver
 

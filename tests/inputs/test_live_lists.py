@@ -13,7 +13,7 @@ from mooring.api.kinds import BY_KIND, KINDS
 from mooring.apiclient.request_errors import Unreadable
 from mooring.inputs import live_source
 from mooring.inputs.input_errors import LiveSourceError
-from mooring.inputs.live_kinds import EVENTS, LISTED, NODES, PODS, READER_ROLE, loss_without, resource_name
+from mooring.inputs.live_kinds import EVENTS, LISTED, NODES, PODS, READER_ROLE, loss_without
 from mooring.inputs.live_source import LiveLists, has_items, list_cluster
 
 Asked = dict[str, str]
@@ -170,7 +170,7 @@ def test_a_kind_that_is_not_served_counts_as_empty() -> None:
         "the server does not serve resourceclaims.resource.k8s.io, resourceclaimtemplates.resource.k8s.io, "
         "deviceclasses.resource.k8s.io, resourceslices.resource.k8s.io: answers assume that there are none"
     ]
-    assert "podgroups.scheduling.k8s.io" in [resource_name(spec) for spec in lists.unserved]
+    assert "podgroups.scheduling.k8s.io" in [spec.resource for spec in lists.unserved]
 
 
 def test_another_error_of_the_server_is_raised() -> None:

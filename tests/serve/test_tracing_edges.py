@@ -10,15 +10,21 @@ import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import SpanKind, StatusCode
 
+from mooring.cli.recording_options import start_tracing
 from mooring.drivers.traced_requests import RequestTraces
 from mooring.framework.config.types import TracingConfiguration
 from mooring.kit.clock import VirtualClock
 from mooring.scheduler.observer import Observer
-from mooring.serve.tracing import open_telemetry
-from mooring.serve.tracing.open_telemetry import OpenTelemetryTracing, SampledTracer
-from mooring.serve.tracing.settings import SERVICE_NAME, TracingError, TracingSettings, tracing_settings
-from mooring.serve.tracing.start import start_tracing
-from mooring.serve.tracing.tracing import PLUGIN_THRESHOLD, Tracing
+from mooring.serve import open_telemetry
+from mooring.serve.open_telemetry import OpenTelemetryTracing, SampledTracer
+from mooring.serve.tracing import (
+    PLUGIN_THRESHOLD,
+    SERVICE_NAME,
+    Tracing,
+    TracingError,
+    TracingSettings,
+    tracing_settings,
+)
 from span_reading import RecordedSpans
 
 SETTINGS = TracingSettings(1.0, (), source="the test")
@@ -132,7 +138,7 @@ def test_names_and_numbers() -> None:
 def test_a_fault_is_reported_again_after_exactly_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     reports: list[str] = []
     now_s = [0.0]
-    monkeypatch.setattr("mooring.serve.tracing.open_telemetry.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("mooring.serve.open_telemetry.time.monotonic", lambda: now_s[0])
     log = logging.Logger("opentelemetry.test")
     log.addHandler(open_telemetry._ExportFaults(reports.append))
     for now_s[0] in (0.0, 59.9, 60.0, 119.9, 120.0):
@@ -160,8 +166,8 @@ def test_tracing_takes_the_log_of_the_sdk_and_gives_it_back(monkeypatch: pytest.
 
 def test_the_end_waits_for_three_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float | None] = []
-    monkeypatch.setattr("mooring.serve.tracing.open_telemetry.threading.Thread.start", lambda self: None)
-    monkeypatch.setattr("mooring.serve.tracing.open_telemetry.threading.Thread.join", lambda self, s: waited.append(s))
+    monkeypatch.setattr("mooring.serve.open_telemetry.threading.Thread.start", lambda self: None)
+    monkeypatch.setattr("mooring.serve.open_telemetry.threading.Thread.join", lambda self, s: waited.append(s))
     tracing = OpenTelemetryTracing(SETTINGS, 0, print)
     tracing.close()
     tracing._end()

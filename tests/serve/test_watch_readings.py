@@ -2,9 +2,8 @@
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors
+from mooring.apiclient.reflectors.reflector import WATCHED, ReflectorOptions, Reflectors
 from mooring.apiclient.reflectors.watch_ends import WatchEnd
-from mooring.apiclient.reflectors.watched import WATCHED
 from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import VirtualClock
 from mooring.serve.service_metrics import ServiceMetrics, read_watches

@@ -404,6 +404,16 @@ class KindSpec:
         return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
 
     @property
+    def resource(self) -> str:
+        """The name in messages and in RBAC: `pods`, `replicasets.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def url(self, namespace: str = "", name: str = "") -> str:
+        """The path of its objects in all namespaces or in one, or of one object: `/api/v1/namespaces/shop/pods/web`."""
+        parts = [self.path, *(("namespaces", namespace) if namespace and self.namespaced else ()), self.plural]
+        return "/".join((*parts, name) if name else parts)
+
+    @property
     def api_versions(self) -> tuple[str, ...]:
         """The apiVersions that manifests may name, the served one first."""
         return (self.api_version, *self.other_versions)

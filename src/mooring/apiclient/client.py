@@ -12,11 +12,10 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
-from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import Grant
+from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
+from mooring.apiclient.credentials import Grant
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
 from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_after_s
-from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence

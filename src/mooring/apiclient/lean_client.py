@@ -10,8 +10,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from mooring.apiclient.client import NO_ANSWER, ApiClient, ClientOptions, Limits
-from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
-from mooring.apiclient.credentials.credentials import Grant, Identity
+from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, proxy_of
+from mooring.apiclient.credentials import Grant, Identity
 from mooring.apiclient.lean_connection import AT_ONCE_BYTES, KnownHeads, LeanConnection, Reply
 from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import (
@@ -23,7 +23,6 @@ from mooring.apiclient.request_errors import (
     unanswered,
 )
 from mooring.apiclient.throttle import RequestRetries, Throttle
-from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import OutgoingRequest
 from mooring.kit.fence import NO_FENCE, Fence
 

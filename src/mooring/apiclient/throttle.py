@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from mooring.apiclient.credentials.credentials import Credentials, Grant
+from mooring.apiclient.credentials import Credentials, Grant
 
 DEFAULT_QPS, DEFAULT_BURST = 5.0, 10
 """Parity: client-go uses these for a qps or burst of zero."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watched import watched_with
+from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, watched_with
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.inputs.live_kinds import READER_ROLE
@@ -109,9 +108,9 @@ class Observing:
     def _refuse_if_hopeless(self, waited_s: float) -> None:
         """Give up if the server does not show pods or nodes, or does not answer in time."""
         for member in self.reflectors.members:
-            if member.refusal is not None and member.watched.is_required:
+            if member.refusal is not None and member.is_required:
                 raise ObserverError(
-                    f"you may not watch {member.watched.name}: {member.refusal.message} ({member.refusal.code}); "
+                    f"you may not watch {member.spec.resource}: {member.refusal.message} ({member.refusal.code}); "
                     f"the ClusterRole mooring-observer in {READER_ROLE} allows what is needed"
                 )
         has_answered = any(member.has_synced or member.statistics.events for member in self.reflectors.members)

@@ -44,7 +44,7 @@ from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
 from mooring.serve.pages.server import WebLimits, WebServer
 from mooring.serve.pages.server_tls import ClientAuthorities, ServerTls, serving_pair
 from mooring.serve.service_metrics import ServiceMetrics, read_recording, read_watches
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing
 from mooring.state.assembly import build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, record_live
 
@@ -421,6 +421,6 @@ class Running:
         self._stopping.set()
 
     def _dump(self) -> None:
-        members = {member.watched.plural: member.objects for member in self._live.reflectors.members}
+        members = {member.spec.plural: member.objects for member in self._live.reflectors.members}
         compare(self._scheduler, members["nodes"], members["pods"], self._log)
         dump(self._scheduler, self._log)

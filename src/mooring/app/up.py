@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
+from mooring.apiclient.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context, write_kubeconfig

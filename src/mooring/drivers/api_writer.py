@@ -182,10 +182,9 @@ def body_of(write: Write) -> JsonObject:
 def request_of(write: Write) -> tuple[str, str]:
     """Path and content type of the request that carries the write out."""
     resource = BY_STRUCT[write.kind]
-    within = f"/namespaces/{write.namespace}" if resource.namespaced else ""
-    parts = [f"{resource.path}{within}/{resource.plural}"]
-    if write.method != "POST":
-        parts += filter(None, (write.name, write.subresource))
+    path = resource.url(write.namespace, write.name if write.method != "POST" else "")
+    if write.subresource and write.method != "POST":
+        path = f"{path}/{write.subresource}"
     if write.method != "PATCH":
-        return "/".join(parts), JSON
-    return "/".join(parts), STRATEGIC_MERGE_PATCH if write.form == "strategic" else MERGE_PATCH
+        return path, JSON
+    return path, STRATEGIC_MERGE_PATCH if write.form == "strategic" else MERGE_PATCH

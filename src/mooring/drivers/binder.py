@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionRefused, Unanswered, Unreadable
 from mooring.apiclient.throttle import Timing
 from mooring.drivers.api_writer import ApiWriter

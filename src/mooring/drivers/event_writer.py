@@ -17,7 +17,7 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Random, Timing
 from mooring.drivers.api_writer import ApiWriter

@@ -16,11 +16,10 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
-from mooring.apiclient.credentials.certificates import KeyPair
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.certificates import KeyPair
+from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.reflectors.reflector import WatchSource
-from mooring.apiclient.tls_contexts import client_context
 from mooring.apiclient.transport import FencedBody
 from mooring.drivers.traced_requests import METHOD, NO_TRACES, PATH, SERVER, RequestTraces
 from mooring.framework.config.problems import ConfigError

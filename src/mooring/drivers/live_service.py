@@ -16,11 +16,9 @@ from typing import Any, Self
 import msgspec
 
 from mooring.apiclient.client import ApiClient, ClientOptions, Observe
-from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource
-from mooring.apiclient.reflectors.watched import watched_with
-from mooring.apiclient.tls_contexts import TlsContexts
+from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource, watched_with
 from mooring.drivers.api_writer import ApiWriter, WriteClients
 from mooring.drivers.binder import BINDERS
 from mooring.drivers.driver import input_of

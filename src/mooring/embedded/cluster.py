@@ -35,7 +35,7 @@ from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing
 from mooring.state.assembly import build_scheduler
 from mooring.state.recorded_scheduler import Recorder
 from mooring.state.recording.recorder import RecordingSettings, record_live

@@ -64,11 +64,6 @@ def loss_without(spec: KindSpec) -> str:
     return next((loss.text for loss in _LOSSES if spec.kind in loss.kinds), "answers may be wrong")
 
 
-def resource_name(spec: KindSpec) -> str:
-    """The name in messages and in RBAC: `pods`, `replicasets.apps`."""
-    return f"{spec.plural}.{spec.group}" if spec.group else spec.plural
-
-
 def is_gated(spec: KindSpec) -> bool:
     """Whether hardly any server serves it: an API behind a feature gate that is off by default."""
     return spec.watch is not None and bool(spec.watch.needs_gate)

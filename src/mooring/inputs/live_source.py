@@ -16,7 +16,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.client import PAGE_SIZE, ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import Unanswered, Unreadable
@@ -33,7 +33,6 @@ from mooring.inputs.live_kinds import (
     REQUIRED,
     is_gated,
     loss_without,
-    resource_name,
 )
 from mooring.inputs.loaded_cluster import Config, Gates, LoadedCluster, Plugins, loaded_from
 from mooring.inputs.manifests import Manifests, OnProgress, read_files
@@ -86,13 +85,13 @@ class LiveLists:
 
     def notes(self) -> list[str]:
         """What the user should know: each resource that is missing, with what is lost, and lists of another moment."""
-        notes = [f"you may not list {resource_name(spec)}: {loss_without(spec)}" for spec in self.refused]
+        notes = [f"you may not list {spec.resource}: {loss_without(spec)}" for spec in self.refused]
         if self.refused:
             notes.append(f"{READER_ROLE} has the ClusterRole mooring-reader, which allows all lists")
-        if unserved := [resource_name(spec) for spec in self.unserved if not is_gated(spec)]:
+        if unserved := [spec.resource for spec in self.unserved if not is_gated(spec)]:
             notes.append(f"the server does not serve {', '.join(unserved)}: answers assume that there are none")
         if self.moved:
-            names = ", ".join(resource_name(spec) for spec in self.moved)
+            names = ", ".join(spec.resource for spec in self.moved)
             notes.append(f"the cluster changed while it was listed: {names} may be newer than the pods")
         if self.events_are_cut:
             notes.append(f"only the first {MAX_EVENT_PAGES * PAGE_SIZE} events were read")
@@ -171,7 +170,7 @@ class _Listing:
             if len(pages) == most:
                 break
             if len(pages) == MAX_PAGES:
-                raise LiveSourceError(f"{self._lists.server}: {resource_name(spec)} have more than {MAX_PAGES} pages")
+                raise LiveSourceError(f"{self._lists.server}: {spec.resource} have more than {MAX_PAGES} pages")
             pages.append(await self._page(spec, {**steady, **kept, "continue": token}))
         return pages
 
@@ -185,7 +184,7 @@ class _Listing:
     def _note_refusal(self, spec: KindSpec, fault: ApiError) -> None:
         """Go on without a resource that the server does not show. Raises the fault if decisions cannot do without it."""
         if fault.code == 403 and spec in REQUIRED:
-            text = f"you may not list {resource_name(spec)}, and there is no answer without them"
+            text = f"you may not list {spec.resource}, and there is no answer without them"
             allowed = f"the ClusterRole mooring-reader in {READER_ROLE} allows it"
             raise LiveSourceError(f"{self._lists.server}: {text}; {allowed}: {fault.message}")
         if fault.code not in (403, 404) or spec in REQUIRED:
@@ -280,7 +279,7 @@ def read_live(
     header = DumpHeader(
         has_all_pods=True,
         taken_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        missing=[resource_name(spec) for spec in lists.refused] or None,
+        missing=[spec.resource for spec in lists.refused] or None,
     )
     files = [*_files(connection.server, lists)]
     # The server has validated the objects; fields that Mooring does not know come from a newer Kubernetes.

@@ -16,7 +16,6 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unanswered
 from mooring.dashboard.interfaces import AskedChanges, Question, Refused
 from mooring.dashboard.questions.asked_cluster import FetchObjects
-from mooring.inputs.live_kinds import resource_name
 
 MAX_NAMED = 20
 """Workloads that one question may name: each is a request."""
@@ -85,5 +84,5 @@ def _refusal(spec: KindSpec, rest: str, is_one: bool, fault: ApiError) -> Refuse
     if fault.code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return Refused(503, f"the API server does not show {spec.kind} {rest}: {fault.message}")
     verb = "get" if is_one else "list"
-    grant = f"allow the scheduler's account to {verb} {resource_name(spec)}"
+    grant = f"allow the scheduler's account to {verb} {spec.resource}"
     return Refused(403, f"the scheduler may not read {spec.kind} {rest}: {grant}, {_ELSEWHERE} ({fault.message})")

@@ -13,10 +13,10 @@ from typing import Any, NoReturn, Protocol
 from cryptography import x509
 
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.credentials.certificates import KeyPair, new_authority, sign_server
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.certificates import KeyPair, new_authority, sign_server
+from mooring.apiclient.connection_settings import trust_authorities
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
-from mooring.apiclient.tls_contexts import trust_authorities
 from mooring.apiclient.transport import Params
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock

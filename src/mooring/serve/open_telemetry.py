@@ -27,8 +27,7 @@ from mooring.kit.spans import NO_ATTRIBUTES, Attributes
 from mooring.kit.version import VERSION
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.traces import SchedulerTraces
-from mooring.serve.tracing.settings import SERVICE_NAME, TracingSettings
-from mooring.serve.tracing.tracing import Report, Tracing
+from mooring.serve.tracing import SERVICE_NAME, Report, Tracing, TracingSettings
 
 _sdk_log = logging.getLogger("opentelemetry")
 
