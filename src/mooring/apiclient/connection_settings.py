@@ -172,6 +172,10 @@ class ResumingContext(ssl.SSLContext):
         return session if known == name and now_s - since_s < _RESUMED_FOR_S else None
 
 
+_UNUSABLE_PAIR = "the client certificate and its key are not PEM, or do not belong together"
+_ENCRYPTED_KEY = "the key of the client certificate is encrypted; use a key without a password"
+
+
 def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLContext:
     """A context that trusts the given authority alone, or the authorities of this machine if none is given."""
     # Not create_default_context: since Python 3.13 it rejects authorities of old clusters, which Go accepts.
@@ -182,19 +186,15 @@ def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLC
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif access.authority_pem:
-        _trust(context, access)
+        try:
+            trust_authorities(context, access.authority_pem)
+        except (ssl.SSLError, ValueError):
+            raise CredentialsError(f"the certificate authority of {access.server} is not PEM") from None
     else:
         context.load_default_certs()
     if pair is not None:
-        _show(context, pair)
+        show_pair(context, pair, CredentialsError(_UNUSABLE_PAIR), CredentialsError(_ENCRYPTED_KEY))
     return context
-
-
-def _trust(context: ssl.SSLContext, access: ConnectionSettings) -> None:
-    try:
-        trust_authorities(context, access.authority_pem)
-    except (ssl.SSLError, ValueError):
-        raise CredentialsError(f"the certificate authority of {access.server} is not PEM") from None
 
 
 def trust_authorities(context: ssl.SSLContext, authorities_pem: bytes) -> None:
@@ -206,21 +206,27 @@ def trust_authorities(context: ssl.SSLContext, authorities_pem: bytes) -> None:
     context.load_verify_locations(cadata=text)
 
 
-def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Set the client certificate. Python reads certificates from files only, so they are written to a private directory
-    for a moment."""
+def server_context() -> ssl.SSLContext:
+    """A context for a listener, without a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def show_pair(context: ssl.SSLContext, pair: KeyPair, unusable: Exception, encrypted: Exception) -> None:
+    """Have a context show a certificate. Raises `unusable` for what is not PEM or does not belong together, and `encrypted`
+    for a key with a password. Python reads certificates from files only, so they are in a private directory for a moment."""
+
+    def ask_for_password() -> NoReturn:
+        """Without this, OpenSSL would ask at the terminal."""
+        raise encrypted
+
     with tempfile.TemporaryDirectory(prefix="mooring-") as scratch:
-        certificate, key = Path(scratch, "client.crt"), Path(scratch, "client.key")
+        certificate, key = Path(scratch, "pair.crt"), Path(scratch, "pair.key")
         certificate.write_bytes(pair.certificate_pem)
         key.write_bytes(pair.key_pem)
         try:
-            context.load_cert_chain(certificate, key, password=_no_password)
+            context.load_cert_chain(certificate, key, password=ask_for_password)
         except (ssl.SSLError, ValueError):
-            raise CredentialsError(
-                "the client certificate and its key are not PEM, or do not belong together"
-            ) from None
-
-
-def _no_password() -> NoReturn:
-    """Without this, OpenSSL would ask for a password at the terminal."""
-    raise CredentialsError("the key of the client certificate is encrypted; use a key without a password")
+            raise unusable from None
