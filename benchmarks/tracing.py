@@ -17,6 +17,7 @@ import time
 
 import msgspec
 
+from mooring.cli.recording_options import start_tracing
 from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.framework import config
 from mooring.framework.contract.intents import Bind
@@ -27,9 +28,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
-from mooring.serve.tracing.settings import tracing_settings
-from mooring.serve.tracing.start import start_tracing
-from mooring.serve.tracing.tracing import PLUGIN_THRESHOLD, Tracing
+from mooring.serve.tracing import PLUGIN_THRESHOLD, Tracing, tracing_settings
 from mooring.state.assembly import build_scheduler
 
 SHARES = (None, 0.0, 0.01, 0.1, 1.0)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mooring.drivers.simulated_driver import START_NS, WriteRefused, after, named
+from mooring.api.api_errors import ApiError
+from mooring.drivers.simulated_driver import START_NS, after, named
 from mooring.framework import config
 from mooring.framework.contract.intents import Bind, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -113,7 +114,7 @@ class LateClaims:
         intent = self.wanted.pop(place)
         if refuse or lose:
             if lose and isinstance(intent, Write):
-                with suppress(WriteRefused):
+                with suppress(ApiError):
                     self._write(intent)
             self.answers.append(Answer(intent, fault=WriteFault("no time", 504)))
         elif isinstance(intent, Bind):
@@ -121,7 +122,7 @@ class LateClaims:
         elif isinstance(intent, Write):
             try:
                 self.answers.append(Answer(intent, self._write(intent)))
-            except WriteRefused as fault:
+            except ApiError as fault:
                 self.answers.append(Answer(intent, fault=WriteFault(str(fault), fault.code)))
 
     def _bind(self, intent: Bind) -> None:
@@ -146,7 +147,7 @@ class LateClaims:
         if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
             before, now = old.status.allocation, new.status.allocation
             if before is not None and now is not None and before != now:
-                raise WriteRefused("status.allocation: field is immutable", 422)
+                raise ApiError(422, "Invalid", "status.allocation: field is immutable")
         stored = self.put(new)
         if stored.metadata.deletion_timestamp is not None:
             self.delete(write.kind, key)  # it goes, unless a finalizer still keeps it

@@ -12,7 +12,6 @@ from build import a_node, a_pod
 from jumping_clock import JumpingClock
 from mooring.api.api_errors import conflict, not_found
 from mooring.apiclient.request_errors import ConnectionLost
-from mooring.drivers.dry_run import DryWriter
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.live_driver import LiveDriver
 from mooring.drivers.status_writer import StatusWriter
@@ -24,13 +23,14 @@ from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.assembly import build_scheduler
 from recording_server import Time
+from silent_writer import SilentWriter
 
 DONE_ALL_THE_SAME = "done, but the answer is lost"
 Fault = Exception | str
 
 
 @dataclass
-class Server(DryWriter):
+class Server(SilentWriter):
     """A server that has pods, carries out what it is asked to, and fails as it is told."""
 
     nodes: dict[str, str] = field(default_factory=dict)
@@ -64,11 +64,11 @@ class Server(DryWriter):
         uid = self.uids.get(pod.name)
         return None if uid is None else {"metadata": {"uid": uid}, "spec": {"nodeName": self.nodes[uid]}}
 
-    async def patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+    async def patch_status(self, pod: Pod, patch: dict[str, Any], cause_id: str = "") -> None:
         self.bodies.append(patch)
         await self._call(f"patch {pod.name}", lambda: self._find(pod))
 
-    async def delete(self, pod: Pod) -> None:
+    async def delete(self, pod: Pod, cause_id: str) -> None:
         await self._call(f"delete {pod.name}", lambda: self.uids.pop(self._find(pod)))
 
     async def create_event(self, event: dict[str, Any]) -> None:

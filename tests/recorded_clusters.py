@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
-from mooring.apiclient.reflectors.known import ChangeListener, ObjectChange, tell
+from mooring.apiclient.reflectors.mirror import tell
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -20,10 +21,20 @@ from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.segment_file import SegmentHeader
 
 
+class Changes(Protocol):
+    """What takes changes: an ObserverRecorder, or a list of them."""
+
+    def added(self, item: Any) -> None: ...
+
+    def updated(self, old: Any, new: Any) -> None: ...
+
+    def removed(self, item: Any) -> None: ...
+
+
 class WatchedSteps:
     """A recorder that shows an observer the changes that a scheduler is told of, and nothing else."""
 
-    def __init__(self, observer: ChangeListener) -> None:
+    def __init__(self, observer: Changes) -> None:
         self._observer = observer
 
     def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
@@ -49,8 +60,17 @@ def write_changes(directory: Path, changes: Sequence[tuple[KubeObject | None, Ku
     """Record these changes as an observer does."""
     observer = an_observer(directory)
     for old, new in changes:
-        tell(observer, ObjectChange(old, new))
+        tell(lambda old, new: _show(observer, old, new), (old, new))
     observer.close()
+
+
+def _show(observer: Changes, old: KubeObject | None, new: KubeObject | None) -> None:
+    if old is None:
+        observer.added(new)
+    elif new is None:
+        observer.removed(old)
+    else:
+        observer.updated(old, new)
 
 
 def a_header(config: KubeSchedulerConfiguration | None = None, started_ns: int = START_NS) -> SegmentHeader:

@@ -10,16 +10,16 @@ import msgspec
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.client import ApiClient, Limits
+from mooring.api.kind_spec import KindSpec, Watch
+from mooring.apiclient.client import ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.watched import Watched
 from mooring.apiclient.throttle import Timing
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
-PODS = Watched("", "v1", "pods", Pod, "status.phase!=Failed", is_required=True)
-OPTIONAL = Watched("", "v1", "pods", Pod)
+PODS = KindSpec("", "v1", "pods", "Pod", struct=Pod, watch=Watch(True, "status.phase!=Failed"))
+OPTIONAL = KindSpec("", "v1", "pods", "Pod", struct=Pod)
 
 STREAMED_LIST = {
     "allowWatchBookmarks": "true",
@@ -179,6 +179,14 @@ class Story:
     told: list[str] = field(default_factory=list)
     reports: list[str] = field(default_factory=list)
 
+    def __call__(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if old is None and new is not None:
+            self.added(new)
+        elif new is None and old is not None:
+            self.removed(old)
+        elif old is not None and new is not None:
+            self.updated(old, new)
+
     def added(self, item: KubeObject) -> None:
         self.told.append(f"+{item.key}@{item.metadata.resource_version}")
 
@@ -213,7 +221,7 @@ class Stage:
 
 @asynccontextmanager
 async def a_stage(
-    *answers: Answer, watched: Watched = PODS, draw: Callable[[], float] = lambda: 0.0
+    *answers: Answer, watched: KindSpec = PODS, draw: Callable[[], float] = lambda: 0.0
 ) -> AsyncIterator[Stage]:
     script, time, story = Script(*answers), Time(), Story()
     reflector_options = ReflectorOptions(time.timing(), draw, report=story.report)
@@ -224,7 +232,7 @@ async def a_stage(
             "test/1",
             -1,
             limits=Limits(request_s=5, answer_bytes=1_000_000),
-            timing=client_time.timing(),
+            options=ClientOptions(client_time.timing()),
         )
         async with client:
             reflector = Reflector(client, watched, story, reflector_options)

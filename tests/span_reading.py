@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.traces import SchedulerTraces
-from mooring.serve.tracing.open_telemetry import SampledTracer
+from mooring.serve.open_telemetry import SampledTracer
 
 MS = NS_PER_S // 1000
 NO_PLUGINS_NS = 1 << 62

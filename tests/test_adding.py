@@ -54,7 +54,7 @@ USE_OF_THE_KIND = """
 from typing import Any
 
 from asking import MERGE_PATCH, STRATEGIC_PATCH, TABLE, ask, begin, heard
-from mooring.apiclient.reflectors.watched import WATCHED
+from mooring.apiclient.reflectors.reflector import WATCHED
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config
 from mooring.framework.contract.context import SchedulingContext
@@ -136,7 +136,7 @@ assert sorted(holder["name"] for holder in held) == ["a", "b"]
 (served,) = [kind for kind in world.ask("GET", "/apis/example.com/v1")["resources"] if kind["name"] == "licences"]
 assert (served["kind"], served["shortNames"], served["namespaced"]) == ("Licence", ["lic"], True)
 assert "example.com" in [group["name"] for group in world.ask("GET", "/apis")["groups"]]
-assert "/apis/example.com/v1/licences" in [watched.path for watched in WATCHED]
+assert "/apis/example.com/v1/licences" in [watched.url() for watched in WATCHED]
 assert is_read("Licence", "example.com/v1") and kind_problem("Licence", "example.com/v1") is None
 shown = [item["kind"] for item in snapshot(world.cluster.scheduler, configured)["items"]]
 assert shown.count("Licence") == 2

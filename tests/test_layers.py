@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("recorded",),
     ),
     "api": (("validation",), ("kinds",), ("patches",), ("schema",)),
-    "apiclient": (("credentials",), ("kubeconfig", "reflectors")),
+    "apiclient": (("kubeconfig", "reflectors"),),
     "apiserver": (("admission",), ("server",)),
     "cel": (("language",), ("functions",)),
     "cli": (("commands",),),
@@ -61,7 +61,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "inputs": (("dumps",),),
     "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "groups"),),
     "scheduler": (("extenders",), ("groups",)),
-    "serve": (("pages", "lease", "tracing"),),
+    "serve": (("pages", "lease"),),
     "state": (("check", "recording"), ("replay",)),
 }
 """The rooms of packages, from the bottom up, by the same rule. Modules outside rooms serve them and put them together."""

@@ -15,7 +15,7 @@ from mooring.answers.trial.owners import behind_replica_set, is_daemon, pods_of_
 from mooring.answers.trial.settled import settled
 from mooring.api.kinds import KINDS, WORKLOADS
 from mooring.inputs.input_errors import NoSuchPod
-from mooring.inputs.live_kinds import EVENTS, LISTED, NODES, PODS, is_gated, loss_without, resource_name
+from mooring.inputs.live_kinds import EVENTS, LISTED, NODES, PODS, is_gated, loss_without
 from mooring.inputs.loaded_cluster import load
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -222,7 +222,7 @@ def test_pods_and_nodes_are_listed_first_and_everything_once() -> None:
     assert LISTED[:2] == (PODS, NODES)
     assert len({each.kind for each in LISTED}) == len(LISTED)
     assert {each.kind for each in LISTED} == {*KINDS, *WORKLOADS}
-    assert (resource_name(PODS), resource_name(WORKLOADS["Deployment"])) == ("pods", "deployments.apps")
+    assert (PODS.resource, WORKLOADS["Deployment"].resource) == ("pods", "deployments.apps")
     assert not is_gated(PODS) and is_gated(KINDS["PodGroup"])
 
 

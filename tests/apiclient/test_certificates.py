@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from mooring.apiclient.credentials.certificates import (
+from mooring.apiclient.certificates import (
     ALWAYS_NAMED,
     CertificateFiles,
     KeyPair,

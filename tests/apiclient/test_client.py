@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
-from mooring.apiclient.client import ApiClient, Limits
+from mooring.apiclient.certificates import CertificateFiles, KeyPair
+from mooring.apiclient.client import ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
-from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
-from mooring.apiclient.credentials.credentials import Grant, Identity, RereadFile
+from mooring.apiclient.credentials import Grant, Identity, RereadFile
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
 from mooring.apiclient.request_errors import (
     ConnectionLost,
@@ -98,7 +98,9 @@ def ok(body: Any = None) -> web.Response:
 def a_client(server: str, time: Time | None = None, qps: float = -1, **more: Any) -> ApiClient:
     limits = more.pop("limits", Limits(request_s=5))
     return ApiClient(
-        ConnectionSettings(server, **more), "test/1", qps, 10, limits=limits, timing=(time or Time()).timing()
+        *(ConnectionSettings(server, **more), "test/1", qps, 10),
+        limits=limits,
+        options=ClientOptions((time or Time()).timing()),
     )
 
 

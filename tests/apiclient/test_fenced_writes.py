@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from mooring.apiclient.client import ApiClient
+from mooring.apiclient.certificates import CertificateFiles
+from mooring.apiclient.client import ApiClient, ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificates import CertificateFiles
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.lean_connection import LeanConnection
 from mooring.apiclient.lean_socket import LeanSocket
@@ -92,7 +92,7 @@ def test_a_write_after_the_deadline_does_not_reach_the_server(tmp_path: Path, ma
     async def main() -> None:
         fence = Fence(inf)
         async with a_server(tmp_path, is_tls) as served:
-            async with LeanClient(served.access, "test/1", 2, fence=fence) as client:
+            async with LeanClient(served.access, "test/1", 2, options=ClientOptions(fence=fence)) as client:
                 await client.send("POST", BINDING, b"{}")
                 fence.shut()
                 with pytest.raises(FencedOff):
@@ -111,7 +111,7 @@ def test_writes_that_wait_for_a_connection_are_fenced_off_too(tmp_path: Path, ma
     async def main() -> None:
         fence = Fence(1.0, Moment(passes=3))
         async with a_server(tmp_path, is_tls) as served:
-            async with LeanClient(served.access, "test/1", 1, fence=fence) as client:
+            async with LeanClient(served.access, "test/1", 1, options=ClientOptions(fence=fence)) as client:
                 sends = (client.send("POST", f"{BINDING}{number}", b"{}") for number in range(50))
                 outcomes = await asyncio.gather(*sends, return_exceptions=True)
             assert len(served.recorder.requests) == 3
@@ -175,7 +175,7 @@ def test_the_general_client_is_fenced_at_the_moment_of_sending(tmp_path: Path, m
     async def main() -> None:
         fence = Fence(1.0, Moment(passes=1))
         async with a_server(tmp_path, is_tls) as served:
-            async with ApiClient(served.access, "test/1", fence=fence) as client:
+            async with ApiClient(served.access, "test/1", options=ClientOptions(fence=fence)) as client:
                 await client.post(BINDING, {})
                 for _ in range(2):
                     with pytest.raises(FencedOff):
@@ -191,7 +191,7 @@ def test_a_proxy_does_not_lead_around_the_fence(tmp_path: Path) -> None:
         async with a_server(tmp_path, False) as served:
             access = ConnectionSettings("http://api.example", proxy_url=served.url)
             fence = Fence(inf)
-            async with LeanClient(access, "test/1", 2, fence=fence) as client:
+            async with LeanClient(access, "test/1", 2, options=ClientOptions(fence=fence)) as client:
                 await client.send("POST", BINDING, b"{}")
                 fence.shut()
                 with pytest.raises(FencedOff):

@@ -13,10 +13,18 @@ import pytest
 import yaml
 
 from jumping_clock import JUMPS_S, JumpingClock
+from mooring.apiclient.certificates import KeyPair
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificates import KeyPair
-from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
-from mooring.apiclient.credentials.exec_plugin import V1, V1BETA1, ExecCredentials, ExecPlugin
+from mooring.apiclient.credentials import (
+    V1,
+    V1BETA1,
+    CredentialsError,
+    ExecCredentials,
+    ExecPlugin,
+    Grant,
+    Identity,
+    RereadFile,
+)
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import (
     Surroundings,

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from mooring.api.api_errors import ApiError, conflict, internal_error, too_many_requests
+from mooring.apiclient.certificates import CertificateFiles
+from mooring.apiclient.client import ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificates import CertificateFiles
-from mooring.apiclient.credentials.credentials import ANONYMOUS, CredentialsError, Grant, Identity, RereadFile
+from mooring.apiclient.credentials import ANONYMOUS, CredentialsError, Grant, Identity, RereadFile
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.request_errors import (
     ConnectionLost,
@@ -40,7 +41,9 @@ def a_client(
     server: str, connections: int = 4, time: Time | None = None, limit_s: float = 5, **more: Any
 ) -> LeanClient:
     timing = (time or Time()).timing()
-    return LeanClient(ConnectionSettings(server, **more), "test/1", connections, time_limit_s=limit_s, timing=timing)
+    return LeanClient(
+        ConnectionSettings(server, **more), "test/1", connections, time_limit_s=limit_s, options=ClientOptions(timing)
+    )
 
 
 class Gate:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from mooring.apiclient.credentials.certificates import CertificateFiles
+from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.lean_socket import LeanSocket
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from build import a_pod
 from how_many import examples
 from mooring.api.api_errors import ApiError, expired, forbidden, not_found
+from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
-from mooring.apiclient.reflectors.mirror import Mirror
-from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, Reflectors
+from mooring.apiclient.reflectors.mirror import MAX_GRAVES, Known, Mirror, is_later
+from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions, Reflectors
+from mooring.apiclient.reflectors.watch_ends import advice
 from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
-from mooring.apiclient.reflectors.watched import WATCHED, Watched, advice
 from mooring.apiclient.request_errors import ConnectionLost, Unreadable
 from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.apiserver.server.http import HttpServer
@@ -29,10 +29,11 @@ from mooring.embedded.cluster import EmbeddedCluster
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode, StorageClass
+from scripted_watches import Story
 
 PODS = next(watched for watched in WATCHED if watched.plural == "pods")
 CLASSES = next(watched for watched in WATCHED if watched.plural == "storageclasses")
-ANY_PODS = Watched("", "v1", "pods", Pod)
+ANY_PODS = KindSpec("", "v1", "pods", "Pod", struct=Pod)
 
 
 @dataclass
@@ -41,6 +42,8 @@ class Replay:
 
     objects: dict[str, KubeObject] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
+
+    __call__ = Story.__call__
 
     def added(self, item: KubeObject) -> None:
         assert item.key not in self.objects
@@ -328,9 +331,9 @@ def test_a_listener_that_fails_does_not_stop_the_others_changes() -> None:
 def test_the_eighteen_resources_of_kube_scheduler() -> None:
     served = {f"{resource.path}/{resource.plural}": resource.kind for resource in RESOURCES.values()}
     assert len(WATCHED) == 18
-    assert {watched.path: watched.struct.__name__ for watched in WATCHED}.items() <= served.items()
-    assert [watched.name for watched in WATCHED if watched.is_required] == ["nodes", "pods"]
-    assert [watched.plural for watched in WATCHED if watched.field_selector] == ["pods"]
+    assert {watched.url(): watched.struct.__name__ for watched in WATCHED}.items() <= served.items()
+    assert [watched.resource for watched in WATCHED if watched.watch and watched.watch.is_required] == ["nodes", "pods"]
+    assert [watched.plural for watched in WATCHED if watched.watch and watched.watch.field_selector] == ["pods"]
 
 
 def test_what_is_said_of_a_resource_that_is_forbidden() -> None:

@@ -15,10 +15,10 @@ from mooring.api.api_errors import (
     too_many_requests,
     version_too_large,
 )
-from mooring.apiclient.client import ApiClient
+from mooring.api.kind_spec import KindSpec, Watch
+from mooring.apiclient.client import ApiClient, ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watched import WATCHED, Watched
+from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions, Reflectors
 from mooring.apiclient.throttle import Timing
 from scripted_watches import (
     OPTIONAL,
@@ -315,7 +315,7 @@ def test_a_server_that_is_not_there_is_waited_for() -> None:
         time, story = Time(), Story()
         async with served(Script().handle) as url:
             pass
-        async with ApiClient(ConnectionSettings(url), "test/1", -1, timing=Time().timing()) as client:
+        async with ApiClient(ConnectionSettings(url), "test/1", -1, options=ClientOptions(Time().timing())) as client:
             reflector = Reflector(
                 client, PODS, story, ReflectorOptions(time.timing(), lambda: 1.0, report=story.report)
             )
@@ -366,13 +366,13 @@ def test_events_that_come_twice_late_or_broken_do_no_harm() -> None:
     "refusal", [not_found("pods", ""), forbidden("pods", "", 'cannot watch resource "pods"')], ids=["404", "403"]
 )
 @pytest.mark.parametrize("watched", [PODS, OPTIONAL], ids=["required", "optional"])
-def test_only_what_is_required_is_waited_for(watched: Watched, refusal: ApiError) -> None:
+def test_only_what_is_required_is_waited_for(watched: KindSpec, refusal: ApiError) -> None:
     async def main() -> None:
         no = refuses(refusal)
         async with a_stage(no, no, STAYS, watched=watched) as stage:
             await stage.asked(3)
-            assert stage.reflector.settled.is_set() is not watched.is_required
-            assert stage.time.slept_s == ([0.8, 1.6] if watched.is_required else [60.0, 60.0])
+            assert stage.reflector.settled.is_set() is not (watched.watch or Watch()).is_required
+            assert stage.time.slept_s == ([0.8, 1.6] if (watched.watch or Watch()).is_required else [60.0, 60.0])
             assert len(stage.story.reports) == 1 and f"({refusal.code})" in stage.story.reports[0]
             assert stage.reflector.refusal is not None and not stage.reflector.has_synced
 

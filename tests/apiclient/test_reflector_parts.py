@@ -7,11 +7,10 @@ import pytest
 
 from build import a_pod
 from mooring.api.api_errors import ApiError, forbidden
-from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
-from mooring.apiclient.reflectors.mirror import Mirror
+from mooring.api.kind_spec import KindSpec
+from mooring.apiclient.reflectors.mirror import MAX_GRAVES, Known, Mirror, is_later
 from mooring.apiclient.reflectors.watch_ends import SilenceLimit, Silent
 from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
-from mooring.apiclient.reflectors.watched import Watched
 from mooring.apiclient.request_errors import Unreadable
 from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.model.node import Node
@@ -127,7 +126,7 @@ def test_an_event_without_a_version_does_not_move_the_watch() -> None:
 
 
 def test_pods_hand_on_what_was_worked_out_of_them_and_other_objects_do_not() -> None:
-    for watched, hands_on in ((OPTIONAL, True), (Watched("", "v1", "nodes", Node), False)):
+    for watched, hands_on in ((OPTIONAL, True), (KindSpec("", "v1", "nodes", "Node", False, struct=Node), False)):
         mirror = Mirror(watched, Story(), no_trouble)
         follow(mirror, added("x", 3), list_end(5))
         old: Any = mirror.known.objects["x"]

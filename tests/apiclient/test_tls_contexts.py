@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificates import KeyPair, new_authority, sign_client, sign_server
-from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.tls_contexts import TlsContexts, client_context
+from mooring.apiclient.certificates import KeyPair, new_authority, sign_client, sign_server
+from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, client_context
+from mooring.apiclient.credentials import CredentialsError
 from mooring.kit.clock import WallClock
 
 AUTHORITY = new_authority(WallClock())

@@ -172,7 +172,7 @@ def test_a_bug_that_ends_the_scheduler_frees_the_lease_and_ends_the_process() ->
             def broken() -> None:
                 raise ZeroDivisionError
 
-            reign.running._live.driver._carry_out = broken  # type: ignore[method-assign]
+            reign.running._live.driver.carry_out = broken  # type: ignore[method-assign]
             with pytest.raises(ZeroDivisionError):
                 await reign.ends()
             assert await reign.holder() == ""

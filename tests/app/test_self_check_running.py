@@ -54,7 +54,7 @@ class CheckedRun:
         await self.until(lambda: self._lines.getvalue().count("Self-check finished") >= before + 2)
 
     def reflector(self, kind: type) -> Reflector:
-        return next(each for each in self.running._live.reflectors.members if each.watched.struct is kind)
+        return next(each for each in self.running._live.reflectors.members if each.spec.struct is kind)
 
 
 @asynccontextmanager
@@ -100,7 +100,7 @@ def test_an_event_that_a_watch_lost_is_found_and_mended() -> None:
             await run.two_checks()
             reflector = run.reflector(Node)
             node = reflector._mirror.known.objects.pop("n2")
-            reflector._mirror._listener.removed(node)
+            reflector._mirror._listen(node, None)
             await run.until(lambda: run.says("Self-check mended a difference"))
             assert run.says('kind="watch" subject="Node n2" what="version" believed="there is none"')
             assert "n2" in reflector.objects
@@ -118,7 +118,7 @@ def test_a_pod_whose_deletion_a_watch_lost_is_found_and_mended() -> None:
             metadata = msgspec.structs.replace(known.metadata, name="ghost", uid="ghost", resource_version="1")
             ghost = Pod(metadata, known.spec, known.status)
             mirror.known.objects[ghost.key] = ghost
-            mirror._listener.added(ghost)
+            mirror._listen(None, ghost)
             await run.until(lambda: run.says('mended a difference" kind="watch" subject="Pod default/ghost"'))
             assert "default/ghost" not in run.running._scheduler.pods
 

@@ -89,7 +89,7 @@ async def observe(
     )
     observing = Observing(settings, lambda text, fault: None)
     making = threading.Thread(target=create_pods, args=(cluster, names))
-    pods = next(m for m in observing.reflectors.members if m.watched.plural == "pods")
+    pods = next(m for m in observing.reflectors.members if m.spec.plural == "pods")
 
     def turn(recorder: ObserverRecorder) -> None:
         if making.ident is None:

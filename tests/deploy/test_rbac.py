@@ -20,7 +20,7 @@ from asking import path_of
 from deploying import DEPLOY, Item, items_of, the
 from fault_proxy import CALM, FaultProxy
 from mooring.api.kinds import BY_KIND, WORKLOADS
-from mooring.apiclient.reflectors.watched import WATCHED, watched_with
+from mooring.apiclient.reflectors.reflector import WATCHED, watched_with
 from programs import HELM, needs
 from running_cluster import PATIENCE_S, Process, a_process, command
 

@@ -9,10 +9,13 @@ import pytest
 
 from build import a_pod
 from mooring.api.api_errors import ApiError, conflict, internal_error, invalid, not_found, too_many_requests
+from mooring.apiclient.client import ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unreadable
-from mooring.drivers.api_writer import ApiWriter
+from mooring.drivers.api_writer import ApiWriter, WriteClients
+from mooring.framework.contract.intents import Write
+from mooring.model.devices import ResourceClaim
 from recording_server import Answer, Recorder, Time, a_recorder, always, nowhere, refused, said, script
 
 POD = a_pod("p", namespace="ns", metadata={"uid": "6f1c", "resourceVersion": "7"})
@@ -32,12 +35,12 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 @asynccontextmanager
 async def a_writer(url: str, time: Time, draw: float = 0.0) -> AsyncIterator[ApiWriter]:
     async with (
-        LeanClient(ConnectionSettings(url), "binder", timing=time.timing()) as binder,
-        LeanClient(ConnectionSettings(url), "statuses", timing=time.timing()) as statuses,
-        LeanClient(ConnectionSettings(url), "objects", timing=time.timing()) as objects,
-        LeanClient(ConnectionSettings(url), "events", timing=time.timing()) as events,
+        LeanClient(ConnectionSettings(url), "binder", options=ClientOptions(time.timing())) as binder,
+        LeanClient(ConnectionSettings(url), "statuses", options=ClientOptions(time.timing())) as statuses,
+        LeanClient(ConnectionSettings(url), "objects", options=ClientOptions(time.timing())) as objects,
+        LeanClient(ConnectionSettings(url), "events", options=ClientOptions(time.timing())) as events,
     ):
-        yield ApiWriter(binder, statuses, objects, events, time.timing(), lambda: draw)
+        yield ApiWriter(WriteClients(binder, statuses, objects, events), time.timing(), lambda: draw)
 
 
 def recorded(answer: Answer, *act: Any, time: Time | None = None, draw: float = 0.0) -> Recorder:
@@ -58,8 +61,9 @@ def recorded(answer: Answer, *act: Any, time: Time | None = None, draw: float = 
 def test_claims_do_not_wait_behind_statuses() -> None:
     """They have a client of their own, and so connections of their own."""
     path = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status"
-    act: tuple[Any, ...] = ("write", "PATCH", path, {"status": {}}, "application/merge-patch+json")
-    (request,) = recorded(always(said(200, {"metadata": {"name": "c"}})), *act).requests
+    write = Write("PATCH", ResourceClaim, "c", "ns", {"status": {}}, "status")
+    (request,) = recorded(always(said(200, {"metadata": {"name": "c"}})), "write", write).requests
+    assert (request.line, request.headers["content-type"]) == (f"PATCH {path}", "application/merge-patch+json")
     assert request.headers["user-agent"].startswith("objects")
 
 
@@ -83,7 +87,7 @@ def test_a_status_patch() -> None:
 
 
 def test_the_deletion_of_a_victim() -> None:
-    (request,) = recorded(always(said(200)), "delete", POD).requests
+    (request,) = recorded(always(said(200)), "delete", POD, "preemptor").requests
     assert (request.line, request.json) == (f"DELETE {PATHS}", {"kind": "DeleteOptions", "apiVersion": "v1"})
 
 
@@ -133,7 +137,7 @@ def test_a_status_patch_without_an_answer_is_given_time_to_arrive() -> None:
     async def main() -> None:
         time, silent = Time(), Silent()
         with pytest.raises(TimedOut):
-            await ApiWriter(silent, silent, silent, silent, time.timing()).patch_status(POD, PATCH)
+            await ApiWriter(WriteClients(silent, silent, silent, silent), time.timing()).patch_status(POD, PATCH)
         assert time.slept_s == [1.0]
 
     run(main())
@@ -173,7 +177,7 @@ def test_other_refusals_of_a_status_patch_are_final(error: ApiError) -> None:
     [(conflict("pods/binding", "p", "x"), 409), (internal_error("x"), 500), (UNAVAILABLE, 503)],
     ids=["409", "500", "503"],
 )
-@pytest.mark.parametrize("call", [("bind", POD, "n1"), ("delete", POD)], ids=["bind", "delete"])
+@pytest.mark.parametrize("call", [("bind", POD, "n1"), ("delete", POD, "preemptor")], ids=["bind", "delete"])
 def test_binds_and_deletions_are_not_repeated(call: tuple[Any, ...], error: ApiError, codes: int) -> None:
     time = Time()
     with pytest.raises(ApiError) as told:

@@ -9,14 +9,14 @@ import pytest
 from build import a_pod
 from mooring.apiclient.throttle import Timing
 from mooring.drivers.binder import Binder, BindOutcome
-from mooring.drivers.dry_run import DryWriter
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework.contract.intents import Bind
 from mooring.model.pod import Pod
 from recording_server import Time
+from silent_writer import SilentWriter
 
 
-class Stage(DryWriter):
+class Stage(SilentWriter):
     """A binder whose binds hang, fail, or succeed; and statuses that may be under way."""
 
     def __init__(self) -> None:

@@ -51,6 +51,6 @@ def test_a_rule_is_heeded_only_with_the_gate(gates: dict[str, bool]) -> None:
 def test_rules_are_watched_only_with_the_gate(gates: dict[str, bool]) -> None:
     scheduler = build_scheduler(config.default(feature_gates=gates), SteadyClock(), gates=gates)
     live = LiveScheduler(scheduler, ConnectionSettings("http://127.0.0.1:1"))
-    paths = [member.watched.path for member in live.reflectors.members]
+    paths = [member.spec.url() for member in live.reflectors.members]
     assert (RULES in paths) is bool(gates)
     assert len(paths) == 18 + bool(gates)

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 from build import a_node, a_pod
-from mooring.drivers.dry_run import DryRun, DryWriter, _TiedNodes
+from mooring.drivers.driver import input_of
+from mooring.drivers.dry_run import DryRun, _TiedNodes
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.live_driver import LiveDriver
-from mooring.drivers.live_service import SchedulerListener
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.logs import Log
-from mooring.model.meta import Condition
+from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
 from mooring.state.assembly import build_scheduler
 from recording_server import Time
+from silent_writer import SilentWriter
 
 NO_ROOM = (
     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
@@ -35,13 +36,26 @@ class Stage(logging.Handler):
         self.lines: list[str] = []
         logger = logging.Logger("dry run", logging.INFO - verbosity)
         logger.addHandler(self)
-        clock, timing, writer = VirtualClock(1_800_000_000 * NS_PER_S), Time().timing(), DryWriter()
+        clock, timing, writer = VirtualClock(1_800_000_000 * NS_PER_S), Time().timing(), SilentWriter()
         self.scheduler = build_scheduler(config.default(), clock)
         events = EventWriter(writer, clock, clock, "host", timing)
         self.driver = LiveDriver(self.scheduler, clock, writer, events, StatusWriter(writer, clock), timing)
         self.dry_run = DryRun(Log(logger))
         self.driver.report = self.dry_run.report
-        self.listener = self.dry_run.listen(SchedulerListener(self.scheduler, self.driver.wake))
+
+    def added(self, item: KubeObject) -> None:
+        self._changed(None, item)
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        self._changed(old, new)
+
+    def removed(self, item: KubeObject) -> None:
+        self._changed(item, None)
+
+    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        self.dry_run.saw(old, new)
+        self.scheduler.handle(input_of(old, new))
+        self.driver.wake()
 
     def emit(self, record: logging.LogRecord) -> None:
         keys = vars(record)["call_keys"]
@@ -73,23 +87,23 @@ def bound(pod: Pod, node: str) -> Pod:
 def test_a_pod_that_was_pending_before_is_reported_though_its_status_says_so_already() -> None:
     stage, pod = Stage(), pending("big", cpu="64")
     pod.status.conditions = [Condition(type="PodScheduled", status="False", reason="Unschedulable", message=NO_ROOM)]
-    stage.listener.added(a_node("n", cpu="4"))
-    stage.listener.added(pod)
+    stage.added(a_node("n", cpu="4"))
+    stage.added(pod)
     assert stage.rest() == [f"Would not schedule pod pod=default/big reason={NO_ROOM}"]
 
 
 def test_a_bind_is_what_it_would_do_and_not_what_it_did() -> None:
     stage = Stage(verbosity=9)
-    stage.listener.added(a_node("n"))
-    stage.listener.added(pending("p"))
+    stage.added(a_node("n"))
+    stage.added(pending("p"))
     assert stage.rest() == ["Would bind pod to node pod=default/p node=n"]
 
 
 def test_victims_are_named() -> None:
     stage = Stage()
-    stage.listener.added(a_node("n", cpu="1"))
-    stage.listener.added(bound(pending("low", cpu="1", priority=0), "n"))
-    stage.listener.added(pending("high", cpu="1", priority=5))
+    stage.added(a_node("n", cpu="1"))
+    stage.added(bound(pending("low", cpu="1", priority=0), "n"))
+    stage.added(pending("high", cpu="1", priority=5))
     waits, preempts = sorted(stage.rest())
     assert waits.startswith("Would not schedule pod pod=default/high")
     assert preempts.startswith("Would preempt pod pod=default/low node=n reason=Preempted by pod")
@@ -97,17 +111,17 @@ def test_victims_are_named() -> None:
 
 def test_another_scheduler_is_compared() -> None:
     stage = Stage()
-    stage.listener.added(a_node("n", cpu="4"))
-    stage.listener.added(a_node("m", cpu="1"))
+    stage.added(a_node("n", cpu="4"))
+    stage.added(a_node("m", cpu="1"))
     pods = [pending("same", cpu="2"), pending("other", cpu="2"), pending("big", cpu="64"), pending("gone", cpu="32")]
     for pod in pods:
-        stage.listener.added(pod)
+        stage.added(pod)
     assert len(stage.rest()) == 4
     same, other, big, gone = pods
-    stage.listener.updated(same, bound(same, "n"))
-    stage.listener.updated(other, bound(other, "m"))
-    stage.listener.updated(big, bound(big, "m"))
-    stage.listener.removed(gone)
+    stage.updated(same, bound(same, "n"))
+    stage.updated(other, bound(other, "m"))
+    stage.updated(big, bound(big, "m"))
+    stage.removed(gone)
     told = stage.rest()
     assert told[:2] == [
         "Another scheduler bound pod to the same node pod=default/same node=n",
@@ -124,11 +138,11 @@ def test_another_scheduler_is_compared() -> None:
 
 def test_the_same_outcome_is_reported_once() -> None:
     stage = Stage()
-    stage.listener.added(a_node("n", cpu="4"))
-    stage.listener.added(pending("big", cpu="64"))
+    stage.added(a_node("n", cpu="4"))
+    stage.added(pending("big", cpu="64"))
     assert len(stage.rest()) == 1
-    stage.listener.added(pending("small"))
-    stage.listener.updated(a_node("n", cpu="4"), a_node("n", cpu="5"))
+    stage.added(pending("small"))
+    stage.updated(a_node("n", cpu="4"), a_node("n", cpu="5"))
     assert stage.rest() == ["Would bind pod to node pod=default/small node=n"]
 
 
@@ -136,18 +150,18 @@ def test_a_node_with_the_same_score_is_tied_and_not_different() -> None:
     stage = Stage()
     stage.dry_run.watch(stage.scheduler)
     for name, cpu in (("n1", "4"), ("n2", "4"), ("small", "2")):
-        stage.listener.added(a_node(name, cpu=cpu))
+        stage.added(a_node(name, cpu=cpu))
     pod, other = pending("p"), pending("q")
-    stage.listener.added(pod)
+    stage.added(pod)
     assert stage.rest() == ["Would bind pod to node pod=default/p node=n1"]
-    stage.listener.updated(pod, bound(pod, "n2"))
+    stage.updated(pod, bound(pod, "n2"))
     assert stage.rest() == [
         "Another scheduler bound pod to a tied node, which has the same score pod=default/p node=n2 wouldBind=n1"
     ]
-    stage.listener.added(other)
+    stage.added(other)
     (would,) = stage.rest()
     assert would.startswith("Would bind pod to node pod=default/q node=n")
-    stage.listener.updated(other, bound(other, "small"))
+    stage.updated(other, bound(other, "small"))
     assert stage.rest()[0].startswith("Another scheduler bound pod to a different node pod=default/q node=small")
     stage.dry_run.finish()
     assert "sameNode=0 tiedNode=1 differentNode=1" in stage.rest()[0]
@@ -156,15 +170,15 @@ def test_a_node_with_the_same_score_is_tied_and_not_different() -> None:
 def test_ties_of_pods_that_are_gone_are_forgotten() -> None:
     stage = Stage()
     stage.dry_run.watch(stage.scheduler)
-    stage.listener.added(a_node("n1"))
-    stage.listener.added(a_node("n2"))
+    stage.added(a_node("n1"))
+    stage.added(a_node("n2"))
     pods = [pending(f"p-{i}") for i in range(3)]
     for pod in pods:
-        stage.listener.added(pod)
+        stage.added(pod)
     stage.rest()
     assert stage.dry_run._tied
     for pod in pods:
-        stage.listener.removed(pod)
+        stage.removed(pod)
     assert not stage.dry_run._tied and not stage.dry_run._opinions
 
 

@@ -3,7 +3,7 @@
 from asking import PODS, ask
 from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import Deletion
-from mooring.drivers.periodic_tasks import FLUSH_NS
+from mooring.drivers.driver import FLUSH_NS
 from mooring.framework.contract.intents import Evict, PatchStatus, Record
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
@@ -41,9 +41,9 @@ def test_a_status_for_a_pod_of_the_same_name_is_not_written() -> None:
     cluster.pod(schedulerName="somebody-else")
     version = cluster.api.store.version
     stale = Pod(metadata=seen(cluster).metadata.__class__(name="pod", namespace="default", uid="another"))
-    cluster.cluster.driver._do(PatchStatus(stale, DISRUPTED, "node"))
+    cluster.cluster.driver.do(PatchStatus(stale, DISRUPTED, "node"))
     gone = Pod(metadata=seen(cluster).metadata.__class__(name="gone", namespace="default", uid="another"))
-    cluster.cluster.driver._do(PatchStatus(gone, DISRUPTED, "node"))
+    cluster.cluster.driver.do(PatchStatus(gone, DISRUPTED, "node"))
     assert cluster.api.store.version == version
 
 
@@ -51,11 +51,11 @@ def test_a_nominated_node_is_set_and_cleared() -> None:
     cluster = VirtualCluster()
     cluster.pod(schedulerName="somebody-else")
     driver = cluster.cluster.driver
-    driver._do(PatchStatus(seen(cluster), nominated_node_name="node"))
+    driver.do(PatchStatus(seen(cluster), nominated_node_name="node"))
     assert cluster.get()["status"]["nominatedNodeName"] == "node"
-    driver._do(PatchStatus(seen(cluster), DISRUPTED))
+    driver.do(PatchStatus(seen(cluster), DISRUPTED))
     assert cluster.get()["status"]["nominatedNodeName"] == "node", "what is not spoken of stays"
-    driver._do(PatchStatus(seen(cluster), nominated_node_name=""))
+    driver.do(PatchStatus(seen(cluster), nominated_node_name=""))
     assert "nominatedNodeName" not in cluster.get()["status"]
 
 
@@ -64,7 +64,7 @@ def test_a_condition_takes_the_place_of_the_one_of_its_type() -> None:
     cluster.pod(schedulerName="somebody-else")
     driver = cluster.cluster.driver
     for status, message in (("False", "a"), ("False", "b"), ("True", "c")):
-        driver._do(PatchStatus(seen(cluster), Condition(type="PodScheduled", status=status, message=message)))
+        driver.do(PatchStatus(seen(cluster), Condition(type="PodScheduled", status=status, message=message)))
         cluster.wait(10)
     (condition,) = cluster.get()["status"]["conditions"]
     assert (condition["status"], condition["message"]) == ("True", "c")
@@ -78,7 +78,7 @@ def test_a_victim_that_is_gone_is_as_good_as_evicted() -> None:
     victim = seen(cluster, "victim")
     cluster.pod("preemptor", cpu="100")
     cluster.api.delete(RESOURCE, "default", "victim", Deletion(grace_s=0))
-    cluster.cluster.driver._do(Evict(victim, seen(cluster, "preemptor"), DISRUPTED))
+    cluster.cluster.driver.do(Evict(victim, seen(cluster, "preemptor"), DISRUPTED))
     cluster.settle()
     assert cluster.phase("victim") == "gone"
 
@@ -88,13 +88,13 @@ def test_a_series_whose_event_is_gone_is_told_as_a_new_event() -> None:
     cluster.pod(schedulerName="somebody-else")
     record = Record(seen(cluster), "Warning", "Odd", "Scheduling", "hm")
     driver = cluster.cluster.driver
-    driver._do(record)
+    driver.do(record)
     (event,) = cluster.events("Odd")
     ask(cluster.api, "DELETE", f"/api/v1/namespaces/default/events/{event['metadata']['name']}")
-    driver._do(record)
+    driver.do(record)
     (again,) = cluster.events("Odd")
     assert (again["metadata"]["name"], again["series"]["count"]) == (event["metadata"]["name"], 2)
-    driver._do(record)
+    driver.do(record)
     assert len(cluster.events("Odd")) == 1
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from build import a_pod
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionRefused
 from mooring.drivers import event_writer
-from mooring.drivers.dry_run import DryWriter
 from mooring.drivers.event_writer import IDLE_NS, EventWriter
 from mooring.framework.contract.intents import Record
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from recording_server import Time
+from silent_writer import SilentWriter
 
 GONE = ApiError(404, "NotFound", "gone")
 REFUSED = ApiError(403, "Forbidden", "no")
@@ -25,7 +25,7 @@ LOST = ConnectionRefused("nobody listens")
 
 
 @dataclass
-class Sink(DryWriter):
+class Sink(SilentWriter):
     """Takes events, unless it is told to fail them."""
 
     written: list[str] = field(default_factory=list)

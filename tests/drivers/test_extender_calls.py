@@ -30,7 +30,7 @@ class Rig(Extended):
         assert isinstance(call, Call)
         self.call = call
 
-    async def _ask(self, call: Call, body: bytes) -> CallReply:
+    async def _ask(self, call: Call, body: bytes, traceparent: str) -> CallReply:
         self.sent.append(body)
         await asyncio.sleep(self.delay_s)
         if isinstance(self.reply, Exception):

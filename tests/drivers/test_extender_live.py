@@ -8,7 +8,6 @@ import pytest
 from build import a_node
 from extending import a_config, a_pending
 from mooring.apiclient.throttle import Timing
-from mooring.drivers.dry_run import DryWriter
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.extender_calls import ExtenderCaller
 from mooring.drivers.live_driver import LiveDriver
@@ -18,10 +17,11 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.state.assembly import build_scheduler
+from silent_writer import SilentWriter
 
 
 @dataclass
-class Server(DryWriter):
+class Server(SilentWriter):
     """Notes who is bound where."""
 
     binds: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Live:
         for name in ("n1", "n2"):
             self.scheduler.handle(ObjectAdded(a_node(name)))
 
-    async def _ask(self, call: Call, body: bytes) -> CallReply:
+    async def _ask(self, call: Call, body: bytes, traceparent: str) -> CallReply:
         self.calls += 1
         await self.may_reply.wait()
         return b'{"NodeNames": ["n2"]}'

@@ -10,8 +10,8 @@ import pytest
 
 from build import a_node, a_pod
 from extending import a_config
+from mooring.drivers.embedded_driver import whole_in_store
 from mooring.drivers.extender_calls import Originals, encoded, shown
-from mooring.drivers.stored_objects import whole_in_store
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import Call

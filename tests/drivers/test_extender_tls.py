@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from extending import a_config
-from mooring.apiclient.credentials.certificates import KeyPair, new_authority, sign_client, sign_server
+from mooring.apiclient.certificates import KeyPair, new_authority, sign_client, sign_server
 from mooring.drivers.extender_calls import ExtenderClient, extender_context
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from mooring.api.api_errors import ApiError, internal_error, not_found
-from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.watched import WATCHED
+from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions
 from mooring.apiclient.request_errors import ConnectionLost
 from mooring.drivers.listed_versions import MAX_READ, PAGE, ListedVersions, ObjectPlace
 from mooring.model.node import Node
@@ -74,7 +73,7 @@ class Stage:
         watched = [each for each in WATCHED if each.struct in (Node, Pod)]
         self.reflectors = [Reflector(self.server, each, self.story, options) for each in watched]
         for reflector in self.reflectors:
-            items = nodes if reflector.watched.struct is Node else pods
+            items = nodes if reflector.spec.struct is Node else pods
             self._list(reflector, {"kind": "List", "metadata": {"resourceVersion": str(version)}, "items": list(items)})
         self.server.objects = {NODES: list(nodes), PODS: list(pods)}
         self.lists = ListedVersions(lambda: self.reflectors, self.server, self.server)
@@ -86,7 +85,7 @@ class Stage:
             pass
 
     def watch_shows(self, item: JsonObject) -> None:
-        reflector = next(each for each in self.reflectors if each.watched.struct is Node)
+        reflector = next(each for each in self.reflectors if each.spec.struct is Node)
         reflector._mirror.take(msgspec.json.encode({"type": "MODIFIED", "object": item}))
 
     async def behind(self) -> list[ObjectPlace]:

@@ -12,7 +12,7 @@ from mooring.api.api_errors import ApiError, too_many_requests
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
-from mooring.drivers.live_service import LiveScheduler, SchedulerListener
+from mooring.drivers.live_service import LiveOptions, LiveScheduler
 from mooring.framework import config
 from mooring.kit.clock import SteadyClock
 from mooring.scheduler.inputs import ObjectAdded
@@ -38,7 +38,7 @@ def a_live(server: str, reflector_options: ReflectorOptions | None = None) -> Li
     live = LiveScheduler(
         build_scheduler(config.default(), SteadyClock()),
         ConnectionSettings(server),
-        reflector_options=reflector_options,
+        options=LiveOptions(reflectors=reflector_options) if reflector_options is not None else None,
     )
     live.scheduler.handle(ObjectAdded(a_node("n1")))
     return live
@@ -88,7 +88,7 @@ def test_pods_are_bound_and_recorded() -> None:
         async with a_server() as server, blind(a_live(server.url), asyncio.Event()) as live:
             scheduling = asyncio.create_task(live.schedule())
             await asyncio.sleep(0.01)
-            SchedulerListener(live.scheduler, live.driver.wake).added(POD)
+            live._changed(None, POD)
             while len(server.requests) < 2:
                 await asyncio.sleep(0.001)
             assert server.lines == [
@@ -119,7 +119,7 @@ def test_a_bind_with_an_odd_answer_is_tried_again_soon(odd: bytes) -> None:
     async def main() -> None:
         async with a_recorder(answer) as server, blind(a_live(server.url), asyncio.Event()) as live:
             scheduling = asyncio.create_task(live.schedule())
-            SchedulerListener(live.scheduler, live.driver.wake).added(POD)
+            live._changed(None, POD)
             while live.driver.bound == 0:
                 await asyncio.sleep(0.01)
             assert len(binds) == 2

@@ -9,7 +9,7 @@ import pytest
 from build import a_node
 from live_stage import DONE_ALL_THE_SAME, HIGH, V1, V2, Fault, P, a_stage, deletions, on, pod, preempted, run
 from mooring.api.api_errors import ApiError, conflict, internal_error, not_found
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.apiclient.throttle import Timing
 from mooring.drivers import binder, live_driver
@@ -448,7 +448,7 @@ def test_what_was_said_of_a_pod_reaches_the_server_before_its_bind() -> None:
             is_over = asyncio.Event()
             write = stage.server.patch_status
 
-            async def slowly(pod: Pod, patch: dict[str, Any]) -> None:
+            async def slowly(pod: Pod, patch: dict[str, Any], cause_id: str = "") -> None:
                 await is_over.wait()
                 await write(pod, patch)
 
@@ -552,7 +552,7 @@ def test_a_pod_that_has_the_name_of_a_victim_is_spared(when: str) -> None:
                 stage.shows_change(V2, heir)
             stage.server.meanwhile["patch v2"] = lambda: stage.shows_change(V2, heir)
             condition = Condition(type="DisruptionTarget", status="True")
-            assert await stage.driver._evict(Evict(V2, HIGH, condition)) is None
+            assert await stage.driver._evict_one(Evict(V2, HIGH, condition)) is None
             assert stage.server.calls == ([] if when == "before it is told" else ["patch v2"])
             assert stage.server.events == [] and stage.counted == {"heir": "n1"}
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from build import a_node
 from live_stage import DONE_ALL_THE_SAME, V1, V2, P, Stage, a_stage, deletions, pod, preempted, run
 from mooring.api.api_errors import ApiError, internal_error, too_many_requests
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.framework.contract.waiting import WaitingPod
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.tasks import Fence, FencedOff
 from mooring.model.pod import Pod
@@ -250,7 +252,7 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
     async def main() -> None:
         stage, asked = Stage(), []
         due_ns = stage.clock.now_ns() + int(due_in_s * NS_PER_S)
-        monkeypatch.setattr(stage.driver._periodic_tasks, "next_ns", lambda: due_ns)
+        monkeypatch.setattr(stage.driver._timers, "next_ns", lambda: due_ns)
         loop = asyncio.get_running_loop()
         call_later = loop.call_later
 
@@ -272,8 +274,9 @@ def test_pods_that_wait_are_looked_at_after_intents_were_carried_out() -> None:
         stage.shows(P)
         stage.scheduler.attempt()
         released: list[bool] = []
+        stage.scheduler.waiting.by_id["uid"] = cast(WaitingPod, SimpleNamespace())
         stage.scheduler.release_waiting = lambda: released.append(True)  # type: ignore[method-assign]
-        stage.driver._carry_out()
+        stage.driver.carry_out()
         assert released == [True]
         await stage.driver.close()
 

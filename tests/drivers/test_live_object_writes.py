@@ -3,39 +3,42 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from build import a_node, a_pod
 from build_storage import a_claim, a_class, using
 from mooring.api.api_errors import conflict
 from mooring.apiclient.throttle import Timing
-from mooring.drivers.dry_run import DryWriter
+from mooring.drivers.api_writer import request_of
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.live_driver import LiveDriver
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework import config
-from mooring.framework.contract.intents import WriteFault
+from mooring.framework.contract.intents import Write, WriteFault
 from mooring.kit.clock import VirtualClock
+from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.scheduler.inputs import Input, ObjectAdded, WriteAnswered
 from mooring.state.assembly import build_scheduler
+from silent_writer import SilentWriter
 
 PATH = "/api/v1/namespaces/default/persistentvolumeclaims/c"
 
 
-class Server(DryWriter):
+class Server(SilentWriter):
     """Answers every write with one object, or with one fault."""
 
     def __init__(self, fault: Exception | None) -> None:
         self.fault = fault
         self.calls: list[tuple[str, str]] = []
 
-    async def write(self, method: str, path: str, body: Any, content_type: str) -> Any:
-        self.calls.append((method, path))
+    async def write(self, write: Write) -> KubeObject | None:
+        self.calls.append((write.method, request_of(write)[0]))
         await asyncio.sleep(0)
         if self.fault is not None:
             raise self.fault
-        return {"metadata": {"name": "c", "namespace": "default", "resourceVersion": "2"}}
+        return msgspec.convert({"metadata": {"name": "c", "namespace": "default", "resourceVersion": "2"}}, write.kind)
 
 
 def told(fault: Exception | None) -> tuple[Server, list[Any]]:

@@ -7,15 +7,15 @@ import pytest
 from mooring.drivers import api_writer, binder, dry_run, event_writer, self_checks
 from mooring.drivers import live_service as service
 from mooring.drivers import traced_requests as requests
-from mooring.serve.lease import leader_election, leader_elector, lease_candidate, lease_record
+from mooring.serve import tracing
+from mooring.serve.lease import leader_election, leader_elector, lease_record
 from mooring.serve.pages import access, answers, pages, server
 from mooring.serve.pages import pages as zpages
-from mooring.serve.tracing import settings
 
 RECORDS: list[tuple[ModuleType, str]] = [
-    (api_writer, "ApiWriter"),
+    (api_writer, "WriteClients"),
     (binder, "BindOutcome"),
-    (dry_run, "_Opinion _TiedNodes"),
+    (dry_run, "_Opinion _TiedNodes DrySender"),
     (access, "CallingUser Caller Permission AccessSettings"),
     (answers, "PageRequest PageReply"),
     (pages, "Check Health HealthPage Sources"),
@@ -24,12 +24,12 @@ RECORDS: list[tuple[ModuleType, str]] = [
     (event_writer, "NewEvent Repetition"),
     (leader_election, "Read Create Update ElectionPause Over Found NoLease Unfulfilled Candidate ElectionTimes"),
     (leader_elector, "ElectorSettings TimeAndChance Callbacks"),
-    (lease_candidate, "CandidateName"),
-    (lease_record, "LeaseName LeaseRecord"),
+    (lease_record, "CandidateName"),
+    (lease_record, "LeaseName LeaseRecord CandidateName"),
     (self_checks, "SelfCheckSettings CheckedScheduler"),
-    (service, "ClientLimits SelfCheckPlan"),
-    (requests, "_TracedSender _TracedAsker"),
-    (settings, "TracingSettings"),
+    (service, "ClientLimits LiveOptions SelfCheckPlan"),
+    (requests, "_TracedSender"),
+    (tracing, "TracingSettings"),
 ]
 
 

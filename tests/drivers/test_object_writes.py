@@ -7,14 +7,15 @@ import pytest
 from build_storage import a_claim
 from cluster_api import an_api
 from mooring.api.api_errors import ApiError
+from mooring.api.kinds import BY_STRUCT
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.drivers.api_writer import body_of, request_of, resource_of
-from mooring.drivers.stored_objects import carry_out
+from mooring.drivers.api_writer import body_of, request_of
+from mooring.drivers.embedded_driver import carry_out
 from mooring.framework.contract.intents import Write
 from mooring.model.devices import ResourceClaim
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 
-CLAIMS = resource_of(PersistentVolumeClaim)
+CLAIMS = BY_STRUCT[PersistentVolumeClaim]
 MARK = {"metadata": {"annotations": {"a": "b"}}}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from mooring.drivers.periodic_tasks import PeriodicTasks
+from mooring.drivers.driver import PeriodicTasks
 from mooring.kit.clock import VirtualClock
 from mooring.scheduler.scheduler import Scheduler
 

@@ -55,6 +55,6 @@ def test_without_the_gates_a_gang_is_a_number_of_pods() -> None:
 def test_groups_are_watched_only_with_the_gate(gates: dict[str, bool], are_watched: bool) -> None:
     scheduler = build_scheduler(config.default(feature_gates=gates), SteadyClock(), gates=gates)
     live = LiveScheduler(scheduler, ConnectionSettings("http://127.0.0.1:1"))
-    names = [member.watched.name for member in live.reflectors.members]
+    names = [member.spec.resource for member in live.reflectors.members]
     assert ("podgroups.scheduling.k8s.io" in names) is are_watched
     assert len(names) == 18 + are_watched

@@ -3,11 +3,15 @@
 import asyncio
 import io
 import logging
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 
 from build import a_node
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.throttle import Timing
+from mooring.drivers.live_service import LiveScheduler
 from mooring.drivers.self_checks import (
     MAX_LOGGED,
     SHARE,
@@ -16,12 +20,14 @@ from mooring.drivers.self_checks import (
     SelfChecks,
     SelfCheckSettings,
 )
+from mooring.framework.config import default
 from mooring.framework.profile.metric_catalogue import CATALOGUE
-from mooring.kit.clock import NS_PER_S
+from mooring.kit.clock import NS_PER_S, SteadyClock
 from mooring.kit.logs import Log, start_logs
 from mooring.kit.metrics import MetricRegistry
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.assembly import build_scheduler
 from self_checking import CheckedCluster, a, a_busy_cluster
 
 
@@ -163,33 +169,26 @@ def test_checks_rest_after_every_slice() -> None:
 
 def test_a_check_follows_what_the_listener_gets() -> None:
     """Between two slices pods and nodes come, change and go: the check sees them as the scheduler does."""
-    cluster = a_busy_cluster()
-    checks = Checks(cluster)
+    live = LiveScheduler(build_scheduler(default(), SteadyClock()), ConnectionSettings("http://x"))
     seen: list[object] = []
 
-    class Listener:
-        def added(self, item: object) -> None:
-            seen.append(item)
-
-        def updated(self, old: object, new: object) -> None:
-            seen.append((old, new))
-
-        def removed(self, item: object) -> None:
-            seen.append(item)
+    def handle(change: object) -> None:
+        seen.append(change)
+        if isinstance(change, ObjectRemoved):
             raise ValueError("a bug")
 
     followed: list[object] = []
-    checks.checks.follow = followed.append  # type: ignore[method-assign, assignment]
-    listener = checks.checks.listen(Listener())
+    live.scheduler.handle = handle  # type: ignore[method-assign, assignment]
+    live.checks = cast(SelfChecks, SimpleNamespace(follow=followed.append))
     node = a_node("n")
-    listener.added(node)
-    listener.updated(node, node)
+    live._changed(None, node)
+    live._changed(node, node)
     try:
-        listener.removed(node)
+        live._changed(node, None)
     except ValueError:
         seen.append("raised")
-    assert seen == [node, (node, node), node, "raised"]
-    assert followed == [ObjectAdded(node), ObjectUpdated(node, node), ObjectRemoved(node)]
+    assert seen == [ObjectAdded(node), ObjectUpdated(node, node), ObjectRemoved(node), "raised"]
+    assert followed == seen[:3]
 
 
 def test_checks_go_on_at_their_interval() -> None:

@@ -10,17 +10,18 @@ from typing import Any, cast
 import pytest
 
 from build import a_node, a_pod
+from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.lean_client import LeanClient
 from mooring.drivers import live_service as service
 from mooring.drivers.dry_run import DryRun
-from mooring.drivers.live_service import ClientLimits, LiveScheduler, SchedulerListener
+from mooring.drivers.live_service import ClientLimits, LiveOptions, LiveScheduler
 from mooring.framework import config
 from mooring.framework.profile.metric_catalogue import CATALOGUE
 from mooring.kit.clock import NS_PER_S, SteadyClock, VirtualClock
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.release import GIT_VERSION
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.scheduler.scheduler import Scheduler
 from mooring.serve import service_metrics
 from mooring.serve.service_metrics import (
     ServiceMetrics,
@@ -42,29 +43,31 @@ def a_live(**more: Any) -> LiveScheduler:
 
 def test_each_purpose_has_its_connections() -> None:
     live = a_live()
-    clients = (live._binder, live._statuses, live._objects, live._event_client)
+    watcher, *clients = cast(list[LeanClient], live.clients)
     assert [client._free for client in clients] == [64, 16, 16, 8]
     assert {client._time_limit_s for client in clients} == {30.0} and not any(c._is_limited for c in clients)
     assert {client._user_agent for client in clients} == {"kube-scheduler/v1.36.4 (mooring)/scheduler"}
-    assert live._clients == [live._watcher, *clients] and live.checks is None and live.dry_run is None
+    assert isinstance(watcher, ApiClient) and live.checks is None and live.dry_run is None
 
 
 def test_limits_reach_the_clients() -> None:
     limits = ClientLimits(qps=5.0, burst=7, time_limit_s=3.0)
-    live = a_live(limits=limits, is_dry_run=True)
-    assert live._binder._is_limited and live._binder._time_limit_s == 3.0
+    binder = cast(LeanClient, a_live(limits=limits).clients[1])
+    assert binder._is_limited and binder._time_limit_s == 3.0
+    live = a_live(limits=limits, options=LiveOptions(is_dry_run=True))
     assert isinstance(live.dry_run, DryRun) and live.driver.report == live.dry_run.report
     assert (ClientLimits().qps, ClientLimits().burst, ClientLimits().time_limit_s) == (-1.0, 100, 30.0)
 
 
 def test_changes_go_to_the_scheduler_and_wake_the_driver() -> None:
     notes: list[Any] = []
-    scheduler = cast(Scheduler, SimpleNamespace(handle=notes.append))
-    listener = SchedulerListener(scheduler, lambda: notes.append("wake"))
+    live = a_live()
+    live.scheduler.handle = notes.append  # type: ignore[method-assign, assignment]
+    live.driver.wake = lambda: notes.append("wake")  # type: ignore[method-assign]
     old, new = a_node("a"), a_node("b")
-    listener.added(old)
-    listener.updated(old, new)
-    listener.removed(new)
+    live._changed(None, old)
+    live._changed(old, new)
+    live._changed(new, None)
     assert notes == [ObjectAdded(old), "wake", ObjectUpdated(old, new), "wake", ObjectRemoved(new), "wake"]
 
 

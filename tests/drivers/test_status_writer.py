@@ -10,27 +10,27 @@ import pytest
 
 from build import a_pod
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import TimedOut
-from mooring.drivers.dry_run import DryWriter
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework.contract.intents import PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
+from silent_writer import SilentWriter
 
 POD, OTHER = (a_pod(name, metadata={"uid": f"uid-{name}"}) for name in ("p", "q"))
 
 
 @dataclass
-class HeldWriter(DryWriter):
+class HeldWriter(SilentWriter):
     """Keeps patches; each is answered when the test says so, or fails."""
 
     patches: list[tuple[str, Any]] = field(default_factory=list)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     faults: list[Exception | None] = field(default_factory=list)
 
-    async def patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+    async def patch_status(self, pod: Pod, patch: dict[str, Any], cause_id: str = "") -> None:
         self.patches.append((pod.name, patch["status"]))
         await self.turns.acquire()
         if self.faults and (fault := self.faults.pop(0)) is not None:
@@ -162,7 +162,7 @@ def test_what_is_to_be_written_now_is_written_now() -> None:
         held.faults = [ApiError(404, "NotFound", "gone")]
         held.turns.release()
         with pytest.raises(ApiError):
-            await statuses.patch_now(POD, failed("x"), held)
+            await statuses.patch_now(POD, failed("x"), "preemptor")
         assert held.patches == [
             (
                 "p",
@@ -191,7 +191,7 @@ def test_nothing_to_change_is_not_written_now() -> None:
             "p", status={"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
         )
         condition = Condition(type="PodScheduled", status="False", reason="Unschedulable")
-        await statuses.patch_now(pod, condition, held)
+        await statuses.patch_now(pod, condition, "preemptor")
         assert held.patches == []
 
     run(main())

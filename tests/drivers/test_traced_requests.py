@@ -15,13 +15,13 @@ from extending import a_config
 from mooring.api.api_errors import ApiError, conflict
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
-from mooring.drivers.api_writer import ApiWriter
-from mooring.drivers.dry_run import DryWriter
+from mooring.drivers.api_writer import ApiWriter, WriteClients
+from mooring.drivers.dry_run import DrySender
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.extender_calls import ExtenderCaller
 from mooring.drivers.live_driver import LiveDriver
 from mooring.drivers.status_writer import StatusWriter
-from mooring.drivers.traced_requests import RequestTraces, SampledRequests, resource_of_path
+from mooring.drivers.traced_requests import RequestTraces, resource_of_path
 from mooring.framework import config
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import SteadyClock
@@ -31,6 +31,7 @@ from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import Observer
 from mooring.state.assembly import build_scheduler
 from recording_server import Answer, Recorded, Recorder, Time, a_recorder, always, refused, said, script
+from silent_writer import SilentWriter
 from span_reading import NO_PLUGINS_NS, RecordedSpans, about
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -43,7 +44,7 @@ def our_pod(name: str = "p", **more: Any) -> Pod:
 class Stage:
     """A scheduler with its driver, whose requests go to a recording server."""
 
-    def __init__(self, recorder: Recorder, writer: ApiWriter, time: Time, ratio: float, extenders: bool) -> None:
+    def __init__(self, recorder: Recorder, client: LeanClient, time: Time, ratio: float, extenders: bool) -> None:
         self.recorder = recorder
         self.spans = RecordedSpans(ratio)
         clock = SteadyClock()
@@ -59,14 +60,15 @@ class Stage:
                 }
             )
         self.scheduler = build_scheduler(settings, clock, observer=traces)
-        requests = SampledRequests(traces, clock)
-        traced = requests.writer(writer)
-        events = EventWriter(DryWriter(), clock, clock, "host", time.timing())
+        requests = RequestTraces(traces, clock)
+        clients = WriteClients(client, client, client, client)
+        traced = ApiWriter(clients, time.timing(), traces=requests)
+        events = EventWriter(SilentWriter(), clock, clock, "host", time.timing())
         statuses = StatusWriter(traced, clock)
         self.driver = LiveDriver(self.scheduler, clock, traced, events, statuses, time.timing())
         if extenders:
             self.driver.extenders = ExtenderCaller(
-                self.scheduler, lambda item: item, self.driver.go_on, around=requests.asker
+                self.scheduler, lambda item: item, self.driver.go_on, traces=requests
             )
 
     def shows(self, *items: KubeObject) -> None:
@@ -89,7 +91,7 @@ async def a_stage(answer: Answer, ratio: float = 1.0, extenders: bool = False) -
     async with a_recorder(answer) as recorder:
         access = ConnectionSettings(recorder.url)
         async with LeanClient(access, "test") as client:
-            stage = Stage(recorder, ApiWriter(client, client, client, client, time.timing()), time, ratio, extenders)
+            stage = Stage(recorder, client, time, ratio, extenders)
             running = asyncio.create_task(stage.driver.run())
             stage.shows(a_node("n1"), a_node("n2"))
             yield stage
@@ -277,16 +279,17 @@ def test_a_request_that_is_cancelled_is_recorded() -> None:
 
 
 def test_a_dry_run_sends_nothing() -> None:
-    requests = SampledRequests(RecordedSpans().around(Observer(), SteadyClock()), SteadyClock())
-    writer = DryWriter()
-    assert requests.writer(writer) is writer
+    async def main() -> bytes:
+        return await DrySender().send("POST", "/api/v1/namespaces/default/pods/p/binding", b"{}")
+
+    assert asyncio.run(main()) == b"{}"
 
 
 def test_without_traces_everything_goes_the_usual_way() -> None:
-    requests, writer = RequestTraces(), DryWriter()
-    assert requests.writer(writer) is writer
-    with requests.write("uid", "POST pods/binding", is_awaited=True):
-        pass
+    requests, sender = RequestTraces(), DrySender()
+    assert requests.sender(sender, "uid", is_awaited=True) is sender
+    with requests.span("uid", "POST pods/binding", is_awaited=True) as span:
+        assert span.traceparent == ""
 
 
 PATHS = {

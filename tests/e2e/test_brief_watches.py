@@ -19,7 +19,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
 from mooring.apiclient.reflectors.watch_ends import WatchEnd
 from mooring.apiclient.throttle import Timing
-from mooring.drivers.live_service import LiveScheduler
+from mooring.drivers.live_service import LiveOptions, LiveScheduler
 from mooring.framework import config
 from mooring.kit import process
 from mooring.kit.clock import SteadyClock
@@ -52,9 +52,11 @@ class Sleeps:
             self.asked_s.append(for_s)
         await asyncio.sleep(for_s)
 
-    def reflector_options(self) -> ReflectorOptions:
-        return ReflectorOptions(
-            Timing(sleep=self.sleep), report=lambda text, fault: self.reports.append(f"{text} {fault!r}")
+    def live_options(self) -> LiveOptions:
+        return LiveOptions(
+            reflectors=ReflectorOptions(
+                Timing(sleep=self.sleep), report=lambda text, fault: self.reports.append(f"{text} {fault!r}")
+            )
         )
 
 
@@ -110,10 +112,10 @@ async def bind_them_all(server: str, faults: Faults) -> Outcome:
     async with (
         ApiClient(ConnectionSettings(server), "test/1", -1) as client,
         FaultProxy(server, faults, seed=1) as proxy,
-        LiveScheduler(scheduler, ConnectionSettings(proxy.url), reflector_options=sleeps.reflector_options()) as live,
+        LiveScheduler(scheduler, ConnectionSettings(proxy.url), options=sleeps.live_options()) as live,
         scheduling(live),
     ):
-        (pods,) = (member for member in live.reflectors.members if member.watched.name == "pods")
+        (pods,) = (member for member in live.reflectors.members if member.spec.resource == "pods")
         began_s = time.monotonic()
         await asyncio.gather(create(client), all_bound(pods))
         return Outcome(pods, sleeps, proxy.injected["watch_s"], scheduler.check(), time.monotonic() - began_s)

@@ -19,7 +19,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import BOOKMARK_S, ReflectorOptions
 from mooring.apiclient.throttle import Timing
-from mooring.drivers.live_service import ClientLimits, LiveScheduler
+from mooring.drivers.live_service import ClientLimits, LiveOptions, LiveScheduler
 from mooring.framework import config
 from mooring.kit import process
 from mooring.kit.clock import SteadyClock
@@ -227,7 +227,7 @@ async def soak(server: str, seed: int) -> Outcome:
             scheduler,
             ConnectionSettings(proxy.url),
             ClientLimits(time_limit_s=TIME_LIMIT_S),
-            reflector_options=in_haste([]),
+            options=LiveOptions(reflectors=in_haste([])),
         ) as live,
     ):
         await prepare(client)
@@ -293,7 +293,7 @@ def condition(pod: JsonObject) -> JsonObject:
 def show(outcome: Outcome) -> None:
     """The figures, for whoever runs this with -s, or when it fails."""
     core = outcome.live.scheduler.core
-    (pods,) = (member.statistics for member in outcome.live.reflectors.members if member.watched.name == "pods")
+    (pods,) = (member.statistics for member in outcome.live.reflectors.members if member.spec.resource == "pods")
     print(f"{len(outcome.pods)} pods in {outcome.took_s:.1f} s, {outcome.proxy.requests} requests, {pods}")
     print(f"{dict(outcome.proxy.injected)}, {outcome.live.driver.bound} binds answered")
     print(f"{dict(core.queue.counters.incoming)}, reports: {Counter(outcome.reports).most_common(5)}")

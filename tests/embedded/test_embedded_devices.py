@@ -4,7 +4,7 @@ from typing import Any
 
 from device_building import a_claim
 from mooring.drivers.api_writer import request_of
-from mooring.drivers.stored_objects import carry_out
+from mooring.drivers.embedded_driver import carry_out
 from mooring.model.devices import ResourceClaim
 from mooring.plugins.devices.allocation import give_back_reservation
 from virtual_cluster import VirtualCluster

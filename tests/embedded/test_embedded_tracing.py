@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from mooring.controllers.nodes.simulated_nodes import make_nodes
-from mooring.drivers.traced_requests import RequestTraces, SampledRequests
+from mooring.drivers.traced_requests import RequestTraces
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 from mooring.kit.clock import NS_PER_S, Clock, VirtualClock
 from mooring.scheduler.observer import Observer
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing
 from span_reading import RecordedSpans, about
 
 
@@ -21,7 +21,7 @@ class InMemory(Tracing):
 
     def observe(self, observer: Observer, clock: Clock) -> tuple[Observer, RequestTraces]:
         traces = self.spans.around(observer, clock)
-        return traces, SampledRequests(traces, clock)
+        return traces, RequestTraces(traces, clock)
 
     def close(self) -> None:
         self.is_closed = True

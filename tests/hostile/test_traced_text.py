@@ -6,6 +6,7 @@ import pytest
 
 from build import a_node, a_pod
 from hostile_text import HOSTILE, MARK
+from mooring.cli.recording_options import start_tracing
 from mooring.framework import config
 from mooring.framework.config.types import PluginEntry
 from mooring.framework.contract.plain import NodeView, PlainPlugin
@@ -14,9 +15,7 @@ from mooring.kit.shown_text import is_shown
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import Observer
-from mooring.serve.tracing.settings import tracing_settings
-from mooring.serve.tracing.start import start_tracing
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing, tracing_settings
 from mooring.state.assembly import all_plugins, build_scheduler
 from otlp_receiver import ReceivedSpan, a_receiver
 

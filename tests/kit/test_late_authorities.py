@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mooring.apiclient.credentials.certificates import CertificateFiles
+from mooring.apiclient.certificates import CertificateFiles
 
 SCRIPT = """
 import ssl

@@ -34,7 +34,7 @@ from mooring.serve.lease.leader_election import (
     Unfulfilled,
     Update,
 )
-from mooring.serve.lease.lease_candidate import CandidateName, is_pinged, new_candidate
+from mooring.serve.lease.lease_record import CandidateName, is_pinged, new_candidate
 
 GATES = {"CoordinatedLeaderElection": True}
 

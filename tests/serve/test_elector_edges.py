@@ -12,7 +12,7 @@ import pytest
 from electing import LEASE, TIMES, a_lease
 from mooring.api.api_errors import ApiError, conflict, internal_error
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.config import default as default_configuration

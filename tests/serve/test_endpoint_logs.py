@@ -14,7 +14,7 @@ from aiohttp import ClientSession, web
 from cryptography.hazmat.primitives import serialization
 
 from mooring.api.api_errors import ApiError, not_found
-from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
+from mooring.apiclient.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.request_errors import TimedOut
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import start_logs

@@ -28,7 +28,7 @@ from mooring.serve.lease.leader_elector import (
     TimeAndChance,
     elector_settings,
 )
-from mooring.serve.lease.lease_candidate import CandidateName, LeaseCandidacy, is_pinged
+from mooring.serve.lease.lease_record import CandidateName, LeaseCandidacy, is_pinged
 from virtual_elections import now_s, on_virtual_time
 
 IDENTITY = "Host_0c1d"

@@ -18,16 +18,20 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from build import a_node, a_pod
+from mooring.cli.recording_options import start_tracing
 from mooring.framework import config
 from mooring.framework.config.types import TracingConfiguration
 from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import SteadyClock
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.observer import Observer
-from mooring.serve.tracing import open_telemetry
-from mooring.serve.tracing.settings import TracingError, TracingSettings, tracing_settings
-from mooring.serve.tracing.start import start_tracing
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve import open_telemetry
+from mooring.serve.tracing import (
+    Tracing,
+    TracingError,
+    TracingSettings,
+    tracing_settings,
+)
 from mooring.state.assembly import build_scheduler
 from otlp_receiver import ReceivedSpan, a_receiver, received
 from recording_server import nowhere
@@ -168,7 +172,7 @@ def test_a_collector_that_is_not_there_costs_one_line_and_no_time(monkeypatch: p
 def test_a_collector_that_refuses_is_reported_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     reports: list[str] = []
     now_s = [1000.0]
-    monkeypatch.setattr("mooring.serve.tracing.open_telemetry.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("mooring.serve.open_telemetry.time.monotonic", lambda: now_s[0])
     handler = open_telemetry._ExportFaults(reports.append)
     log = logging.Logger("opentelemetry.test")
     log.addHandler(handler)
@@ -203,7 +207,7 @@ def test_the_warnings_of_the_sdk_go_nowhere_else(monkeypatch: pytest.MonkeyPatch
 
 
 def test_without_settings_the_sdk_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mooring.serve.tracing.open_telemetry", None)
+    monkeypatch.setitem(sys.modules, "mooring.serve.open_telemetry", None)
     with tracing(None) as found:
         observer = Observer()
         assert found.observe(observer, SteadyClock())[0] is observer
@@ -217,7 +221,7 @@ MISSING = {
 
 @pytest.mark.parametrize("module", MISSING.values(), ids=MISSING.keys())
 def test_a_package_that_is_missing(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "mooring.serve.tracing.open_telemetry")
+    monkeypatch.delitem(sys.modules, "mooring.serve.open_telemetry")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(TracingError) as refused:
         start_tracing(TracingSettings(1.0, source="the tracing section"), 0, print)

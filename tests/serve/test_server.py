@@ -17,9 +17,9 @@ import pytest
 from cluster_api import an_api
 from mooring.api.api_errors import not_found
 from mooring.api.kinds import RESOURCES
+from mooring.apiclient.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
-from mooring.apiclient.credentials.credentials import Identity
+from mooring.apiclient.credentials import Identity
 from mooring.apiserver.server.http import HttpServer
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import Log
@@ -281,7 +281,7 @@ def test_silent_connections_before_the_handshake_keep_nobody_out() -> None:
         async with serving(tls=ServerTls(pair, None, SILENT), limits=WebLimits(connections=20)) as (server, port):
             silent = [await asyncio.open_connection(HOST, port) for _ in range(100)]
             assert (await ask(port, "/healthz", trust=trust))[:2] == (200, "ok")
-            assert server._listener is not None and server._listener.count <= 20
+            assert server._shell is not None and server._shell.listener.count <= 20
             for _, writer in silent:
                 writer.close()
 

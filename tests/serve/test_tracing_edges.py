@@ -10,16 +10,21 @@ import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import SpanKind, StatusCode
 
-from mooring.drivers.traced_requests import SampledRequests
-from mooring.framework.config.types import Extender, TracingConfiguration
-from mooring.framework.contract.intents import Call, CallReply
+from mooring.cli.recording_options import start_tracing
+from mooring.drivers.traced_requests import RequestTraces
+from mooring.framework.config.types import TracingConfiguration
 from mooring.kit.clock import VirtualClock
 from mooring.scheduler.observer import Observer
-from mooring.serve.tracing import open_telemetry
-from mooring.serve.tracing.open_telemetry import OpenTelemetryTracing, SampledTracer
-from mooring.serve.tracing.settings import SERVICE_NAME, TracingError, TracingSettings, tracing_settings
-from mooring.serve.tracing.start import start_tracing
-from mooring.serve.tracing.tracing import PLUGIN_THRESHOLD, Tracing
+from mooring.serve import open_telemetry
+from mooring.serve.open_telemetry import OpenTelemetryTracing, SampledTracer
+from mooring.serve.tracing import (
+    PLUGIN_THRESHOLD,
+    SERVICE_NAME,
+    Tracing,
+    TracingError,
+    TracingSettings,
+    tracing_settings,
+)
 from span_reading import RecordedSpans
 
 SETTINGS = TracingSettings(1.0, (), source="the test")
@@ -93,38 +98,32 @@ def test_a_span_has_its_id_kind_times_and_fault() -> None:
 
 def test_nothing_is_traced_for_a_pod_without_an_attempt_that_is() -> None:
     spans, clock = RecordedSpans(), VirtualClock(0)
-    requests = SampledRequests(spans.around(Observer(), clock), clock)
-    assert requests.of("nobody") is None
-    with requests.write("nobody", "write", is_awaited=True) as found:
-        assert found is None
+    requests = RequestTraces(spans.around(Observer(), clock), clock)
+    with requests.span("nobody", "write", is_awaited=True) as found:
+        assert found.traceparent == ""
+        found.fail("nothing was recorded")
     assert spans.all == ()
 
 
-class Asker:
-    """Notes what it is asked, and how it is closed."""
+class Client:
+    """Notes what it sends."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply:
-        self.notes.append(f"{call.verb} {body.decode()} {traceparent}")
+    async def send(
+        self, method: str, path: str, body: bytes, content_type: str = "application/json", traceparent: str = ""
+    ) -> bytes:
+        self.notes.append(f"{method} {path} {body.decode()} {traceparent}")
         return b"[]"
 
-    async def close(self) -> None:
-        self.notes.append("closed")
 
-
-def test_calls_of_attempts_that_are_not_traced_pass_on_and_so_does_the_end() -> None:
-    spans, clock, asker = RecordedSpans(), VirtualClock(0), Asker()
-    around = SampledRequests(spans.around(Observer(), clock), clock).asker(asker)
-
-    async def main() -> CallReply:
-        reply = await around.ask(Call(Extender(url_prefix="http://x"), "filter", {}), b"{}")
-        await around.close()
-        return reply
-
-    assert asyncio.run(main()) == b"[]"
-    assert asker.notes == ["filter {} ", "closed"] and spans.all == ()
+def test_requests_of_attempts_that_are_not_traced_pass_on() -> None:
+    spans, clock, client = RecordedSpans(), VirtualClock(0), Client()
+    sender = RequestTraces(spans.around(Observer(), clock), clock).sender(client, "nobody", is_awaited=True)
+    assert sender is client
+    assert asyncio.run(sender.send("POST", "/x", b"{}")) == b"[]"
+    assert client.notes == ["POST /x {} "] and spans.all == ()
 
 
 def test_names_and_numbers() -> None:
@@ -139,7 +138,7 @@ def test_names_and_numbers() -> None:
 def test_a_fault_is_reported_again_after_exactly_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     reports: list[str] = []
     now_s = [0.0]
-    monkeypatch.setattr("mooring.serve.tracing.open_telemetry.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("mooring.serve.open_telemetry.time.monotonic", lambda: now_s[0])
     log = logging.Logger("opentelemetry.test")
     log.addHandler(open_telemetry._ExportFaults(reports.append))
     for now_s[0] in (0.0, 59.9, 60.0, 119.9, 120.0):
@@ -167,8 +166,8 @@ def test_tracing_takes_the_log_of_the_sdk_and_gives_it_back(monkeypatch: pytest.
 
 def test_the_end_waits_for_three_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float | None] = []
-    monkeypatch.setattr("mooring.serve.tracing.open_telemetry.threading.Thread.start", lambda self: None)
-    monkeypatch.setattr("mooring.serve.tracing.open_telemetry.threading.Thread.join", lambda self, s: waited.append(s))
+    monkeypatch.setattr("mooring.serve.open_telemetry.threading.Thread.start", lambda self: None)
+    monkeypatch.setattr("mooring.serve.open_telemetry.threading.Thread.join", lambda self, s: waited.append(s))
     tracing = OpenTelemetryTracing(SETTINGS, 0, print)
     tracing.close()
     tracing._end()

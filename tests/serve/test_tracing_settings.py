@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from mooring.framework.config.types import TracingConfiguration
-from mooring.serve.tracing.settings import TracingError, TracingSettings, tracing_settings
+from mooring.serve.tracing import TracingError, TracingSettings, tracing_settings
 
 HTTP: Final = "http/protobuf"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -2,29 +2,22 @@
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors
+from mooring.apiclient.reflectors.reflector import WATCHED, ReflectorOptions, Reflectors
 from mooring.apiclient.reflectors.watch_ends import WatchEnd
-from mooring.apiclient.reflectors.watched import WATCHED
 from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import VirtualClock
 from mooring.serve.service_metrics import ServiceMetrics, read_watches
 
 
-class Silence:
+def silence(old: object, new: object) -> None:
     """Nobody listens here."""
-
-    def added(self, item: object) -> None: ...
-
-    def updated(self, old: object, new: object) -> None: ...
-
-    def removed(self, item: object) -> None: ...
 
 
 def test_the_page_shows_how_watches_ended_and_how_long_there_was_none() -> None:
     now_s = [0.0]
     timing = Timing(lambda: now_s[0])
     source = ApiClient(ConnectionSettings("http://127.0.0.1:1"), "test/1")
-    reflectors = Reflectors(source, Silence(), WATCHED[:2], ReflectorOptions(timing))
+    reflectors = Reflectors(source, silence, WATCHED[:2], ReflectorOptions(timing))
     metrics = ServiceMetrics(VirtualClock())
     read_watches(reflectors.members, metrics.registry)
     nodes, pods = (member.record for member in reflectors.members)

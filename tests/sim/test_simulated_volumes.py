@@ -7,7 +7,8 @@ import pytest
 
 from build import a_node, a_pod
 from build_storage import DRIVER, HOST, ZONE, a_claim, a_class, a_volume, on, using
-from mooring.drivers.simulated_driver import Driver, WriteRefused, after
+from mooring.api.api_errors import ApiError
+from mooring.drivers.simulated_driver import Driver, after
 from mooring.framework import config
 from mooring.framework.contract.intents import Write
 from mooring.model.meta import KubeObject
@@ -154,6 +155,6 @@ REFUSALS: dict[str, tuple[Write, Any, int]] = {
 
 @pytest.mark.parametrize(("write", "old", "code"), REFUSALS.values(), ids=REFUSALS.keys())
 def test_what_a_write_is_refused_for(write: Write, old: Any, code: int) -> None:
-    with pytest.raises(WriteRefused) as refused:
+    with pytest.raises(ApiError) as refused:
         after(write, old)
     assert refused.value.code == code

@@ -406,6 +406,11 @@ class KindSpec:
         """The prefix of its URLs: `/api/v1`, `/apis/apps/v1`."""
         return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
 
+    def url(self, namespace: str = "", name: str = "") -> str:
+        """The path of its objects in all namespaces or in one, or of one object: `/api/v1/namespaces/shop/pods/web`."""
+        parts = [self.path, *(("namespaces", namespace) if namespace and self.namespaced else ()), self.plural]
+        return "/".join((*parts, name) if name else parts)
+
     @property
     def api_versions(self) -> tuple[str, ...]:
         """The apiVersions that manifests may name, the served one first."""

@@ -12,11 +12,10 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
-from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import Grant
+from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
+from mooring.apiclient.credentials import Grant
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
 from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_after_s
-from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.tasks import NO_FENCE, Fence
@@ -59,6 +58,21 @@ class Limits(msgspec.Struct, frozen=True):
     connections: int = 100
 
 
+class ClientOptions(msgspec.Struct, frozen=True):
+    """What the clients of one program share. Clients with the same settings of the connection may share `tls`."""
+
+    timing: Timing = msgspec.field(default_factory=Timing)
+    observe: Observe | None = None
+    fence: Fence = NO_FENCE
+    """Clients check it directly before they send a write."""
+    tls: TlsContexts | None = None
+
+    def count(self, code: str, method: str, host: str, began_s: float) -> None:
+        """Report an attempt that is over to `observe`."""
+        if self.observe is not None:
+            self.observe(code, method, host, int((self.timing.monotonic_s() - began_s) * NS_PER_S))
+
+
 class _Refused(Exception):
     """An error of the server, with what decides whether to try again."""
 
@@ -93,22 +107,18 @@ class ApiClient:
         burst: int = 100,
         content_type: str = JSON,
         limits: Limits | None = None,
-        timing: Timing | None = None,
-        observe: Observe | None = None,
-        fence: Fence = NO_FENCE,
-        tls: TlsContexts | None = None,
+        options: ClientOptions | None = None,
     ) -> None:
-        """The client checks `fence` directly before it sends a write. Clients with the same `access` may share `tls`."""
-        self._observe = observe
+        self._options = options = options or ClientOptions()
         self._host = urlsplit(access.server).netloc
         self._credentials = access.credentials
         self._content_type = content_type
         self._limits = limits or Limits()
-        self._timing = timing or Timing()
-        self._throttle = Throttle(qps, burst, self._timing)
+        self._timing = options.timing
+        self._throttle = Throttle(qps, burst, options.timing)
         accept = content_type if content_type == "*/*" else f"{content_type}, */*"
         headers = {"User-Agent": user_agent, "Accept": accept, "Accept-Encoding": "identity"}
-        self._transport = Transport(access, headers, self._limits.connections, fence, tls)
+        self._transport = Transport(access, headers, self._limits.connections, options.fence, options.tls)
 
     async def __aenter__(self) -> Self:
         await self._transport.open()
@@ -215,24 +225,19 @@ class ApiClient:
 
     async def _repeat(self, request: OutgoingRequest, once: Callable[[], Awaitable[T]]) -> T:
         """Try until there is a final answer: once more with new credentials after a 401, otherwise as often as client-go."""
-        retries, is_renewed = RequestRetries(), False
+        retries = RequestRetries(self._credentials)
         while True:
             error: Exception
             wait_s: float | None
             try:
                 return await once()
             except _Refused as refused:
-                if refused.error.code == 401 and not is_renewed and self._credentials.reject(refused.grant):
-                    is_renewed = True
-                    continue
-                error, wait_s = refused.error, refused.wait_s
+                error, wait_s = refused.error, retries.wait_after(refused.error.code, refused.grant, refused.wait_s)
             except ConnectionLost as lost:
                 # The server may have closed an idle connection just as the request used it: the first retry is at once.
-                error, wait_s = (
-                    lost,
-                    (LOST_CONNECTION_WAIT_S if retries.count else 0.0) if request.method == "GET" else None,
-                )
-            if wait_s is None or not retries.allows(wait_s):
+                pause_s = LOST_CONNECTION_WAIT_S if retries.count else 0.0
+                error, wait_s = lost, pause_s if request.method == "GET" and retries.allows(pause_s) else None
+            if wait_s is None:
                 raise error from None
             log.debug("%s: attempt %d failed, the next is in %g s", request, retries.count, wait_s)
             if wait_s:
@@ -244,27 +249,17 @@ class ApiClient:
         _tell_wait(await self._throttle.take(), request)
         grant = await self._credentials.grant()
         began_s = self._timing.monotonic_s()
-        async with self._counted(request, began_s), self._transport.attempt(request, grant) as answer:
-            self._count(str(answer.status), request, began_s)
-            if answer.status >= 300:
-                wait_s = retry_after_s(answer.status, answer.headers.get("Retry-After", "").strip())
-                body = await _body(answer, self._limits.error_bytes, request)
-                raise _Refused(refusal(answer.status, body, str(request), wait_s or 0), grant, wait_s)
-            yield answer
-
-    @asynccontextmanager
-    async def _counted(self, request: OutgoingRequest, began_s: float) -> AsyncIterator[None]:
-        """Count an attempt that ends before there is an answer."""
         try:
-            yield
+            async with self._transport.attempt(request, grant) as answer:
+                self._options.count(str(answer.status), request.method, self._host, began_s)
+                if answer.status >= 300:
+                    wait_s = retry_after_s(answer.status, answer.headers.get("Retry-After", "").strip())
+                    body = await _body(answer, self._limits.error_bytes, request)
+                    raise _Refused(refusal(answer.status, body, str(request), wait_s or 0), grant, wait_s)
+                yield answer
         except Unanswered:
-            self._count(NO_ANSWER, request, began_s)
+            self._options.count(NO_ANSWER, request.method, self._host, began_s)
             raise
-
-    def _count(self, code: str, request: OutgoingRequest, began_s: float) -> None:
-        if self._observe is not None:
-            taken_ns = int((self._timing.monotonic_s() - began_s) * NS_PER_S)
-            self._observe(code, request.method, self._host, taken_ns)
 
 
 async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: OutgoingRequest) -> bytes:

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from mooring.apiclient.client import NO_ANSWER, ApiClient, Limits, Observe
-from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
-from mooring.apiclient.credentials.credentials import Grant, Identity
+from mooring.apiclient.client import NO_ANSWER, ApiClient, ClientOptions, Limits
+from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, proxy_of
+from mooring.apiclient.credentials import Grant, Identity
 from mooring.apiclient.lean_connection import AT_ONCE_BYTES, KnownHeads, LeanConnection, Reply
 from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import (
@@ -22,10 +22,8 @@ from mooring.apiclient.request_errors import (
     refusal,
     unanswered,
 )
-from mooring.apiclient.throttle import RequestRetries, Throttle, Timing
-from mooring.apiclient.tls_contexts import TlsContexts
+from mooring.apiclient.throttle import RequestRetries, Throttle
 from mooring.apiclient.transport import OutgoingRequest
-from mooring.kit.clock import NS_PER_S
 from mooring.kit.tasks import NO_FENCE, Fence
 
 _CONNECT_S = 30.0
@@ -47,17 +45,13 @@ class LeanClient:
         qps: float = -1,
         burst: int = 100,
         time_limit_s: float = 30.0,
-        timing: Timing | None = None,
-        observe: Observe | None = None,
-        fence: Fence = NO_FENCE,
-        tls: TlsContexts | None = None,
+        options: ClientOptions | None = None,
     ) -> None:
-        """The client checks `fence` directly before it sends a write. Clients with the same `access` may share `tls`."""
-        self._observe = observe
-        self._fence = fence
+        self._options = options = options or ClientOptions()
+        self._fence = options.fence
         self._access = access
-        self._timing = timing or Timing()
-        self._throttle = Throttle(qps, burst, self._timing)
+        self._timing = options.timing
+        self._throttle = Throttle(qps, burst, options.timing)
         self._is_limited = self._throttle.is_limited
         self._time_limit_s = time_limit_s
         self._free = connections
@@ -71,7 +65,7 @@ class LeanClient:
         self._identity = access.credentials if isinstance(access.credentials, Identity) else None
         self._fixed_grant = self._identity.now() if self._identity is not None and self._identity.is_fixed else None
         self._grant: Grant | None = None
-        self._tls = tls or TlsContexts(access)
+        self._tls = options.tls or TlsContexts(access)
         self._head = b""
         self._last_answer: bytes | None = None
         """The last answer that was checked."""
@@ -83,9 +77,7 @@ class LeanClient:
         self._general: ApiClient | None = None
         if access.proxy_url or proxy_of(access.server):
             limits = Limits(request_s=time_limit_s, connections=connections)
-            self._general = ApiClient(
-                access, user_agent, qps, burst, limits=limits, timing=timing, observe=observe, fence=fence, tls=tls
-            )
+            self._general = ApiClient(access, user_agent, qps, burst, limits=limits, options=options)
 
     async def __aenter__(self) -> Self:
         if self._general is not None:
@@ -123,7 +115,6 @@ class LeanClient:
             check_success(answer, str(request))
             return answer
         retries: RequestRetries | None = None
-        is_renewed = False
         while True:
             if self._is_limited:
                 await self._throttle.take()
@@ -151,19 +142,14 @@ class LeanClient:
             except Unanswered as fault:
                 raise type(fault)(f"{method} {path}: {fault}") from None
             finally:
-                if self._observe is not None:
-                    taken_ns = int((self._timing.monotonic_s() - began_s) * NS_PER_S)
-                    self._observe(code, method, self._netloc, taken_ns)
+                self._options.count(code, method, self._netloc, began_s)
             if reply.status < 300:
                 return reply.body if reply.body == self._last_answer else self._checked(reply.body, method, path)
-            retries = retries or RequestRetries()
-            if reply.status == 401 and not is_renewed and self._access.credentials.reject(grant):
-                is_renewed = True
-                continue
-            error = refusal(reply.status, reply.body, f"{method} {path}", reply.retry_after_s or 0)
-            if reply.retry_after_s is None or not retries.allows(reply.retry_after_s):
-                raise error
-            await self._timing.sleep(reply.retry_after_s)
+            retries = retries or RequestRetries(self._access.credentials)
+            wait_s = retries.wait_after(reply.status, grant, reply.retry_after_s)
+            if wait_s is None:
+                raise refusal(reply.status, reply.body, f"{method} {path}", reply.retry_after_s or 0)
+            await self._timing.sleep(wait_s)
 
     def _checked(self, answer: bytes, method: str, path: str) -> bytes:
         """The answer, if it is an object of the API. Hot: all answers to binds are the same, so that the last one that was

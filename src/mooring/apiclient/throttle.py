@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from mooring.apiclient.credentials import Credentials, Grant
+
 DEFAULT_QPS, DEFAULT_BURST = 5.0, 10
 """Parity: client-go uses these for a qps or burst of zero."""
 
@@ -85,11 +87,21 @@ def retry_after_s(status: int, written: str) -> int | None:
 
 
 class RequestRetries:
-    """The retries of one request."""
+    """The retries of one request: once more with new credentials after a 401, otherwise as often as client-go."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials) -> None:
         self.count = 0
+        self._credentials = credentials
+        self._is_renewed = False
         self._waited_s = 0.0
+
+    def wait_after(self, code: int, grant: Grant, wait_s: int | None) -> float | None:
+        """How long to wait before a request is repeated that the server answered with this code and Retry-After; None: the
+        answer is final."""
+        if code == 401 and not self._is_renewed and self._credentials.reject(grant):
+            self._is_renewed = True
+            return 0.0
+        return wait_s if wait_s is not None and self.allows(wait_s) else None
 
     def allows(self, wait_s: float) -> bool:
         """Whether the request may be repeated after this wait, which then counts. If not, the caller gets the refusal now,

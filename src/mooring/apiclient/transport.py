@@ -15,10 +15,9 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
-from mooring.apiclient.credentials.credentials import Grant
+from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, proxy_of
+from mooring.apiclient.credentials import Grant
 from mooring.apiclient.request_errors import TooLarge, Unanswered, unanswered
-from mooring.apiclient.tls_contexts import TlsContexts
 from mooring.kit.tasks import NO_FENCE, Fence
 
 log = logging.getLogger(__name__)

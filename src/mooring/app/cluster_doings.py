@@ -170,8 +170,7 @@ class _Target:
 
     @property
     def path(self) -> str:
-        scope = f"/namespaces/{_segment(self.namespace)}" if self.spec.namespaced else ""
-        return f"{self.spec.path}{scope}/{self.spec.plural}/{_segment(self.name)}"
+        return self.spec.url(_segment(self.namespace), _segment(self.name))
 
     def __str__(self) -> str:
         return (

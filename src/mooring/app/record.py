@@ -8,9 +8,7 @@ from pathlib import Path
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.known import ChangeListener
-from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watched import watched_with
+from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, watched_with
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.inputs.live_kinds import READER_ROLE
@@ -60,9 +58,10 @@ class Observing:
         self._settings, self._tell = settings, tell
         self._client = ApiClient(settings.access, USER_AGENT)
         watched = watched_with(with_defaults(settings.gates))
-        self._listener = _LateListener()
+        self._recorder: ObserverRecorder | None = None
+        """Gets changes once all objects are known; before that, the reflectors keep them."""
         options = ReflectorOptions(report=self._trouble)
-        self.reflectors = Reflectors(self._client, self._listener, watched, options)
+        self.reflectors = Reflectors(self._client, self._changed, watched, options)
         self._last_trouble = ""
         self._stopping = asyncio.Event()
 
@@ -109,9 +108,9 @@ class Observing:
     def _refuse_if_hopeless(self, waited_s: float) -> None:
         """Give up if the server does not show pods or nodes, or does not answer in time."""
         for member in self.reflectors.members:
-            if member.refusal is not None and member.watched.is_required:
+            if member.refusal is not None and member.is_required:
                 raise ObserverError(
-                    f"you may not watch {member.watched.name}: {member.refusal.message} ({member.refusal.code}); "
+                    f"you may not watch {member.spec.resource}: {member.refusal.message} ({member.refusal.code}); "
                     f"the ClusterRole mooring-observer in {READER_ROLE} allows what is needed"
                 )
         has_answered = any(member.has_synced or member.statistics.events for member in self.reflectors.members)
@@ -128,7 +127,7 @@ class Observing:
         described = settings.config, settings.gates, clock.now_ns(), settings.version, settings.annotations
         header = scheduler_header(*described)
         recorder = observe_run(settings.directory, header, clock, self._objects, settings.limits)
-        self._listener.target = recorder
+        self._recorder = recorder
         stopping = asyncio.create_task(self._stopping.wait())
         ends_s = None if settings.lasts_s is None else asyncio.get_running_loop().time() + settings.lasts_s
         try:
@@ -143,6 +142,15 @@ class Observing:
             recorder.close()
         return recorder
 
+    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        recorder = self._recorder
+        if recorder is not None and old is not None and new is not None:
+            recorder.updated(old, new)
+        elif recorder is not None and new is not None:
+            recorder.added(new)
+        elif recorder is not None and old is not None:
+            recorder.removed(old)
+
     def _objects(self) -> Iterator[KubeObject]:
         for member in self.reflectors.members:
             yield from member.objects.values()
@@ -150,22 +158,3 @@ class Observing:
     def _trouble(self, text: str, fault: Exception | None) -> None:
         self._last_trouble = text
         self._tell(text, fault)
-
-
-class _LateListener:
-    """Passes changes on once there is a target; before that, the reflectors keep the objects."""
-
-    def __init__(self) -> None:
-        self.target: ChangeListener | None = None
-
-    def added(self, item: KubeObject) -> None:
-        if self.target is not None:
-            self.target.added(item)
-
-    def updated(self, old: KubeObject, new: KubeObject) -> None:
-        if self.target is not None:
-            self.target.updated(old, new)
-
-    def removed(self, item: KubeObject) -> None:
-        if self.target is not None:
-            self.target.removed(item)

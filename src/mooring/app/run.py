@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveScheduler, SelfCheckPlan
+from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveOptions, LiveScheduler, SelfCheckPlan
 from mooring.drivers.self_checks import SelfCheckMetrics, SelfCheckSettings
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_shown_object
@@ -43,7 +43,7 @@ from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
 from mooring.serve.pages.server import WebLimits, WebServer
 from mooring.serve.pages.server_tls import ClientAuthorities, ServerTls, serving_pair
 from mooring.serve.service_metrics import ServiceMetrics, read_recording, read_watches
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing
 from mooring.state.assembly import build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, record_live
 
@@ -133,13 +133,15 @@ class Running:
             self._scheduler,
             settings.access,
             settings.limits,
-            self._clock,
-            settings.is_dry_run,
-            observe=self._metrics.answered,
-            fence=self._fence,
-            requests=requests,
-            self_check=self._self_check(settings.self_check),
-            wall=self._wall,
+            LiveOptions(
+                self._clock,
+                self._wall,
+                settings.is_dry_run,
+                observe=self._metrics.answered,
+                fence=self._fence,
+                traces=requests,
+                self_check=self._self_check(settings.self_check),
+            ),
         )
         if self._shown is not None:
             self._shown.show(self._scheduler, self._live.checks)
@@ -418,6 +420,6 @@ class Running:
         self._stopping.set()
 
     def _dump(self) -> None:
-        members = {member.watched.plural: member.objects for member in self._live.reflectors.members}
+        members = {member.spec.plural: member.objects for member in self._live.reflectors.members}
         compare(self._scheduler, members["nodes"], members["pods"], self._log)
         dump(self._scheduler, self._log)

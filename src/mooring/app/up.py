@@ -5,14 +5,15 @@ With a data directory, certificate and token are kept, so that a kubeconfig work
 
 import asyncio
 import secrets
-import ssl
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
+from mooring.apiclient.certificates import CertificateFiles
+from mooring.apiclient.connection_settings import server_context, show_pair
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context, write_kubeconfig
@@ -73,7 +74,11 @@ async def serving(
         token = "" if settings.is_plain else _token(home / "token")
         limits = HttpLimits.within(raise_descriptor_limit())
         server = HttpServer(cluster.api, token, report, limits=limits)
-        tls = None if settings.is_plain else _server_context(files.server(), Path(scratch))
+        tls = None
+        if not settings.is_plain:
+            tls = server_context()
+            unusable = CredentialsError("the certificate of the server cannot be used")
+            show_pair(tls, files.server(), unusable, unusable)
         ending.callback(cluster.close)
         ending.push_async_callback(server.stop)
         port = await server.start(LOOPBACK, settings.port, tls)
@@ -123,15 +128,3 @@ def _token(path: Path) -> str:
     token = secrets.token_urlsafe(32)
     write_private(path, token.encode())
     return token
-
-
-def _server_context(pair: KeyPair, scratch: Path) -> ssl.SSLContext:
-    """The context of the listener. `ssl` reads certificates only from files; this one is deleted at once."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    certificate = scratch / "server.pem"
-    write_private(certificate, pair.key_pem + pair.certificate_pem)
-    context.load_cert_chain(certificate)
-    certificate.unlink()
-    return context

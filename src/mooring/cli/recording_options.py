@@ -16,9 +16,7 @@ from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.framework.profile.registry import Registry
 from mooring.kit.private_files import make_private_folders
 from mooring.kit.version import VERSION
-from mooring.serve.tracing.settings import TracingError, tracing_settings
-from mooring.serve.tracing.start import start_tracing
-from mooring.serve.tracing.tracing import PLUGIN_THRESHOLD, Tracing
+from mooring.serve.tracing import PLUGIN_THRESHOLD, Tracing, TracingError, TracingSettings, tracing_settings
 from mooring.state.recording.recorder import RecordingSettings
 from mooring.state.recording.run_files import RecordingLimits
 
@@ -68,6 +66,26 @@ trace_plugins_over = click.option(
     show_default=True,
     help="In traces, show the plugins that take at least this time at an extension point.",
 )
+
+
+def start_tracing(settings: TracingSettings | None, threshold_ns: int, report: Callable[[str], None]) -> Tracing:
+    """Start tracing as the settings say; the OpenTelemetry SDK is imported only where it is needed. Raises TracingError where
+    they ask for what cannot be had, such as a package that is not installed.
+
+    `report` gets what goes wrong later, at most once a minute, from any thread.
+    """
+    if settings is None:
+        return Tracing()
+    try:
+        from mooring.serve.open_telemetry import OpenTelemetryTracing
+
+        return OpenTelemetryTracing(settings, threshold_ns, report)
+    except ModuleNotFoundError as missing:
+        if not (missing.name or "").startswith(("opentelemetry", "google", "grpc")):
+            raise
+        raise TracingError(
+            f"{settings.source} turns tracing on, which needs the OpenTelemetry SDK: pip install 'mooring[tracing]'"
+        ) from None
 
 
 def tracing_of(config: KubeSchedulerConfiguration, threshold: Duration, report: Callable[[str], None]) -> Tracing:

@@ -2,11 +2,12 @@
 intents.
 
 Both run in this process and at once: an intent is a call of the ResourceApi, and its write is the scheduler's next
-input. `mooring run` does the same over HTTP, with reflectors and writers.
+input. `mooring run` does the same over HTTP, with reflectors and writers, and does not import the API server (20 ms).
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
@@ -18,25 +19,17 @@ from mooring.api.kinds.events import stored_form
 from mooring.api.kinds.pods import POD as PODS
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Exists, Missing, Store, StoreWrite
+from mooring.drivers.api_writer import body_of
+from mooring.drivers.driver import IntentDriver, PeriodicTasks, changed_by, input_of
 from mooring.drivers.event_writer import EventSeries, NewEvent, Repetition
-from mooring.drivers.extender_calls import ExtenderCaller
-from mooring.drivers.periodic_tasks import PeriodicTasks
-from mooring.drivers.stored_objects import carry_out
-from mooring.drivers.traced_requests import RequestTraces
-from mooring.framework.contract.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
+from mooring.drivers.extender_calls import Whole, shown
+from mooring.drivers.traced_requests import NO_TRACES, RequestTraces
+from mooring.framework.contract.intents import Bind, Evict, PatchStatus, Record, Write
 from mooring.model.meta import Condition, KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.rules.conditions import with_condition
-from mooring.scheduler.inputs import (
-    BindAnswered,
-    EvictionAnswered,
-    Input,
-    ObjectAdded,
-    ObjectRemoved,
-    ObjectUpdated,
-    WriteAnswered,
-)
+from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, Input
 from mooring.scheduler.scheduler import Scheduler
 
 # ---- writes to inputs
@@ -88,8 +81,8 @@ class StoreFeed:
         place = (write.storage, *write.key)
         old = self._known.get(place)
         if write.type == "DELETED" or (struct is Pod and _is_finished(write.object)):
-            if self._known.pop(place, None) is not None and old is not None:
-                self._hand(ObjectRemoved(old))
+            if self._known.pop(place, None) is not None:
+                self._hand(old, None)
             return
         try:
             new = _decoded(struct, write, old)
@@ -97,20 +90,18 @@ class StoreFeed:
             self._report(f"{write.storage} {'/'.join(write.key)} cannot be read", fault)
             return
         self._known[place] = new
-        if old is None:
-            self._hand(ObjectAdded(new))
-        elif old.uid != new.uid:
-            self._hand(ObjectRemoved(old))
-            self._hand(ObjectAdded(new))
-        else:
-            self._hand(ObjectUpdated(old, new))
+        if old is not None and old.uid != new.uid:
+            self._hand(old, None)
+            old = None
+        self._hand(old, new)
 
-    def _hand(self, input: Input) -> None:
+    def _hand(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        change = input_of(old, new)
         try:
-            self._scheduler.handle(input)
+            self._scheduler.handle(change)
         finally:
             if self.follow is not None:
-                self.follow(input)
+                self.follow(change)
 
     @property
     def known(self) -> Mapping[tuple[str, str, str], KubeObject]:
@@ -148,97 +139,71 @@ def _spec_as_before(spec: JsonObject, before: JsonObject, old: PodSpec) -> PodSp
 
 # ---- intents to writes
 
+NODES = RESOURCES["", "v1", "nodes"]
 EVENTS = RESOURCES["events.k8s.io", "v1", "events"]
 """Events are written as events.k8s.io, as kube-scheduler writes them."""
 
 
-class EmbeddedDriver:
-    """Lets the scheduler act, and time pass. Its inputs come from `StoreFeed`."""
+class EmbeddedDriver(IntentDriver):
+    """Lets the scheduler act, and time pass. Its inputs come from `StoreFeed`. Each write is the scheduler's next input; a
+    refusal is an answer."""
 
     def __init__(
-        self, api: ResourceApi, scheduler: Scheduler, instance: str, requests: RequestTraces | None = None
+        self, api: ResourceApi, scheduler: Scheduler, instance: str, requests: RequestTraces = NO_TRACES
     ) -> None:
         """`requests` traces the writes that attempts lead to."""
+        super().__init__(scheduler)
         self._api = api
-        self._requests = requests or RequestTraces()
-        self._scheduler = scheduler
+        self._requests = requests
         self._series = EventSeries(instance)
-        self._pacemaker = PeriodicTasks(scheduler, api.clock, self._sweep)
-        self.extenders: ExtenderCaller | None = None
-        """Asks the extenders, where there are any."""
+        self._timers = PeriodicTasks(scheduler, api.clock, self._sweep)
         self.attempts = 0
-        self.bound = 0
 
     def step(self, limit: int = 100) -> int:
         """Let time pass and attempt pods, at most `limit` of them. Returns how many were attempted."""
-        self._pacemaker.beat()
+        self._timers.beat()
         self.carry_out()
         for done in range(limit):
-            if not self._scheduler.has_work():
+            if not self.scheduler.has_work():
                 return done
-            self._scheduler.attempt()
+            self.scheduler.attempt()
             self.attempts += 1
             self.carry_out()
         return limit
 
     def next_ns(self) -> int | None:
         """When to step again: 0 for now; None: not before something changes."""
-        if self._scheduler.has_work() or self._scheduler.has_intents():
+        if self.scheduler.has_work() or self.scheduler.has_intents():
             return 0
-        return self._pacemaker.next_ns()
+        return self._timers.next_ns()
 
     def _sweep(self) -> None:
         """Write the series of events that have ended."""
         for repetition in self._series.sweep(self._api.clock.now_ns()):
             self._write_series(repetition)
 
-    def carry_out(self) -> None:
-        """Carry out all intents of the scheduler."""
-        self._scheduler.carry_out(self._do)
-
-    def _do(self, intent: Intent) -> None:
-        """Carry out one intent; the scheduler gets what became of it as an input."""
-        match intent:
-            case Bind():
-                self._bind(intent)
-            case PatchStatus():
-                with self._requests.write(intent.pod.id, "PATCH pods/status", is_awaited=False), _unless_full():
-                    self._patch(intent.pod, intent.condition, intent.nominated_node_name)
-            case Evict():
-                self._evict(intent)
-            case Record():
-                with _unless_full():
-                    self._record(intent)
-            case Call():
-                assert self.extenders is not None, "there are calls only where there are extenders"
-                self.extenders.begin(intent)
-            case Write():
-                self._write(intent)
+    # ---- intents
 
     def _bind(self, intent: Bind) -> None:
-        """Bind a pod. A refusal is an answer: the scheduler then tries again."""
+        """Bind a pod. After a refusal the scheduler tries again."""
         pod = intent.pod
         binding = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": {"kind": "Node", "name": intent.node_name}}
         try:
-            with self._requests.write(pod.id, "POST pods/binding", is_awaited=True):
+            with self._requests.span(pod.id, "POST pods/binding", is_awaited=True):
                 self._api.bind(pod.namespace, pod.name, binding)
         except ApiError as refused:
-            self._scheduler.handle(BindAnswered(pod, refused.message))
+            self.scheduler.handle(BindAnswered(pod, refused.message))
         else:
             self.bound += 1
-            self._scheduler.handle(BindAnswered(pod))
+            self.scheduler.handle(BindAnswered(pod))
 
-    def _write(self, intent: Write) -> None:
-        """Write an object of a plugin, such as the allocation of a claim."""
-        try:
-            with self._requests.write(
-                intent.pod_id, f"{intent.method} {BY_STRUCT[intent.kind].plural}", is_awaited=True
-            ):
-                item = carry_out(self._api, intent)
-        except ApiError as refused:
-            self._scheduler.handle(WriteAnswered(intent.token, None, WriteFault(refused.message, refused.code)))
-        else:
-            self._scheduler.handle(WriteAnswered(intent.token, item))
+    def _written(self, intent: Write) -> KubeObject | None:
+        with self._requests.span(intent.pod_id, f"{intent.method} {BY_STRUCT[intent.kind].plural}", is_awaited=True):
+            return carry_out(self._api, intent)
+
+    def _patch_status(self, intent: PatchStatus) -> None:
+        with self._requests.span(intent.pod.id, "PATCH pods/status", is_awaited=False), _unless_full():
+            self._patch(intent.pod, intent.condition, intent.nominated_node_name)
 
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """Write a pod's condition and nominated node. A pod that is gone, or whose name another pod has, needs no
@@ -262,26 +227,27 @@ class EmbeddedDriver:
         condition = msgspec.structs.replace(intent.condition, observed_generation=victim.metadata.generation)
         fault = None
         try:
-            with self._requests.write(intent.preemptor.id, "PATCH pods/status", is_awaited=False):
+            with self._requests.span(intent.preemptor.id, "PATCH pods/status", is_awaited=False):
                 self._patch(victim, condition, None)
             live = self._api.find(PODS, victim.namespace, victim.name)
             if live is not None and live["metadata"]["uid"] == victim.uid:
-                with self._requests.write(intent.preemptor.id, "DELETE pods", is_awaited=False):
+                with self._requests.span(intent.preemptor.id, "DELETE pods", is_awaited=False):
                     self._api.delete(PODS, victim.namespace, victim.name)
         except ApiError as refused:
             fault = None if refused.code == 404 else refused.message
-        self._scheduler.handle(EvictionAnswered(victim, intent.preemptor, fault))
+        self.scheduler.handle(EvictionAnswered(victim, intent.preemptor, fault))
 
     # ---- events
 
-    def _record(self, record: Record) -> None:
+    def _record(self, intent: Record) -> None:
         """Write an event, or count a repetition in the event that there is."""
         now_ns = self._api.clock.now_ns()
-        told = self._series.tell(record, now_ns, now_ns)
-        if isinstance(told, NewEvent):
-            self._create_event(told.event)
-        elif isinstance(told, Repetition):
-            self._write_series(told)
+        told = self._series.tell(intent, now_ns, now_ns)
+        with _unless_full():
+            if isinstance(told, NewEvent):
+                self._create_event(told.event)
+            elif isinstance(told, Repetition):
+                self._write_series(told)
 
     def _create_event(self, event: JsonObject) -> None:
         """Hot: one event for each pod, made by this process, so nothing in it needs a check."""
@@ -312,3 +278,35 @@ def _unless_full() -> Iterator[None]:
     except ApiError as refused:
         if refused.reason != INTERNAL_ERROR:
             raise
+
+
+# ---- objects of the API server
+
+
+def carry_out(api: ResourceApi, write: Write) -> KubeObject | None:
+    """Write to the API of the embedded cluster. Returns the object as written, None after a deletion. Raises ApiError."""
+    resource, body = BY_STRUCT[write.kind], body_of(write)
+    if write.method == "DELETE":
+        api.delete(resource, write.namespace, write.name)
+        return None
+    if write.method == "POST":
+        return msgspec.convert(api.create(resource, write.namespace, body), write.kind)
+    made = api.change(
+        *(resource, write.namespace, write.name),
+        lambda held: changed_by(write, held, body),
+        subresource=write.subresource,
+    )
+    return msgspec.convert(made, write.kind)
+
+
+def whole_in_store(api: ResourceApi) -> Whole:
+    """Whole objects from the store of an embedded cluster, for calls to extenders."""
+
+    def whole(item: KubeObject) -> Any:
+        is_pod = isinstance(item, Pod)
+        stored = api.find(PODS if is_pod else NODES, item.namespace, item.name)
+        if stored is None or stored["metadata"].get("uid", "") != item.uid:
+            return item
+        return shown(stored, is_pod)
+
+    return whole

@@ -17,10 +17,10 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Random, Timing
-from mooring.drivers.api_writer import Writer
+from mooring.drivers.api_writer import ApiWriter
 from mooring.framework.contract.intents import Record
 from mooring.kit.clock import NS_PER_S, Clock, in_micros
 from mooring.kit.tasks import settle
@@ -160,7 +160,7 @@ log = logging.getLogger(__name__)
 MAX_QUEUED = 10_000
 """Ten times the queue of kube-scheduler: each bind is an event, a burst of binds a burst of events, and events are small."""
 SENDERS = 8
-"""One for each connection for events (service.EVENT_WRITERS)."""
+"""Connections for events, and tasks that send them, one for each. Events may wait."""
 MAX_TRIES = 12
 RETRY_S = 10.0
 """client-go's numbers: 12 tries, 10 s between them and up to a quarter more, so that schedulers do not retry all at once."""
@@ -183,7 +183,7 @@ class EventWriter:
     """
 
     def __init__(
-        self, writer: Writer, clock: Clock, wall: Clock, instance: str, timing: Timing, draw: Random = random.random
+        self, writer: ApiWriter, clock: Clock, wall: Clock, instance: str, timing: Timing, draw: Random = random.random
     ) -> None:
         self._writer = writer
         self._clock = clock

@@ -10,17 +10,18 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
-from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
-from mooring.apiclient.credentials.certificates import KeyPair
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.certificates import KeyPair
+from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.reflectors.reflector import WatchSource
-from mooring.apiclient.tls_contexts import client_context
 from mooring.apiclient.transport import FencedBody
+from mooring.drivers.traced_requests import METHOD, NO_TRACES, PATH, SERVER, RequestTraces
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
 from mooring.framework.contract.intents import Call, CallFault, CallReply
@@ -36,7 +37,7 @@ from mooring.scheduler.scheduler import Scheduler
 # keeps.
 #
 # The core decodes only the fields that a scheduler reads, but extenders get pods and nodes whole. An embedded cluster
-# has whole objects in its store (`drivers/stored_objects.py`); for a live one, `Originals` keeps them as the
+# has whole objects in its store (`drivers/embedded_driver.py`); for a live one, `Originals` keeps them as the
 # reflectors receive them, and only if there are extenders.
 
 
@@ -175,14 +176,6 @@ _BOUND = b"{}"
 """The reply to a bind that succeeded; a dry run answers binds with it."""
 
 
-class ExtenderAsker(Protocol):
-    """What sends the calls: an ExtenderClient, or one that traces them."""
-
-    async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply: ...
-
-    async def close(self) -> None: ...
-
-
 class ExtenderCaller:
     """Runs each Call as a task and reports its reply to the scheduler.
 
@@ -197,12 +190,12 @@ class ExtenderCaller:
         *,
         is_dry_run: bool = False,
         fence: Fence = NO_FENCE,
-        around: Callable[[ExtenderAsker], ExtenderAsker] = lambda client: client,
+        traces: RequestTraces = NO_TRACES,
     ) -> None:
-        """`whole` returns objects as the API server has them; `around` may put something around the client, such as traces.
-        Raises ConfigError for certificates that cannot be used."""
+        """`whole` returns objects as the API server has them. Raises ConfigError for certificates that cannot be used."""
         self._scheduler = scheduler
-        self._client = around(ExtenderClient(scheduler.extenders, fence=fence))
+        self._client = ExtenderClient(scheduler.extenders, fence=fence)
+        self._traces = traces
         self._whole = whole
         self._then = then
         self._is_dry_run = is_dry_run
@@ -241,7 +234,13 @@ class ExtenderCaller:
         if call.binds and self._is_dry_run:
             return _BOUND
         try:
-            return await self._client.ask(call, encoded(call, self._whole))
+            body, url = encoded(call, self._whole), urlsplit(call.url)
+            about = {METHOD: "POST", PATH: url.path, SERVER: url.hostname or ""}
+            with self._traces.span(call.pod_id, f"Extender {call.verb}", about, is_awaited=True) as span:
+                reply = await self._client.ask(call, body, span.traceparent)
+                if isinstance(reply, CallFault):
+                    span.fail(reply.message)
+                return reply
         except Exception as bug:  # otherwise the attempt would wait for ever
             log.error("a call to %s failed unexpectedly", call.shown_url, exc_info=bug)
             return _unanswered(call, repr(bug))

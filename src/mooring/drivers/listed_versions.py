@@ -12,8 +12,8 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.kinds import BY_STRUCT
-from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reflectors.known import is_later
+from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.reflectors.mirror import is_later
 from mooring.apiclient.reflectors.reflector import Reflector
 from mooring.apiclient.request_errors import Unanswered
 from mooring.model.meta import KubeObject, ObjectMeta
@@ -80,7 +80,7 @@ class ListedVersions:
     @cached_property
     def _reflectors(self) -> dict[type[KubeObject], Reflector]:
         """By the struct of their objects. Reflectors exist only after this, because they need a listener that follows."""
-        return {reflector.watched.struct: reflector for reflector in self._members()}
+        return {reflector.spec.struct: reflector for reflector in self._members()}
 
     # ---- lists
 
@@ -92,7 +92,7 @@ class ListedVersions:
                 comparison = _ListComparison(kind, reflector)
                 try:
                     while not comparison.is_over:
-                        page = await self._lister.get_bytes(reflector.watched.path, comparison.params)
+                        page = await self._lister.get_bytes(reflector.spec.url(), comparison.params)
                         yield partial(comparison.take, page)
                 except _FAULTS:
                     continue  # the reflector reports what is wrong with the server
@@ -122,8 +122,7 @@ class ListedVersions:
 
     def path(self, kind: type[KubeObject], key: str) -> str:
         namespace, _, name = key.rpartition("/")
-        root, _, plural = self._reflectors[kind].watched.path.rpartition("/")
-        return f"{root}/namespaces/{namespace}/{plural}/{name}" if namespace else f"{root}/{plural}/{name}"
+        return self._reflectors[kind].spec.url(namespace, name)
 
     def is_unseen(self, kind: type[KubeObject] | None, key: str) -> bool:
         """Whether the API server has a newer form of the object than the watch has shown, or could not be asked."""
@@ -170,8 +169,8 @@ class _ListComparison:
         self._kind, self._reflector = kind, reflector
         self.params: dict[str, str] = {"limit": str(PAGE)}
         """Of the request for the next page."""
-        if reflector.watched.field_selector:
-            self.params["fieldSelector"] = reflector.watched.field_selector
+        if reflector.spec.watch is not None and reflector.spec.watch.field_selector:
+            self.params["fieldSelector"] = reflector.spec.watch.field_selector
         self.is_over = False
         self._listed: set[str] = set()
         self._version = ""

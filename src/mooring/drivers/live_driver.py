@@ -10,22 +10,19 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
-
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.throttle import Timing
-from mooring.drivers.api_writer import Writer, body_of, request_of
+from mooring.drivers.api_writer import ApiWriter
 from mooring.drivers.binder import Binder, BindOutcome
+from mooring.drivers.driver import IntentDriver, PeriodicTasks
 from mooring.drivers.event_writer import EventWriter
-from mooring.drivers.extender_calls import ExtenderCaller
-from mooring.drivers.periodic_tasks import PeriodicTasks
 from mooring.drivers.status_writer import StatusWriter
-from mooring.framework.contract.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
+from mooring.framework.contract.intents import Bind, Evict, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.logs import Log, ObjectRef
 from mooring.kit.tasks import NO_FENCE, Fence, settle
 from mooring.model.pod import Pod
-from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, WriteAnswered
+from mooring.scheduler.inputs import BindAnswered, EvictionAnswered
 from mooring.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -35,7 +32,7 @@ SLICE_S = 0.005
 """How long the driver attempts pods before it lets the event loop run: watches and binds wait at most for this and one
 attempt. Most attempts take 0.1 to 1 ms; a turn of the loop costs 0.05 ms."""
 MAX_BINDS = 512
-"""How many binds may be under way before attempts wait: eight for each connection (service.BINDERS). Without a bound,
+"""How many binds may be under way before attempts wait: eight for each connection (binder.BINDERS). Without a bound,
 assumed pods would pile up behind a slow API server, and each bind would time out."""
 REFILL = 64
 """After MAX_BINDS, attempts go on once so many binds are answered, and not after each: that would be a turn of the loop for
@@ -44,7 +41,7 @@ LONGEST_REST_S = 1.0
 """The longest pause of the loop without news: it checks the fence at least this often."""
 
 
-class LiveDriver:
+class LiveDriver(IntentDriver):
     """The reflectors hand changes to the scheduler and call `wake` after each one.
 
     Invariants: at most MAX_BINDS binds are under way; each write leads to exactly one answer; after `halt` nothing is
@@ -55,14 +52,14 @@ class LiveDriver:
         self,
         scheduler: Scheduler,
         clock: Clock,
-        writer: Writer,
+        writer: ApiWriter,
         events: EventWriter,
         statuses: StatusWriter,
         timing: Timing | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
+        super().__init__(scheduler)
         self._fence = fence
-        self._scheduler = scheduler
         self._clock = clock
         self._writer = writer
         self._events = events
@@ -70,19 +67,18 @@ class LiveDriver:
         self._timing = timing or Timing()
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.extenders: ExtenderCaller | None = None
-        """Asks the extenders, where there are any."""
         self._binder = Binder(writer, statuses, self._timing, scheduler.pods.get, self._start, self._answer)
         self._room = MAX_BINDS
         """Attempts are made while there are fewer binds than this."""
-        self._periodic_tasks = PeriodicTasks(scheduler, clock, events.sweep)
-        self.bound = 0
+        self._victims: dict[str, list[Evict]] = {}
+        """Of each preemptor, by its id: those that the present intents want evicted."""
+        self._timers = PeriodicTasks(scheduler, clock, events.sweep)
         self.report: Callable[[Record], None] = _tell
         """Logs what the scheduler recorded; a dry run puts its own report here."""
 
     def wake(self) -> None:
         """Something changed: there may be work."""
-        if self._binder.under_way < self._room or self._scheduler.has_intents():
+        if self._binder.under_way < self._room or self.scheduler.has_intents():
             self._news.set()
 
     async def run(self) -> None:
@@ -91,8 +87,8 @@ class LiveDriver:
             while True:
                 self._fence.check()
                 self._news.clear()
-                self._periodic_tasks.beat()
-                self._carry_out()
+                self._timers.beat()
+                self.carry_out()
                 if self._attempt_some():
                     await asyncio.sleep(0)
                 else:
@@ -126,10 +122,10 @@ class LiveDriver:
     def _attempt_some(self) -> bool:
         """Attempt pods for one time slice. Returns whether there is more to do."""
         ends_s = self._timing.monotonic_s() + SLICE_S
-        while self._binder.under_way < self._room and self._scheduler.has_work():
+        while self._binder.under_way < self._room and self.scheduler.has_work():
             self._room = MAX_BINDS
-            self._scheduler.attempt()
-            self._carry_out()
+            self.scheduler.attempt()
+            self.carry_out()
             if self._timing.monotonic_s() >= ends_s:
                 return True
         if self._binder.under_way >= MAX_BINDS:
@@ -138,7 +134,7 @@ class LiveDriver:
 
     async def _rest(self) -> None:
         """Sleep until a change arrives or a timer of the scheduler is due."""
-        pause_s = (self._periodic_tasks.next_ns() - self._clock.now_ns()) / NS_PER_S
+        pause_s = (self._timers.next_ns() - self._clock.now_ns()) / NS_PER_S
         # Hot: asyncio.timeout takes 6 µs more.
         timer = asyncio.get_running_loop().call_later(min(max(pause_s, 0.0), LONGEST_REST_S), self._news.set)
         try:
@@ -148,34 +144,25 @@ class LiveDriver:
 
     # ---- what the scheduler wants
 
-    def _carry_out(self) -> None:
+    def carry_out(self) -> None:
         """Start the writes for all intents. Victims of one preemptor form one task: their order matters."""
-        while intents := self._scheduler.take_intents():
-            victims: dict[str, list[Evict]] = {}
-            for intent in intents:
-                if isinstance(intent, Evict):
-                    victims.setdefault(intent.preemptor.id, []).append(intent)
-                else:
-                    self._do(intent)
-            for evictions in victims.values():
-                self._start(self._evict_all(evictions))
-            self._scheduler.release_waiting()
+        super().carry_out()
+        victims, self._victims = self._victims, {}
+        for evictions in victims.values():
+            self._start(self._evict_all(evictions))
 
-    def _do(self, intent: Intent) -> None:
-        """Start what one intent wants. Nothing here waits: `_carry_out` runs between two attempts."""
-        match intent:
-            case Bind():
-                self._binder.queue(intent)
-            case PatchStatus():
-                self._patch_status(intent)
-            case Record():
-                self.report(intent)
-                self._events.record(intent)
-            case Write():
-                self._start(self._write(intent))
-            case Call():
-                assert self.extenders is not None, "there are calls only where there are extenders"
-                self.extenders.begin(intent)
+    def _bind(self, intent: Bind) -> None:
+        self._binder.queue(intent)
+
+    def _record(self, intent: Record) -> None:
+        self.report(intent)
+        self._events.record(intent)
+
+    def _evict(self, intent: Evict) -> None:
+        self._victims.setdefault(intent.preemptor.id, []).append(intent)
+
+    def _write(self, intent: Write) -> None:
+        self._start(self._write_soon(intent))
 
     def _patch_status(self, intent: PatchStatus) -> None:
         """Leave out the condition while a bind of the pod is in doubt. Nothing is lost: if the pod stays pending, its next
@@ -187,7 +174,7 @@ class LiveDriver:
 
     def go_on(self) -> None:
         """An extender has replied: carry out the intents that follow."""
-        self._carry_out()
+        self.carry_out()
         self._news.set()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -208,27 +195,24 @@ class LiveDriver:
         else:
             _lines.v(1, "Failed to bind pod", pod=_ref(intent.pod), err=outcome.fault)
             self._news.set()
-        self._scheduler.handle(BindAnswered(intent.pod, outcome.fault, outcome.elsewhere))
-        self._carry_out()
-        if self._binder.under_way < self._room and self._scheduler.has_work():
+        self.scheduler.handle(BindAnswered(intent.pod, outcome.fault, outcome.elsewhere))
+        self.carry_out()
+        if self._binder.under_way < self._room and self.scheduler.has_work():
             self._news.set()
 
     # ---- other objects
 
-    async def _write(self, intent: Write) -> None:
+    async def _write_soon(self, intent: Write) -> None:
         """Write another object, and report the object or the fault under the token of the intent."""
         item, fault = None, None
-        path, content_type = request_of(intent)
         try:
-            writer = self._writer.for_pod(intent.pod_id)
-            answer = await writer.write(intent.method, path, body_of(intent), content_type)
-            item = None if intent.method == "DELETE" else msgspec.convert(answer, intent.kind)
+            item = await self._writer.write(intent)
         except ApiError as refused:
             fault = WriteFault(refused.message, refused.code)
         except Exception as unforeseen:  # otherwise the pod would wait for this write for ever
             fault = WriteFault(str(unforeseen))
-        self._scheduler.handle(WriteAnswered(intent.token, item, fault))
-        self._carry_out()
+        self._answer_write(intent, item, fault)
+        self.carry_out()
 
     # ---- victims
 
@@ -236,23 +220,22 @@ class LiveDriver:
         """Evict all but the last victim at once, then the last one: its deletion completes the room that the preemptor waits
         for, so it must not come before a failure of the others."""
         *others, last = evictions
-        faults = await asyncio.gather(*(self._evict(eviction) for eviction in others))
+        faults = await asyncio.gather(*(self._evict_one(eviction) for eviction in others))
         if any(faults):
             self._report(last, next(fault for fault in faults if fault))
         else:
-            await self._evict(last)
+            await self._evict_one(last)
 
-    async def _evict(self, eviction: Evict) -> str | None:
+    async def _evict_one(self, eviction: Evict) -> str | None:
         """Returns why the eviction failed, or None. A victim that is gone counts as evicted."""
-        fault = None
+        fault, cause_id = None, eviction.preemptor.id
         was_there = self._is_known(eviction.victim)
-        writer = self._writer.for_pod(eviction.preemptor.id)
         try:
             if was_there:
-                await self._statuses.patch_now(eviction.victim, eviction.condition, writer)
+                await self._statuses.patch_now(eviction.victim, eviction.condition, cause_id)
                 was_there = self._is_known(eviction.victim)
             if was_there:
-                await writer.delete(eviction.victim)
+                await self._writer.delete(eviction.victim, cause_id)
         except ApiError as refused:
             was_there = refused.code != 404
             fault = refused.message if was_there else None
@@ -263,14 +246,14 @@ class LiveDriver:
 
     def _is_known(self, victim: Pod) -> bool:
         """Whether the pod with this name is still the victim: a new pod may have taken the name of a deleted one."""
-        seen = self._scheduler.pods.get(victim.key)
+        seen = self.scheduler.pods.get(victim.key)
         return seen is not None and seen.id == victim.id
 
     def _report(self, eviction: Evict, fault: str | None, was_there: bool = True) -> None:
         if fault is not None:
             log.error("Error preempting pod %s for %s: %s", eviction.victim.key, eviction.preemptor.key, fault)
-        self._scheduler.handle(EvictionAnswered(eviction.victim, eviction.preemptor, fault, was_there=was_there))
-        self._carry_out()
+        self.scheduler.handle(EvictionAnswered(eviction.victim, eviction.preemptor, fault, was_there=was_there))
+        self.carry_out()
 
 
 def _ref(pod: Pod) -> ObjectRef:

@@ -15,41 +15,39 @@ from typing import Any, Self
 
 import msgspec
 
-from mooring.apiclient.client import ApiClient, Observe
-from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.client import ApiClient, ClientOptions, Observe
+from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.reflectors.known import ChangeListener
-from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource
-from mooring.apiclient.reflectors.watched import watched_with
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.tls_contexts import TlsContexts
-from mooring.drivers.api_writer import ApiWriter, Writer
-from mooring.drivers.dry_run import DryRun, DryWriter
-from mooring.drivers.event_writer import EventWriter
+from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource, watched_with
+from mooring.drivers.api_writer import ApiWriter, WriteClients
+from mooring.drivers.binder import BINDERS
+from mooring.drivers.driver import input_of
+from mooring.drivers.dry_run import DryRun, DrySender
+from mooring.drivers.event_writer import SENDERS, EventWriter
 from mooring.drivers.extender_calls import ExtenderCaller, Originals
 from mooring.drivers.listed_versions import METADATA_ONLY, ListedVersions
 from mooring.drivers.live_driver import LiveDriver
 from mooring.drivers.self_checks import CheckedScheduler, SelfCheckMetrics, SelfChecks, SelfCheckSettings
 from mooring.drivers.status_writer import StatusWriter
-from mooring.drivers.traced_requests import RequestTraces
+from mooring.drivers.traced_requests import NO_TRACES, RequestTraces
 from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.logs import Log
 from mooring.kit.tasks import NO_FENCE, Fence, first_of, settle
 from mooring.model.meta import KubeObject
 from mooring.model.release import KUBERNETES_VERSION
-from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
 USER_AGENT = f"kube-scheduler/v{KUBERNETES_VERSION} (mooring)"
-BINDERS = 64
-"""Connections for binds. Each purpose has its own connections and rate limit: a flood of statuses or events must not delay
-binds. 64 carry more than 5,000 binds a second at 10 ms each, which is more than one process decides."""
 STATUS_WRITERS = 16
 OBJECT_WRITERS = 16
-EVENT_WRITERS = 8
-"""Events may wait; `event_writer.py` keeps them in a queue with a bound."""
+"""Connections for statuses, and for claims and volumes. Each purpose has its own connections and rate limit, as have binds
+(binder.BINDERS) and events (event_writer.SENDERS): a flood of statuses or events must not delay binds."""
+
+
+def _tell(text: str, fault: Exception | None) -> None:
+    log.warning("%s%s", text, f": {fault}" if fault is not None else "")
 
 
 class ClientLimits(msgspec.Struct, frozen=True):
@@ -69,24 +67,22 @@ class SelfCheckPlan(msgspec.Struct, frozen=True):
     metrics: SelfCheckMetrics | None = None
 
 
-class SchedulerListener:
-    """Passes each change from the reflectors to the scheduler, and wakes the driver."""
+class LiveOptions(msgspec.Struct, frozen=True):
+    """What is around a live scheduler."""
 
-    def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
-        self._scheduler = scheduler
-        self._wake = wake
-
-    def added(self, item: KubeObject) -> None:
-        self._scheduler.handle(ObjectAdded(item))
-        self._wake()
-
-    def updated(self, old: KubeObject, new: KubeObject) -> None:
-        self._scheduler.handle(ObjectUpdated(old, new))
-        self._wake()
-
-    def removed(self, item: KubeObject) -> None:
-        self._scheduler.handle(ObjectRemoved(item))
-        self._wake()
+    clock: Clock = msgspec.field(default_factory=SteadyClock)
+    """The scheduler's clock, by which timers go."""
+    wall: Clock = msgspec.field(default_factory=WallClock)
+    """For the times in objects."""
+    is_dry_run: bool = False
+    reflectors: ReflectorOptions = msgspec.field(default_factory=lambda: ReflectorOptions(report=_tell))
+    observe: Observe | None = None
+    """Gets every request with its duration, for metrics."""
+    fence: Fence = NO_FENCE
+    """Connections check it before every write."""
+    traces: RequestTraces = NO_TRACES
+    self_check: SelfCheckPlan | None = None
+    """None: the scheduler does not check itself."""
 
 
 class LiveScheduler:
@@ -97,83 +93,80 @@ class LiveScheduler:
         scheduler: Scheduler,
         access: ConnectionSettings,
         limits: ClientLimits | None = None,
-        clock: Clock | None = None,
-        is_dry_run: bool = False,
-        reflector_options: ReflectorOptions | None = None,
-        observe: Observe | None = None,
-        fence: Fence = NO_FENCE,
-        requests: RequestTraces | None = None,
-        self_check: SelfCheckPlan | None = None,
-        wall: Clock | None = None,
+        options: LiveOptions | None = None,
     ) -> None:
-        """`observe` gets every request with its duration, for metrics; connections check `fence` before every write.
-        `requests` traces them. Timers go by `clock`, which has to be the scheduler's; times in objects come from `wall`."""
+        limits, options = limits or ClientLimits(), options or LiveOptions()
         self.scheduler = scheduler
-        clock, wall = clock or SteadyClock(), wall or WallClock()
         self._stack = AsyncExitStack()
-        limits, reflector_options = limits or ClientLimits(), reflector_options or ReflectorOptions(report=_tell)
-        timing = reflector_options.timing
-        agent = f"{USER_AGENT}/scheduler"
-        tls = TlsContexts(access)
-        self._watcher = ApiClient(access, agent, limits.qps, limits.burst, timing=timing, observe=observe, tls=tls)
+        timing, agent = options.reflectors.timing, f"{USER_AGENT}/scheduler"
+        reading = ClientOptions(timing, options.observe, tls=TlsContexts(access))
         quick = partial(
             LeanClient,
-            access,
-            agent,
+            *(access, agent),
             qps=limits.qps,
             burst=limits.burst,
             time_limit_s=limits.time_limit_s,
-            timing=timing,
-            observe=observe,
-            fence=fence,
-            tls=tls,
+            options=msgspec.structs.replace(reading, fence=options.fence),
         )
-        self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
-        self._objects, self._event_client = quick(connections=OBJECT_WRITERS), quick(connections=EVENT_WRITERS)
-        writer: Writer = ApiWriter(self._binder, self._statuses, self._objects, self._event_client, timing)
-        requests = requests or RequestTraces()
-        writer = DryWriter() if is_dry_run else requests.writer(writer)
-        events = EventWriter(writer, clock, wall, socket.gethostname(), timing)
-        statuses = StatusWriter(writer, wall)
-        self.driver = LiveDriver(scheduler, clock, writer, events, statuses, timing, fence)
-        listener: ChangeListener = SchedulerListener(scheduler, self.driver.wake)
-        self.dry_run = DryRun() if is_dry_run else None
+        watcher = ApiClient(access, agent, limits.qps, limits.burst, options=reading)
+        self.clients: list[ApiClient | LeanClient] = [watcher]
+        if options.is_dry_run:
+            silent = DrySender()
+            writer = ApiWriter(WriteClients(silent, silent, DrySender(is_told=True), silent), timing)
+        else:
+            writing = [quick(connections=each) for each in (BINDERS, STATUS_WRITERS, OBJECT_WRITERS, SENDERS)]
+            self.clients += writing
+            writer = ApiWriter(WriteClients(*writing), timing, traces=options.traces)
+        events = EventWriter(writer, options.clock, options.wall, socket.gethostname(), timing)
+        statuses = StatusWriter(writer, options.wall)
+        self.driver = LiveDriver(scheduler, options.clock, writer, events, statuses, timing, options.fence)
+        self.dry_run = DryRun() if options.is_dry_run else None
         if self.dry_run is not None:
             self.dry_run.watch(scheduler)
-            self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
-        self._clients: list[ApiClient | LeanClient] = [
-            *(self._watcher, self._binder, self._statuses, self._objects, self._event_client)
-        ]
+            self.driver.report = self.dry_run.report
         self.checks: SelfChecks | None = None
-        if self_check is not None:
-            lister = ApiClient(
-                access, agent, limits.qps, limits.burst, METADATA_ONLY, timing=timing, observe=observe, tls=tls
-            )
-            self._clients.append(lister)
-            self.checks = self._self_checks(self_check, lister, timing)
-            listener = self.checks.listen(listener)
-        source = self._with_extenders(is_dry_run, fence, requests) if scheduler.extenders else self._watcher
-        self.reflectors = Reflectors(source, listener, watched_with(scheduler.cluster.gates), reflector_options)
+        if options.self_check is not None:
+            lister = ApiClient(access, agent, limits.qps, limits.burst, METADATA_ONLY, options=reading)
+            self.clients.append(lister)
+            lists = ListedVersions(lambda: self.reflectors.members, lister, watcher)
+            self.checks = self._self_checks(options.self_check, lists, options)
+        source: WatchSource = watcher
+        if scheduler.extenders:
+            source = self._with_extenders(Originals(watcher), options)
+        self.reflectors = Reflectors(source, self._changed, watched_with(scheduler.cluster.gates), options.reflectors)
         self._watching: asyncio.Task[None] | None = None
 
-    def _with_extenders(self, is_dry_run: bool, fence: Fence, requests: RequestTraces) -> WatchSource:
-        """Have the driver call extenders. Returns what to watch with: extenders see objects as the API server sent them."""
-        originals, driver = Originals(self._watcher), self.driver
-        driver.extenders = ExtenderCaller(
-            *(self.scheduler, originals.whole, driver.go_on), is_dry_run=is_dry_run, fence=fence, around=requests.asker
+    def _with_extenders(self, originals: Originals, options: LiveOptions) -> Originals:
+        """Have the driver call extenders, which see objects as the API server sent them. Returns what to watch with."""
+        self.driver.extenders = ExtenderCaller(
+            *(self.scheduler, originals.whole, self.driver.go_on),
+            is_dry_run=options.is_dry_run,
+            fence=options.fence,
+            traces=options.traces,
         )
         return originals
 
-    def _self_checks(self, plan: SelfCheckPlan, lister: ApiClient, timing: Timing) -> SelfChecks:
+    def _self_checks(self, plan: SelfCheckPlan, lists: ListedVersions, options: LiveOptions) -> SelfChecks:
         def known() -> list[Mapping[str, KubeObject]]:
             return [member.objects for member in self.reflectors.members]
 
-        lists = ListedVersions(lambda: self.reflectors.members, lister, self._watcher)
-        checked = CheckedScheduler(self.scheduler, plan.make, known)
+        checked, timing = CheckedScheduler(self.scheduler, plan.make, known), options.reflectors.timing
         return SelfChecks(checked, plan.settings, plan.log, plan.metrics, lists, timing, self.driver.wake)
 
+    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        """Pass a change from the reflectors to the scheduler, wake the driver, and have the others follow."""
+        if self.dry_run is not None:
+            self.dry_run.saw(old, new)
+        change = input_of(old, new)
+        try:
+            self.scheduler.handle(change)
+            self.driver.wake()
+        finally:
+            if self.checks is not None:
+                self.checks.follow(change)
+
     async def __aenter__(self) -> Self:
-        for client in self._clients:
+        for client in self.clients:
             await self._stack.enter_async_context(client)
         self._watching = asyncio.create_task(self.reflectors.run())
         return self
@@ -215,7 +208,3 @@ class LiveScheduler:
         finally:
             acting.cancel()
             await settle((acting,))
-
-
-def _tell(text: str, fault: Exception | None) -> None:
-    log.warning("%s%s", text, f": {fault}" if fault is not None else "")

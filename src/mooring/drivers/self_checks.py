@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.throttle import Timing
 from mooring.drivers.listed_versions import ListedVersions, ObjectPlace
 from mooring.kit.logs import Log
 from mooring.kit.metrics import Description, MetricRegistry, exponential
-from mooring.model.meta import KubeObject
-from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.check import RETAKES_S, SelfCheck
 from mooring.state.check.difference import KINDS, DifferenceKind, StateDifference, cut
@@ -141,14 +139,10 @@ class SelfChecks:
         self.longest_slice_s = 0.0
         """Of all slices so far, in processor time."""
 
-    def follow(self, input: Input) -> None:
-        """The scheduler got an input."""
+    def follow(self, change: Input) -> None:
+        """The scheduler got an input; the check under way follows it, whatever the scheduler made of it."""
         if self._check is not None:
-            self._check.follow(input)
-
-    def listen(self, listener: ChangeListener) -> ChangeListener:
-        """A listener that passes changes on, and has the check under way follow them."""
-        return _Followed(listener, self.follow)
+            self._check.follow(change)
 
     async def run(self) -> None:
         """Check at every interval. A check that takes longer delays the next."""
@@ -294,28 +288,3 @@ async def _fault_of(work: Awaitable[None]) -> Exception | None:
     except Exception as fault:  # one that cannot be mended must not stop the others
         return fault
     return None
-
-
-class _Followed:
-    """Passes every change on to the scheduler, and then to the check, whatever the scheduler makes of it."""
-
-    def __init__(self, listener: ChangeListener, follow: Callable[[Input], None]) -> None:
-        self._listener, self._follow = listener, follow
-
-    def added(self, item: KubeObject) -> None:
-        try:
-            self._listener.added(item)
-        finally:
-            self._follow(ObjectAdded(item))
-
-    def updated(self, old: KubeObject, new: KubeObject) -> None:
-        try:
-            self._listener.updated(old, new)
-        finally:
-            self._follow(ObjectUpdated(old, new))
-
-    def removed(self, item: KubeObject) -> None:
-        try:
-            self._listener.removed(item)
-        finally:
-            self._follow(ObjectRemoved(item))

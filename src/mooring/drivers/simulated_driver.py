@@ -11,20 +11,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.patches.json_patch import apply_merge_patch
-from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
-from mooring.framework.contract.intents import (
-    Bind,
-    Call,
-    CallFault,
-    CallReply,
-    Evict,
-    Intent,
-    PatchStatus,
-    Record,
-    Write,
-    WriteFault,
-)
+from mooring.api.api_errors import ApiError
+from mooring.drivers.driver import IntentDriver, changed_by, plain_body
+from mooring.framework.contract.intents import Bind, Call, CallFault, CallReply, Evict, PatchStatus, Record, Write
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
@@ -41,7 +30,6 @@ from mooring.scheduler.inputs import (
     ObjectRemoved,
     ObjectUpdated,
     TimePassed,
-    WriteAnswered,
 )
 from mooring.scheduler.scheduler import Scheduler
 
@@ -55,18 +43,18 @@ START_NS = 1_769_904_000_000_000_000
 """When simulations begin: 2026-02-01T00:00:00Z. Fixed, so that two runs print the same times."""
 
 
-class Driver:
+class Driver(IntentDriver):
     """Keeps the objects, moves the clock, and carries out intents.
 
     The order of callbacks is fixed: the scheduler sees a change first, then `on_changed` or `on_removed`.
     """
 
     def __init__(self, clock: VirtualClock, scheduler: Scheduler, *, with_versions: bool = False) -> None:
+        super().__init__(scheduler)
         self.clock = clock
         self._version = 0 if with_versions else None
         """With versions, each change gives an object a new resourceVersion, as an API server does; without, objects keep
         theirs, as in the timelines of the conformance corpus."""
-        self.scheduler = scheduler
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """(kind, key) -> object; the key is `namespace/name` or `name`."""
         self.events: deque[Record] = deque(maxlen=EVENTS)
@@ -132,7 +120,7 @@ class Driver:
         self.tick()
         if self._seconds % UNSCHEDULABLE_FLUSH_PERIOD_S == 0:
             self.scheduler.handle(HalfMinutePassed())
-        self.scheduler.carry_out(self._do)
+        self.carry_out()
 
     def next_ns(self, planned_ns: int | None = None) -> int | None:
         """When something happens next: the end of a backoff or a wait, or `planned_ns`. None: nothing will happen.
@@ -161,7 +149,7 @@ class Driver:
             self.scheduler.handle(HalfMinutePassed())
             period_ns = UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
             self._flush_ns += (1 + (now_ns - self._flush_ns) // period_ns) * period_ns
-        self.scheduler.carry_out(self._do)
+        self.carry_out()
 
     def tick(self) -> None:
         """End the backoffs and waits that are over."""
@@ -172,46 +160,34 @@ class Driver:
         """Attempt pods until the active queue is empty. Returns the pods in the order of their attempts."""
         attempted = []
         self.scheduler.release_waiting()
-        self.scheduler.carry_out(self._do)
+        self.carry_out()
         while (pod := self.attempt_once()) is not None:
             attempted.append(pod.key)
         return attempted
 
     def attempt_once(self) -> Pod | None:
         """Attempt one pod and carry out the intents. None if the active queue is empty."""
-        scheduler = self.scheduler
-        if not scheduler.has_work():
+        if not self.scheduler.has_work():
             return None
         self.clock.advance_ns(ATTEMPT_NS)
-        pod = scheduler.attempt()
-        scheduler.carry_out(self._do)
+        pod = self.scheduler.attempt()
+        self.carry_out()
         return pod
 
     # ---- intents
 
-    def _do(self, intent: Intent) -> None:
-        """Carry out one intent and report its outcome."""
-        # Hot: nearly all intents are of the first two kinds. Where a struct is of another class, `isinstance`, and so a
-        # pattern, takes five times as long as a comparison of types.
-        if type(intent) is Bind:
-            self._bind(intent)
-            return
-        if type(intent) is Record:
-            self.events.append(intent)
-            return
-        match intent:
-            case PatchStatus():
-                self._patch(intent.pod, intent.condition, intent.nominated_node_name)
-            case Evict():
-                self._patch(intent.victim, intent.condition, None)
-                self.delete("Pod", intent.victim.key)
-                self.scheduler.handle(EvictionAnswered(intent.victim, intent.preemptor))
-                if self.on_evicted is not None:
-                    self.on_evicted(intent.victim, intent.preemptor)
-            case Write():
-                self._write(intent)
-            case Call():
-                self.scheduler.handle(CallAnswered(intent.token, self._reply(intent)))
+    def _record(self, intent: Record) -> None:
+        self.events.append(intent)
+
+    def _patch_status(self, intent: PatchStatus) -> None:
+        self._patch(intent.pod, intent.condition, intent.nominated_node_name)
+
+    def _evict(self, intent: Evict) -> None:
+        self._patch(intent.victim, intent.condition, None)
+        self.delete("Pod", intent.victim.key)
+        self.scheduler.handle(EvictionAnswered(intent.victim, intent.preemptor))
+        if self.on_evicted is not None:
+            self.on_evicted(intent.victim, intent.preemptor)
 
     def _bind(self, intent: Bind) -> None:
         """Bind as the API server does: set PodScheduled and the node, clear the nomination."""
@@ -227,23 +203,17 @@ class Driver:
         if self.on_bound is not None:
             self.on_bound(bound)
 
+    def _call(self, intent: Call) -> None:
+        self.scheduler.handle(CallAnswered(intent.token, self._reply(intent)))
+
     def _reply(self, call: Call) -> CallReply:
         if self.extender is None:
             return CallFault(f'Post "{call.shown_url}": a simulation asks no extenders')
         answer = self.extender(call)
         return answer if isinstance(answer, CallFault) else msgspec.json.encode(answer)
 
-    def _write(self, intent: Write) -> None:
-        """Create, change or delete an object, and report the outcome to the scheduler."""
-        try:
-            item = self._written(intent)
-        except WriteRefused as fault:
-            self.scheduler.handle(WriteAnswered(intent.token, None, WriteFault(str(fault), fault.code)))
-        else:
-            self.scheduler.handle(WriteAnswered(intent.token, item))
-
     def _written(self, intent: Write) -> KubeObject | None:
-        """The object after the write, None after a deletion. Raises WriteRefused."""
+        """The object after the write, None after a deletion. Raises ApiError."""
         if intent.method == "POST" and not intent.name:
             self._names_given += 1
             intent = named(intent, f"{self._names_given:05d}")
@@ -302,33 +272,23 @@ def _name(item: KubeObject) -> tuple[str, str]:
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-class WriteRefused(Exception):
-    """The object does not exist, exists already, or has another version; `code` is the HTTP status."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def named(write: Write, ending: str) -> Write:
     """The creation of an object with a generateName, with its name completed."""
-    body = write.body if isinstance(write.body, dict) else msgspec.to_builtins(write.body)
+    body = plain_body(write)
     name = f"{body['metadata'].get('generateName', '')}{ending}"
     return replace(write, name=name, body={**body, "metadata": {**body["metadata"], "name": name}})
 
 
 def after(write: Write, old: KubeObject | None) -> KubeObject:
-    """The object after the write. Raises WriteRefused."""
+    """The object after the write. Raises ApiError."""
     kind = write.kind.__name__.lower()
     if write.method == "POST" and old is not None:
-        raise WriteRefused(f'{kind} "{write.name}" already exists', 409)
+        raise ApiError(409, "AlreadyExists", f'{kind} "{write.name}" already exists')
     if write.method != "POST" and old is None:
-        raise WriteRefused(f'{kind} "{write.name}" not found', 404)
-    body = write.body if isinstance(write.body, dict) else msgspec.to_builtins(write.body)
+        raise ApiError(404, "NotFound", f'{kind} "{write.name}" not found')
+    body = plain_body(write)
     expected = body.get("metadata", {}).get("resourceVersion")
     if old is not None and expected and expected != old.metadata.resource_version:
-        raise WriteRefused(f'Operation cannot be fulfilled on {kind} "{write.name}": {_MODIFIED}', 409)
-    if write.method == "PATCH":
-        known = {"kind": write.kind.__name__, **msgspec.to_builtins(old)}
-        body = apply_strategic_merge_patch(known, body) if write.form == "strategic" else apply_merge_patch(known, body)
-    return msgspec.convert(body, write.kind)
+        raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on {kind} "{write.name}": {_MODIFIED}')
+    held = {"kind": write.kind.__name__, **msgspec.to_builtins(old)} if write.method == "PATCH" else {}
+    return msgspec.convert(changed_by(write, held, body), write.kind)

@@ -11,9 +11,9 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
-from mooring.drivers.api_writer import Writer
+from mooring.drivers.api_writer import ApiWriter
 from mooring.framework.contract.intents import PatchStatus
 from mooring.kit.clock import Clock, in_seconds
 from mooring.kit.tasks import settle
@@ -46,7 +46,7 @@ class StatusWriter:
     Conditions get their times from `wall`.
     """
 
-    def __init__(self, writer: Writer, wall: Clock) -> None:
+    def __init__(self, writer: ApiWriter, wall: Clock) -> None:
         self._writer = writer
         self._wall = wall
         self._pending: dict[str, _PendingPatch] = {}
@@ -61,11 +61,12 @@ class StatusWriter:
         if intent.pod.id not in self._busy:
             self._busy[intent.pod.id] = asyncio.create_task(self._write_all(intent.pod.id))
 
-    async def patch_now(self, pod: Pod, condition: Condition, writer: Writer) -> None:
-        """Write a condition with this writer and wait for it. Raises ApiError, Unanswered, CredentialsError."""
+    async def patch_now(self, pod: Pod, condition: Condition, cause_id: str) -> None:
+        """Write a condition for an attempt of the pod with the id `cause_id`, and wait for it. Raises ApiError, Unanswered,
+        CredentialsError."""
         patch = status_patch(pod.status, condition, None, in_seconds(self._wall.now_ns()))
         if patch is not None:
-            await writer.patch_status(pod, patch)
+            await self._writer.patch_status(pod, patch, cause_id)
 
     def is_busy(self, pod_id: str) -> bool:
         """Whether a patch of the pod is under way, or waits."""

@@ -4,89 +4,37 @@ A request of an attempt that is traced carries a W3C traceparent header, so that
 Requests of all other attempts go the usual way.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Self
-from urllib.parse import urlsplit
+from typing import Protocol, Self
 
 import msgspec
 
 from mooring.api.api_errors import ApiError
-from mooring.api.json_objects import JsonObject
-from mooring.drivers.api_writer import ApiWriter, Sender, Writer
-from mooring.drivers.extender_calls import ExtenderAsker
 from mooring.framework.attempts.traced_caller import AttemptTrace
-from mooring.framework.contract.intents import Call, CallFault, CallReply
 from mooring.kit.clock import Clock
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes, TraceSpan
-from mooring.model.pod import Pod
 from mooring.scheduler.failure import cut
 from mooring.scheduler.traces import SchedulerTraces
 
 METHOD, PATH, CODE, SERVER = "http.request.method", "url.path", "http.response.status_code", "server.address"
 """Names of OpenTelemetry's semantic conventions. Paths, not URLs: a URL may have credentials in it."""
 
-_NO_SPAN = nullcontext()
-
-
-class RequestTraces:
-    """What drivers put around their requests. This one traces none: base class and default."""
-
-    def writer(self, writer: Writer) -> Writer:
-        """The writer that a driver is to use instead of this one."""
-        return writer
-
-    def asker(self, asker: ExtenderAsker) -> ExtenderAsker:
-        """The same for the client that calls extenders."""
-        return asker
-
-    def write(self, pod_id: str, name: str, *, is_awaited: bool) -> AbstractContextManager[object]:
-        """A context in which something is written without a request: the API server is in this process."""
-        return _NO_SPAN
-
-
-class SampledRequests(RequestTraces):
-    """Traces the requests of attempts that are traced."""
-
-    def __init__(self, traces: SchedulerTraces, clock: Clock) -> None:
-        self._traces = traces
-        self._clock = clock
-
-    def writer(self, writer: Writer) -> Writer:
-        """A dry run sends no requests: its writer stays as it is."""
-        return _TracedWriter(writer, self) if isinstance(writer, ApiWriter) else writer
-
-    def asker(self, asker: ExtenderAsker) -> ExtenderAsker:
-        return _TracedAsker(asker, self)
-
-    def write(self, pod_id: str, name: str, *, is_awaited: bool) -> AbstractContextManager[object]:
-        trace = self._traces.of(pod_id)
-        return _NO_SPAN if trace is None else self.span(trace, name, is_awaited=is_awaited)
-
-    def of(self, pod_id: str) -> AttemptTrace | None:
-        return self._traces.of(pod_id)
-
-    def span(
-        self, trace: AttemptTrace, name: str, attributes: Attributes = NO_ATTRIBUTES, *, is_awaited: bool
-    ) -> "RequestSpan":
-        span = trace.request(name, self._clock.now_ns(), attributes, is_awaited=is_awaited)
-        return RequestSpan(span, self._clock)
-
 
 class RequestSpan:
-    """The span of a request, which ends with the block. What the block raises is the fault of the request; its text is cut,
-    because a server may say anything."""
+    """The span of a request, which ends with the block; `_NO_SPAN` records nothing. What the block raises is the fault of the
+    request; its text is cut, because a server may say anything."""
 
     __slots__ = ("_clock", "_fault", "_span")
 
-    def __init__(self, span: TraceSpan, clock: Clock) -> None:
+    def __init__(self, span: TraceSpan | None = None, clock: Clock | None = None) -> None:
         self._span = span
         self._clock = clock
         self._fault: str | None = None
 
     @property
     def traceparent(self) -> str:
-        return self._span.traceparent
+        """The header for the server; empty if nothing is traced."""
+        return self._span.traceparent if self._span is not None else ""
 
     def fail(self, fault: str) -> None:
         """The request failed, although nothing is raised."""
@@ -98,6 +46,8 @@ class RequestSpan:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._span is None or self._clock is None:
+            return
         if isinstance(error, ApiError):
             self._span.set({CODE: error.code})
             self._fault = error.message
@@ -106,41 +56,44 @@ class RequestSpan:
         self._span.end(self._clock.now_ns(), None if self._fault is None else cut(self._fault))
 
 
-# ---- the API server
+_NO_SPAN = RequestSpan()
 
 
-class _TracedWriter:
-    """A Writer whose requests are traced where the attempt is. Events are not: they are written long after it."""
+class Sender(Protocol):
+    """Sends single requests: a LeanClient, or one around it that traces them."""
 
-    def __init__(self, writer: ApiWriter, requests: SampledRequests) -> None:
-        self._writer = writer
-        self._requests = requests
-        self.create_event, self.patch_event = writer.create_event, writer.patch_event
-        self.write = writer.write
+    async def send(
+        self, method: str, path: str, body: bytes, content_type: str = "application/json", traceparent: str = ""
+    ) -> bytes: ...
 
-    def for_pod(self, pod_id: str) -> Writer:
-        trace = self._requests.of(pod_id)
-        if trace is None:
-            return self._writer
-        writer, requests = self._writer, self._requests
-        return msgspec.structs.replace(
-            writer,
-            binder=_TracedSender(writer.binder, trace, requests, is_awaited=True),
-            statuses=_TracedSender(writer.statuses, trace, requests, is_awaited=False),
-            objects=_TracedSender(writer.objects, trace, requests, is_awaited=True),
-        )
 
-    async def bind(self, pod: Pod, node_name: str) -> None:
-        await self.for_pod(pod.id).bind(pod, node_name)
+class RequestTraces:
+    """What drivers put around their requests. Without the traces of a scheduler, nothing is traced."""
 
-    async def read_pod(self, pod: Pod) -> JsonObject | None:
-        return await self.for_pod(pod.id).read_pod(pod)
+    def __init__(self, traces: SchedulerTraces | None = None, clock: Clock | None = None) -> None:
+        self._traces = traces
+        self._clock = clock
 
-    async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
-        await self.for_pod(pod.id).patch_status(pod, patch)
+    def span(self, pod_id: str, name: str, attributes: Attributes = NO_ATTRIBUTES, *, is_awaited: bool) -> RequestSpan:
+        """The context of a request that an attempt of the pod leads to; `is_awaited`: the attempt waits for the answer."""
+        trace = self._traces.of(pod_id) if self._traces is not None else None
+        if trace is None or self._clock is None:
+            return _NO_SPAN
+        return _begun(trace, self._clock, name, attributes, is_awaited)
 
-    async def delete(self, pod: Pod) -> None:
-        await self.for_pod(pod.id).delete(pod)
+    def sender(self, sender: Sender, pod_id: str, *, is_awaited: bool) -> Sender:
+        """The sender for requests of an attempt: the given one, unless the attempt is traced."""
+        trace = self._traces.of(pod_id) if self._traces is not None else None
+        if trace is None or self._clock is None:
+            return sender
+        return _TracedSender(sender, trace, self._clock, is_awaited)
+
+
+NO_TRACES = RequestTraces()
+
+
+def _begun(trace: AttemptTrace, clock: Clock, name: str, attributes: Attributes, is_awaited: bool) -> RequestSpan:
+    return RequestSpan(trace.request(name, clock.now_ns(), attributes, is_awaited=is_awaited), clock)
 
 
 class _TracedSender(msgspec.Struct, frozen=True):
@@ -148,15 +101,14 @@ class _TracedSender(msgspec.Struct, frozen=True):
 
     sender: Sender
     trace: AttemptTrace
-    requests: SampledRequests
+    clock: Clock
     is_awaited: bool
-    """Whether the attempt waits for the answers."""
 
     async def send(
         self, method: str, path: str, body: bytes, content_type: str = "application/json", traceparent: str = ""
     ) -> bytes:
         name, about = f"{method} {resource_of_path(path)}", {METHOD: method, PATH: path}
-        with self.requests.span(self.trace, name, about, is_awaited=self.is_awaited) as span:
+        with _begun(self.trace, self.clock, name, about, self.is_awaited) as span:
             return await self.sender.send(method, path, body, content_type, span.traceparent)
 
 
@@ -166,28 +118,3 @@ def resource_of_path(path: str) -> str:
     if parts[:1] == ["namespaces"] and len(parts) > 2:
         parts = parts[2:]
     return "/".join((*parts[:1], *parts[2:]))
-
-
-# ---- extenders
-
-
-class _TracedAsker(msgspec.Struct, frozen=True):
-    """Calls extenders, each call as a span where the attempt is traced."""
-
-    asker: ExtenderAsker
-    requests: SampledRequests
-
-    async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply:
-        trace = self.requests.of(call.pod_id)
-        if trace is None:
-            return await self.asker.ask(call, body)
-        url = urlsplit(call.url)
-        about = {METHOD: "POST", PATH: url.path, SERVER: url.hostname or ""}
-        with self.requests.span(trace, f"Extender {call.verb}", about, is_awaited=True) as span:
-            reply = await self.asker.ask(call, body, span.traceparent)
-            if isinstance(reply, CallFault):
-                span.fail(reply.message)
-            return reply
-
-    async def close(self) -> None:
-        await self.asker.close()

@@ -19,10 +19,9 @@ from mooring.apiserver.server.dispatch import STORAGE
 from mooring.apiserver.store import Store, StoreWrite
 from mooring.controllers.assembly import all_controllers
 from mooring.controllers.control_loop import ControlLoop
-from mooring.drivers.embedded_driver import EmbeddedDriver, StoreFeed
+from mooring.drivers.embedded_driver import EmbeddedDriver, StoreFeed, whole_in_store
 from mooring.drivers.extender_calls import ExtenderCaller
 from mooring.drivers.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
-from mooring.drivers.stored_objects import whole_in_store
 from mooring.embedded.seeding import create_initial_objects
 from mooring.framework.config import default as default_configuration
 from mooring.framework.config.feature_gates import with_defaults
@@ -36,7 +35,7 @@ from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing
 from mooring.state.assembly import Recorder, build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, record_live
 
@@ -133,7 +132,7 @@ class EmbeddedCluster:
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname(), requests)
         if self.scheduler.extenders:
             whole = whole_in_store(self.api)
-            self.driver.extenders = ExtenderCaller(self.scheduler, whole, self._go_on, around=requests.asker)
+            self.driver.extenders = ExtenderCaller(self.scheduler, whole, self._go_on, traces=requests)
         self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
         self._schedules = settings.schedules
         self._tracing = settings.tracing

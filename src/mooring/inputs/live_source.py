@@ -16,7 +16,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.client import PAGE_SIZE, ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import Unanswered, Unreadable

@@ -88,7 +88,7 @@ class ServiceMetrics:
 
 def read_watches(reflectors: Sequence[Reflector], registry: MetricRegistry) -> None:
     """Let the registry read these reflectors at each scrape."""
-    records = {reflector.watched.name: reflector.record for reflector in reflectors}
+    records = {reflector.spec.resource: reflector.record for reflector in reflectors}
 
     def forget() -> None:
         for record in records.values():

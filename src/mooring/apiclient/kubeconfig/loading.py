@@ -13,8 +13,17 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import Credentials, CredentialsError, Identity, RereadFile, Secret
-from mooring.apiclient.credentials.exec_plugin import V1, VERSIONS, ExecCredentials, ExecPlugin
+from mooring.apiclient.credentials import (
+    V1,
+    VERSIONS,
+    Credentials,
+    CredentialsError,
+    ExecCredentials,
+    ExecPlugin,
+    Identity,
+    RereadFile,
+    Secret,
+)
 from mooring.apiclient.kubeconfig.files import (
     Context,
     Entry,

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.certificates import KeyPair
 from mooring.apiclient.kubeconfig.files import KubeconfigError, check_kubeconfig
 from mooring.kit.private_files import PATIENCE_S, FileLocked, locked, write_private
 

@@ -13,22 +13,24 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mooring.api import kinds
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reflectors.known import ChangeListener
-from mooring.apiclient.reflectors.mirror import Mirror, Report, Statistics
+from mooring.api.kind_spec import KindSpec, Watch
+from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.reflectors.mirror import Listen, Mirror, Report, Statistics
 from mooring.apiclient.reflectors.watch_ends import (
     Restart,
     SilenceLimit,
     Silent,
     WatchEnd,
     WatchRecord,
+    advice,
     end_by,
+    is_definite,
     is_expired,
     restart_after,
     rules_out_streaming,
 )
-from mooring.apiclient.reflectors.watched import WATCHED, Watched, advice, is_definite
 from mooring.apiclient.request_errors import ConnectionLost, TimedOut, Unanswered
 from mooring.apiclient.throttle import Random, RetryBackoff, Timing
 from mooring.model.meta import KubeObject
@@ -85,11 +87,12 @@ class Reflector:
     def __init__(
         self,
         source: WatchSource,
-        watched: Watched,
-        listener: ChangeListener,
+        spec: KindSpec,
+        listen: Listen,
         reflector_options: ReflectorOptions | None = None,
     ) -> None:
-        self.watched = watched
+        self.spec = spec
+        self._watch = spec.watch or Watch()
         self.settled = asyncio.Event()
         """Set once scheduling need not wait for this resource: it has synced, or it is optional and the server rejects it."""
         self.refusal: ApiError | None = None
@@ -97,7 +100,7 @@ class Reflector:
         self._source = source
         self._options = reflector_options or ReflectorOptions()
         self.record = WatchRecord(self._options.timing)
-        self._mirror = Mirror(watched, listener, self._options.report)
+        self._mirror = Mirror(spec, listen, self._options.report)
         self._pace = RetryBackoff(self._options.timing, self._options.draw)
         self._must_list = True
         self._not_older_than: str | None = None
@@ -106,6 +109,11 @@ class Reflector:
         """Whether the server may support streaming lists."""
         self._trouble = ""
         """The last report, while its trouble lasts."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the scheduler cannot work without the resource. Any other counts as empty while the server rejects it."""
+        return self._watch.is_required
 
     @property
     def has_synced(self) -> bool:
@@ -135,7 +143,7 @@ class Reflector:
     async def run(self) -> None:
         while True:
             try:
-                await (self._list() if self._must_list else self._watch())
+                await (self._list() if self._must_list else self._follow_watch())
             except (ApiError, Unanswered, CredentialsError) as fault:
                 await self._recover(fault)
 
@@ -153,7 +161,7 @@ class Reflector:
                     raise
                 log.info(
                     "%s: the server rejects a streaming list, so the list comes in pages: %s",
-                    self.watched.name,
+                    self.spec.resource,
                     refusal,
                 )
                 self._can_stream = refusal.code >= 500
@@ -166,9 +174,9 @@ class Reflector:
 
     async def _list_in_pages(self) -> None:
         version = "0" if self._not_older_than is None else self._not_older_than
-        asked = _present(fieldSelector=self.watched.field_selector, resourceVersion=version)
+        asked = _present(fieldSelector=self._watch.field_selector, resourceVersion=version)
         listed_at = ""
-        for page in await self._source.list_pages(self.watched.path, asked):
+        for page in await self._source.list_pages(self.spec.url(), asked):
             listed_at = self._mirror.take_page(page)
             await asyncio.sleep(0)
         await self._complete(listed_at)
@@ -182,13 +190,13 @@ class Reflector:
 
     # ---- watches
 
-    async def _watch(self) -> None:
+    async def _follow_watch(self) -> None:
         await self._stream({**self._lasting(), **_present(resourceVersion=self._mirror.version)})
 
     def _lasting(self) -> dict[str, str]:
         asked_s = SHORTEST_S + int(self._options.draw() * (LONGEST_S - SHORTEST_S))
         lasting = {"allowWatchBookmarks": "true", "timeoutSeconds": str(asked_s)}
-        return {**lasting, **_present(fieldSelector=self.watched.field_selector)}
+        return {**lasting, **_present(fieldSelector=self._watch.field_selector)}
 
     async def _stream(self, params: Mapping[str, str]) -> None:
         """Follow one stream to its end, and decide how to continue.
@@ -232,7 +240,7 @@ class Reflector:
             if is_listing or not is_cut or not self.record.is_watching:
                 self.record.ended(end_by(fault))
                 raise
-            log.info("The watch of %s broke: %s", self.watched.name, fault)
+            log.info("The watch of %s broke: %s", self.spec.resource, fault)
             return fault
         if self._mirror.is_listing:
             self.record.ended(WatchEnd.FAILED)
@@ -246,8 +254,8 @@ class Reflector:
 
     async def _follow(self, params: Mapping[str, str]) -> None:
         silence_s = BOOKMARK_S + self._options.silence_s
-        limit = SilenceLimit(silence_s, self._options.timing, f"GET {self.watched.path}")
-        stream: Any = self._source.watch(self.watched.path, params)
+        limit = SilenceLimit(silence_s, self._options.timing, f"GET {self.spec.url()}")
+        stream: Any = self._source.watch(self.spec.url(), params)
         self.statistics.watches += 1
         try:
             async with limit, aclosing(stream):
@@ -278,7 +286,7 @@ class Reflector:
         self._complain(fault)
         if self._mirror.is_listing and restart is Restart.RELIST_NEWEST and not was_newest:
             return
-        if self.refusal is not None and not self.watched.is_required:
+        if self.refusal is not None and not self.is_required:
             await self._options.timing.sleep(UNSERVED_RETRY_S)
         else:
             await self._pause()
@@ -295,11 +303,11 @@ class Reflector:
 
     def _complain(self, fault: Exception) -> None:
         self.refusal = fault if isinstance(fault, ApiError) and is_definite(fault) else None
-        if self.refusal is not None and not self.watched.is_required:
+        if self.refusal is not None and not self.is_required:
             self.settled.set()
-        text = f"Failed to watch {self.watched.name}: {fault}"
+        text = f"Failed to watch {self.spec.resource}: {fault}"
         if self.refusal is not None:
-            text = advice(self.watched, self.refusal)
+            text = advice(self.spec, self.refusal)
         if is_expired(fault):
             log.info("%s", text)
         elif text != self._trouble:
@@ -310,7 +318,7 @@ class Reflector:
         self.refusal = None
         if self._trouble:
             self._trouble = ""
-            log.info("Watching %s again", self.watched.name)
+            log.info("Watching %s again", self.spec.resource)
 
 
 def _present(**params: str | None) -> dict[str, str]:
@@ -318,6 +326,16 @@ def _present(**params: str | None) -> dict[str, str]:
 
 
 # ---- all resources
+
+
+def watched_with(gates: Mapping[str, bool]) -> tuple[KindSpec, ...]:
+    """What a scheduler with these feature gates watches, the required resources first. A gate that is not named is off."""
+    required_first = sorted(kinds.WATCHED.items(), key=lambda entry: not entry[1].is_required)
+    return tuple(spec for spec, watch in required_first if watch.is_on(gates))
+
+
+WATCHED: tuple[KindSpec, ...] = watched_with({})
+"""What every scheduler watches."""
 
 
 class Reflectors:
@@ -329,17 +347,17 @@ class Reflectors:
     def __init__(
         self,
         source: WatchSource,
-        listener: ChangeListener,
-        watched: Sequence[Watched] = WATCHED,
+        listen: Listen,
+        watched: Sequence[KindSpec] = WATCHED,
         reflector_options: ReflectorOptions | None = None,
     ) -> None:
-        self.members = tuple(Reflector(source, resource, listener, reflector_options) for resource in watched)
+        self.members = tuple(Reflector(source, spec, listen, reflector_options) for spec in watched)
 
     async def run(self) -> None:
         """Run all reflectors until cancelled. A bug in one ends all, because a stale cache is worse than a restart."""
         async with asyncio.TaskGroup() as tasks:
             for member in self.members:
-                tasks.create_task(member.run(), name=f"reflector of {member.watched.name}")
+                tasks.create_task(member.run(), name=f"reflector of {member.spec.resource}")
 
     async def settle(self) -> None:
         """Return when each resource has synced, or is optional and the server rejects it."""
@@ -352,8 +370,8 @@ class Reflectors:
 
     def waited_for(self) -> list[str]:
         """The resources that scheduling still waits for."""
-        return [member.watched.name for member in self.members if not member.settled.is_set()]
+        return [member.spec.resource for member in self.members if not member.settled.is_set()]
 
     def refused(self) -> list[str]:
         """For each resource that the server does not show: why, and what the operator can do."""
-        return [advice(member.watched, member.refusal) for member in self.members if member.refusal is not None]
+        return [advice(member.spec, member.refusal) for member in self.members if member.refusal is not None]

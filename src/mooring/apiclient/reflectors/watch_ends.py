@@ -1,5 +1,5 @@
-"""How lists and watches end: what the reflector does next after a failure, the limit for a silent stream, and the record
-of ends for metrics.
+"""How lists and watches end: what the reflector does next after a failure, the limit for a silent stream, the record of ends
+for metrics, and the advice for operators if a server does not show a resource.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from mooring.api.api_errors import ApiError
+from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, TooLarge
 from mooring.apiclient.throttle import Timing
 
@@ -179,3 +180,37 @@ class WatchRecord:
         self._gap_s = 0.0
         if self._gap_since_s is not None:
             self._gap_since_s = self._timing.monotonic_s()
+
+
+# ---- resources that a server does not show
+
+
+def is_definite(fault: Exception) -> bool:
+    """Whether a retry soon is useless: the server does not serve the resource, or does not allow access to it."""
+    return isinstance(fault, ApiError) and fault.code in (403, 404)
+
+
+def advice(spec: KindSpec, fault: ApiError) -> str:
+    """One paragraph for the operator: what the server rejects, what follows from it, and how to change it."""
+    remedy = _grant(spec) if fault.code == 403 else _serving(spec)
+    return f"Failed to watch {spec.resource}: {fault.message} ({fault.code}). {_consequence(spec)} {remedy}"
+
+
+def _consequence(spec: KindSpec) -> str:
+    if spec.watch is not None and spec.watch.is_required:
+        return "The scheduler cannot schedule without it."
+    return "Until that changes, the scheduler continues as if there were none, and tries again every minute."
+
+
+def _grant(spec: KindSpec) -> str:
+    rule = f'{{apiGroups: ["{spec.group}"], resources: ["{spec.plural}"], verbs: ["get", "list", "watch"]}}'
+    return f"Add this rule to the ClusterRole of the scheduler: {rule}"
+
+
+def _serving(spec: KindSpec) -> str:
+    if not spec.group:
+        return "Check that the server's address is that of a Kubernetes API server."
+    return (
+        f"The server does not serve {spec.api_version}: "
+        f"kubectl api-resources --api-group={spec.group} shows what it does serve."
+    )

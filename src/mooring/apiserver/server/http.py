@@ -4,7 +4,6 @@ The store makes every write durable before it has it, so that nothing that a cli
 """
 
 import asyncio
-import hmac
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,7 +27,8 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import OPEN_TO_ALL, answer
 from mooring.apiserver.server.request import MAX_BODY_BYTES, Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
-from mooring.kit.listener import ConnectionLimits, Listener, connection_log
+from mooring.kit.http_shell import HttpShell, bears_token, read_body
+from mooring.kit.listener import ConnectionLimits
 from mooring.kit.same_origin import is_own_host, is_own_origin
 from mooring.kit.shown_text import whole_characters
 
@@ -82,25 +82,18 @@ class HttpServer:
     report: Report = lambda text, error: None
     address: str = ""
     limits: HttpLimits = field(default_factory=HttpLimits)
-    _connections: web.Server | None = None
-    _listener: Listener | None = None
+    _shell: HttpShell | None = None
     _watches: set[asyncio.Event] = field(default_factory=set)
     """What wakes each open watch."""
     _is_stopping: bool = False
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port: the one that was asked for, or any free one for 0. Raises OSError."""
-        self._connections = web.Server(
-            self._handle,
-            access_log=None,
-            keepalive_timeout=self.limits.idle_s,
-            logger=connection_log(lambda text: self.report(text, None)),
-        )
         most = self.limits.connections
         room = ConnectionLimits(most, most, first_request_s=self.limits.first_request_s)
-        self._listener = Listener(self._connections, room, tls)
-        bound = await self._listener.start(host, port)
-        self.address = f"{host}:{bound}"
+        shell = HttpShell(self._handle, room, lambda text: self.report(text, None), idle_s=self.limits.idle_s)
+        bound = await shell.start(host, port, tls)
+        self._shell, self.address = shell, f"{host}:{bound}"
         return bound
 
     async def stop(self) -> None:
@@ -108,16 +101,13 @@ class HttpServer:
         self._is_stopping = True
         for wake in list(self._watches):
             wake.set()
-        if self._listener is not None and self._connections is not None:
-            await self._listener.close()
-            self._connections.pre_shutdown()
-            await self._connections.shutdown(_STOP_S)
+        if self._shell is not None:
+            await self._shell.stop_listening()
+            await self._shell.close(_STOP_S)
+            self._shell = None
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         """One request. A fault in it is logged and answered with 500: it must not end the server."""
-        assert self._listener is not None
-        listener = self._listener
-        listener.busy(incoming.protocol)
         try:
             answered = await self._answer(incoming)
             if isinstance(answered, WatchResponse):
@@ -126,8 +116,6 @@ class HttpServer:
         except Exception as fault:  # one request must not end the server
             self.report(f"{incoming.method} {incoming.path} failed", fault)
             return _response(refusal(internal_error("the request could not be handled; the server's log says why")))
-        finally:
-            listener.idle(incoming.protocol)
 
     async def _answer(self, incoming: web.BaseRequest) -> Answer | WatchResponse:
         """The response to send."""
@@ -155,12 +143,9 @@ class HttpServer:
             raise forbidden("", "", "the request comes from a web page of another origin")
 
     def _authenticate(self, incoming: web.BaseRequest) -> None:
-        """Raises 401 without the token. The comparison takes the same time for every wrong token."""
-        if not self.token or incoming.path.startswith(OPEN_TO_ALL):
-            return
-        scheme, _, given = whole_characters(incoming.headers.get("Authorization", "")).partition(" ")
-        is_known = hmac.compare_digest(given.strip().encode(), self.token.encode())
-        if scheme.lower() != "bearer" or not is_known:
+        """Raises 401 without the token."""
+        is_open = not self.token or incoming.path.startswith(OPEN_TO_ALL)
+        if not is_open and not bears_token(incoming.headers, self.token):
             raise unauthorized()
 
     async def _stream(self, incoming: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
@@ -257,15 +242,13 @@ async def _read_body(incoming: web.BaseRequest) -> bytes:
         raise _too_large()
     if incoming.headers.get("Expect", "").lower() == "100-continue":
         await incoming.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    body = bytearray()
     try:
-        async for chunk in incoming.content.iter_any():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                raise _too_large()
+        body = await read_body(incoming, MAX_BODY_BYTES)
     except web.RequestPayloadError as fault:
         raise bad_request(f"the body could not be read: {fault}") from None
-    return bytes(body)
+    if body is None:
+        raise _too_large()
+    return body
 
 
 def _too_large() -> ApiError:

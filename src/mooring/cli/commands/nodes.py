@@ -12,7 +12,7 @@ import click
 from mooring.api.api_errors import ApiError
 from mooring.api.kinds import node_name
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import Unanswered

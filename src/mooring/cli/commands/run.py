@@ -17,7 +17,7 @@ import yaml
 
 import mooring.kit.late_authorities  # noqa: F401 (before all modules that import aiohttp)
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection, in_cluster, names_cluster
 from mooring.app.run import Running, RunSettings, ServingSettings

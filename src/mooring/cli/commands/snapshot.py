@@ -11,7 +11,7 @@ import click
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import CredentialsError, Identity
+from mooring.apiclient.credentials import CredentialsError, Identity
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app.run import SNAPSHOT_PATH
 from mooring.cli.refusal import refuse, writing

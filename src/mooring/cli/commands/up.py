@@ -65,7 +65,7 @@ from mooring.kit.clock import Clock
 from mooring.kit.logs import one_line, start_logs
 from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of, settle
-from mooring.serve.tracing.tracing import Tracing
+from mooring.serve.tracing import Tracing
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443

@@ -24,6 +24,7 @@ from mooring.dashboard.serving.api_requests import (
 )
 from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.serving.streams import StreamClient, Streams
+from mooring.kit.http_shell import read_body
 from mooring.kit.same_origin import is_own_origin
 from mooring.kit.tasks import settle
 from mooring.queue.entry import ReportFault
@@ -244,21 +245,13 @@ async def _read(incoming: web.BaseRequest, path: str) -> ApiRequest:
 
 async def _body(incoming: web.BaseRequest) -> bytes:
     """The whole body. Raises Refused (413, 400, 408)."""
-    if (incoming.content_length or 0) > MAX_BODY_BYTES:
-        raise _too_large()
-    body = bytearray()
     try:
         async with asyncio.timeout(_BODY_S):
-            async for chunk in incoming.content.iter_any():
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise _too_large()
+            body = await read_body(incoming, MAX_BODY_BYTES)
     except TimeoutError:
         raise Refused(408, "the body did not arrive in time") from None
     except web.RequestPayloadError as fault:
         raise Refused(400, f"the body cannot be read: {fault}") from None
-    return bytes(body)
-
-
-def _too_large() -> Refused:
-    return Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+    if body is None:
+        raise Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+    return body

@@ -264,4 +264,4 @@ class KubeSchedulerConfiguration(Section):
     """Whether an instance begins to watch only when it leads. It then needs less memory, and longer to take over."""
     tracing: TracingConfiguration | None = None
     """Traces of attempts. Without it no attempt is traced, unless variables of OpenTelemetry say so."""
-    # serve/tracing/settings.py reads those variables.
+    # serve/tracing.py reads those variables.

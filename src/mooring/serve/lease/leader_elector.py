@@ -17,7 +17,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.config.feature_gates import with_defaults
@@ -41,8 +41,15 @@ from mooring.serve.lease.leader_election import (
     Unfulfilled,
     Update,
 )
-from mooring.serve.lease.lease_candidate import CandidateName, LeaseCandidacy, LeaseClient
-from mooring.serve.lease.lease_record import API_VERSION, LeaseName, LeaseRecord, changed_lease
+from mooring.serve.lease.lease_record import (
+    API_VERSION,
+    CandidateName,
+    LeaseCandidacy,
+    LeaseClient,
+    LeaseName,
+    LeaseRecord,
+    changed_lease,
+)
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ import msgspec
 from mooring.api.api_errors import ApiError, forbidden, unauthorized
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered, Unreadable
 from mooring.apiclient.transport import Params
 from mooring.kit.logs import Log

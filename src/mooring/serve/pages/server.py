@@ -13,7 +13,8 @@ import msgspec
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError, forbidden, request_entity_too_large, timeout
-from mooring.kit.listener import ConnectionLimits, Listener, connection_log
+from mooring.kit.http_shell import HttpShell, read_body
+from mooring.kit.listener import ConnectionLimits
 from mooring.kit.logs import Log
 from mooring.kit.same_origin import is_own_origin
 from mooring.kit.shown_text import quoted, whole_characters
@@ -84,70 +85,47 @@ class WebServer:
         self._authorizer = authorizer
         self._log = log
         self._limits = limits or WebLimits()
-        self._connections: web.Server | None = None
-        self._listener: Listener | None = None
-        self._open = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._shell: HttpShell | None = None
 
     async def start(self, address: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Listen, and return the port: the given one, or a free one for 0. Raises ListenError. Tests pass no TLS."""
         limits = self._limits
-        self._connections = web.Server(
+        shell = HttpShell(
             self._handle,
-            access_log=None,
-            keepalive_timeout=limits.idle_s,
-            lingering_time=1.0,
-            handler_cancellation=self._mounted is not None,  # a question whose asker has left need not be answered
-            logger=connection_log(self._log.warning),
+            ConnectionLimits(limits.connections, limits.of_one_remote, limits.handshake_s, limits.first_request_s),
+            self._log.warning,
+            idle_s=limits.idle_s,
+            lingering_s=1.0,
+            cancels=self._mounted is not None,  # a question whose asker has left need not be answered
         )
-        room = ConnectionLimits(limits.connections, limits.of_one_remote, limits.handshake_s, limits.first_request_s)
-        listener = Listener(self._connections, room, tls)
         try:
-            bound = await listener.start(address, port)
+            bound = await shell.start(address, port, tls)
         except (OSError, OverflowError) as error:
             told = getattr(error, "strerror", None) or error
             raise ListenError(f"failed to create listener: failed to listen on {address}:{port}: {told}") from None
-        self._listener = listener
+        self._shell = shell
         self._log.info("Serving securely", address=f"{address}:{bound}")
         return bound
 
     async def stop(self) -> None:
         """Accept no new connections; open requests have `end_s` to finish."""
-        if self._listener is None or self._connections is None:
+        shell, self._shell = self._shell, None
+        if shell is None:
             return
-        await self._listener.close()
+        await shell.stop_listening()
         self._log.info("[graceful-termination] secure server has stopped listening")
-        self._connections.pre_shutdown()
-        try:
-            async with asyncio.timeout(self._limits.end_s):
-                await self._idle.wait()
-        except TimeoutError:
-            self._log.warning("Closing requests that are still open", count=self._open)
-        await self._connections.shutdown(timeout=0.1)
-        self._listener = self._connections = None
+        if still_open := await shell.drain(self._limits.end_s):
+            self._log.warning("Closing requests that are still open", count=still_open)
+        await shell.close(0.1)
         self._log.info("[graceful-termination] secure server is exiting")
 
     # ---- one request
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        """Count the request as open, so that `stop` waits for it and the listener does not close its connection as
-        idle."""
-        assert self._listener is not None
-        listener = self._listener
-        listener.busy(incoming.protocol)
-        self._open += 1
-        self._idle.clear()
-        try:
-            mounted = self._mounted
-            if mounted is not None and f"{incoming.rel_url.raw_path}/".startswith(mounted.prefix):
-                return await self._answer_mounted(incoming, mounted)
-            return _response(await self._answer(incoming))
-        finally:
-            listener.idle(incoming.protocol)
-            self._open -= 1
-            if not self._open:
-                self._idle.set()
+        mounted = self._mounted
+        if mounted is not None and f"{incoming.rel_url.raw_path}/".startswith(mounted.prefix):
+            return await self._answer_mounted(incoming, mounted)
+        return _response(await self._answer(incoming))
 
     async def _answer_mounted(self, incoming: web.BaseRequest, mounted: MountedPages) -> web.StreamResponse:
         """Admit a request to mounted pages as one to any page, by its path, and let them answer."""
@@ -197,8 +175,10 @@ class WebServer:
             whole_characters(",".join(incoming.headers.getall("Accept", ()))),
         )
         if self._pages.reads_body(question):
-            body = await _body(incoming, self._limits.body_bytes)
-            question = PageRequest(question.method, question.path, question.query, question.accept, body)
+            body = await read_body(incoming, self._limits.body_bytes)
+            if body is None:
+                raise request_entity_too_large(f"limit is {self._limits.body_bytes}")
+            question = msgspec.structs.replace(question, body=body)
         return self._pages.answer(question)
 
 
@@ -212,15 +192,6 @@ def _caller(incoming: web.BaseRequest) -> Caller:
         certified_user(tls.getpeercert()) if tls is not None else None,
         is_loopback(peer[0]) if isinstance(peer, tuple) else False,
     )
-
-
-async def _body(incoming: web.BaseRequest, max_bytes: int) -> bytes:
-    body = bytearray()
-    async for chunk in incoming.content.iter_any():
-        body += chunk
-        if len(body) > max_bytes:
-            raise request_entity_too_large(f"limit is {max_bytes}")
-    return bytes(body)
 
 
 def _response(answer: PageReply) -> web.Response:

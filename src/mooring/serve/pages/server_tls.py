@@ -5,18 +5,17 @@ what is current; a source that fails keeps what it had, so that a half-written f
 """
 
 import ssl
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from cryptography import x509
 
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.credentials.certificates import KeyPair, new_authority, sign_server
-from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.certificates import KeyPair, new_authority, sign_server
+from mooring.apiclient.connection_settings import server_context, show_pair, trust_authorities
+from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
-from mooring.apiclient.tls_contexts import trust_authorities
 from mooring.apiclient.transport import Params
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock
@@ -119,47 +118,25 @@ class ServerTls:
             self._log.warning("Keeping the previous serving certificate", err=str(error))
 
 
+_UNUSABLE_PAIR = "the serving certificate and its key are not PEM, or do not belong together"
+_ENCRYPTED_KEY = "the key of the serving certificate is encrypted; give a key without a password"
+
+
 def _context(pair: KeyPair, authorities_pem: bytes, asks: bool) -> ssl.SSLContext:
     """A server context with this certificate; `asks` requests a client certificate but does not require one."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context = server_context()
     # A resumed session would keep the identity of an authority that is no longer trusted.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     if asks:
         context.verify_mode = ssl.CERT_OPTIONAL
-        _believe(context, authorities_pem)
-    _show(context, pair)
-    return context
-
-
-def _believe(context: ssl.SSLContext, authorities_pem: bytes) -> None:
-    """Trust these authorities; none if there are none."""
-    if not authorities_pem:
-        return
-    try:
-        trust_authorities(context, authorities_pem)
-    except (ssl.SSLError, ValueError):
-        raise CertificateError("the client authorities are not PEM") from None
-
-
-def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Load the pair. `ssl` reads certificates only from files, so they are in a private directory for a moment."""
-    with tempfile.TemporaryDirectory(prefix="mooring-") as scratch:
-        certificate, key = Path(scratch, "server.crt"), Path(scratch, "server.key")
-        write_private(certificate, pair.certificate_pem)
-        write_private(key, pair.key_pem)
+    if asks and authorities_pem:
         try:
-            context.load_cert_chain(certificate, key, password=_no_password)
+            trust_authorities(context, authorities_pem)
         except (ssl.SSLError, ValueError):
-            problem = "the serving certificate and its key are not PEM, or do not belong together"
-            raise CertificateError(problem) from None
-
-
-def _no_password() -> NoReturn:
-    """Without this callback OpenSSL would ask at the terminal."""
-    raise CertificateError("the key of the serving certificate is encrypted; give a key without a password")
+            raise CertificateError("the client authorities are not PEM") from None
+    show_pair(context, pair, CertificateError(_UNUSABLE_PAIR), CertificateError(_ENCRYPTED_KEY))
+    return context
 
 
 # ---- authorities of client certificates: --client-ca-file, and the one that the cluster publishes

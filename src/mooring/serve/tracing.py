@@ -5,16 +5,20 @@ decides: OTLP over gRPC without TLS, and its own sampling rate. Without it, OTEL
 variables turns tracing on. The SDK itself reads all other variables.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from mooring.drivers.traced_requests import RequestTraces
+from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import TracingConfiguration
+from mooring.kit.clock import Clock
 from mooring.kit.shown_text import shown_url
 from mooring.kit.words import did_you_mean, similar
+from mooring.scheduler.observer import Observer
 
 SERVICE_NAME = "mooring"
 
@@ -166,3 +170,25 @@ def _check_seconds(variable: str, written: str) -> None:
         seconds = 0.0
     if not 0 < seconds < inf:
         raise TracingError(f"{variable}={written} is not a number of seconds above 0")
+
+
+# ---- Tracing of a process: chosen once at its start, and asked for the observer of the scheduler and for spans of
+# requests.
+
+
+PLUGIN_THRESHOLD = Duration(1_000_000)
+"""A plugin that is busy for a millisecond takes longer than most decisions as a whole."""
+
+Report = Callable[[str], None]
+"""What to do with a message for the operator."""
+
+
+class Tracing:
+    """No tracing: base class and default."""
+
+    def observe(self, observer: Observer, clock: Clock) -> tuple[Observer, RequestTraces]:
+        """What observes the scheduler instead of this observer, and what traces the requests of its driver."""
+        return observer, RequestTraces()
+
+    def close(self) -> None:
+        """Export what is left, within seconds."""

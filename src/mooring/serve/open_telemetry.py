@@ -20,15 +20,14 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace import Tracer as ApiTracer
 
-from mooring.drivers.traced_requests import RequestTraces, SampledRequests
+from mooring.drivers.traced_requests import RequestTraces
 from mooring.kit.clock import Clock
 from mooring.kit.logs import one_line
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes
 from mooring.kit.version import VERSION
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.traces import SchedulerTraces
-from mooring.serve.tracing.settings import SERVICE_NAME, TracingSettings
-from mooring.serve.tracing.tracing import Report, Tracing
+from mooring.serve.tracing import SERVICE_NAME, Report, Tracing, TracingSettings
 
 _sdk_log = logging.getLogger("opentelemetry")
 
@@ -57,7 +56,7 @@ class OpenTelemetryTracing(Tracing):
 
     def observe(self, observer: Observer, clock: Clock) -> tuple[Observer, RequestTraces]:
         traces = SchedulerTraces(observer, self.tracer, clock, self._threshold_ns)
-        return traces, SampledRequests(traces, clock)
+        return traces, RequestTraces(traces, clock)
 
     def close(self) -> None:
         """The SDK may wait for half a minute, so a thread that ends with the process waits instead."""

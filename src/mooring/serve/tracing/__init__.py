@@ -1,1 +1,0 @@
-"""Spans through the OpenTelemetry SDK."""
