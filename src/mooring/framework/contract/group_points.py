@@ -15,7 +15,7 @@ from mooring.model.pod import Pod
 
 
 class PlacementGeneratePlugin(Plugin):
-    """A profile has at most one of them."""
+    """Names the sets of nodes on which a pod group is tried; a profile has at most one of them."""
 
     @abstractmethod
     def generate_placements(
@@ -26,6 +26,8 @@ class PlacementGeneratePlugin(Plugin):
 
 
 class PlacementScorePlugin(Plugin):
+    """Ranks the placements where enough pods of a group fit."""
+
     def grows_with_pods(self, pods: Sequence[Pod]) -> bool:
         """Whether a score follows from the placement and from which of these members fit there, whichever nodes they get,
         and is never lower with more of them, normalised or not. Then `node_names` may be empty.
