@@ -1,8 +1,59 @@
-"""`--feature-gates`: which gates a user chooses, what is wrong with the choice, and which of them count here."""
+"""`--feature-gates`: the gates of kube-scheduler (gates.txt), which of them a user chooses, what is wrong with the choice,
+and which of them count here.
+
+All components of a cluster are given the same `--feature-gates`, so all gates of the control plane are known here.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
 
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS, STAGES
+GATES_FILE = Path(__file__).with_name("gates.txt")
+"""One gate a row. tools/upstream_tables.py writes it from upstream's files, and its first lines say what the columns are."""
+
+
+class Stage(StrEnum):
+    """Where a feature is in its life; AllAlpha and AllBeta switch whole stages."""
+
+    ALPHA = "ALPHA"
+    BETA = "BETA"
+    GA = "GA"
+    DEPRECATED = "DEPRECATED"
+
+
+class Gate(NamedTuple):
+    """A feature gate as the release that Mooring follows has it."""
+
+    stage: Stage
+    default: bool
+    is_locked: bool
+    """Whether it cannot be set to anything but its default."""
+
+
+_ROWS = [row.split() for row in GATES_FILE.read_text().splitlines() if not row.startswith("#")]
+_STAGES = {stage.value: stage for stage in Stage}
+
+GATES: dict[str, Gate] = {
+    name: Gate(_STAGES[stage], default == "true", lock == "locked") for name, stage, _, default, lock, *_ in _ROWS
+}
+"""All gates by name."""
+
+NEEDS: dict[str, tuple[str, ...]] = {name: tuple(needs) for name, _, _, _, _, _, *needs in _ROWS if needs}
+"""Gate -> gates that have to be on as well: upstream's defaultKubernetesFeatureGateDependencies."""
+
+STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+"""Gates that stand for all of a stage."""
+
+EFFECTIVE = frozenset(row[0] for row in _ROWS if row[5] == "effective")
+"""Gates that change what Mooring does."""
+
+OF_SCHEDULERS = EFFECTIVE | {row[0] for row in _ROWS if row[5] == "scheduler"}
+"""Gates that change what kube-scheduler does; the others are for other components."""
+
+OF_EMBEDDED = frozenset(row[0] for row in _ROWS if row[5] == "embedded")
+"""Gates of other components that change the embedded cluster, and no scheduler."""
+
 
 # ---- The gates that the configuration being read was given
 
