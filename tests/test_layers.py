@@ -59,7 +59,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "dashboard": (("views",), ("questions", "timeline"), ("serving",)),
     "framework": (("config",), ("contract",), ("profile",), ("kept",), ("attempts",)),
     "inputs": (("dumps",),),
-    "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "groups"),),
+    "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption"),),
     "scheduler": (("extenders",), ("groups",)),
     "serve": (("pages", "lease", "tracing"),),
     "state": (("check", "recording"), ("replay",)),

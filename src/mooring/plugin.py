@@ -20,7 +20,7 @@ from mooring.cluster.change_log import Follower
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.contract.context import CycleState, SchedulingContext
 from mooring.framework.contract.events import (
     ANYTHING,
@@ -35,10 +35,14 @@ from mooring.framework.contract.events import (
     Hint,
     Registration,
 )
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.contract.group_points import PlacementGeneratePlugin, PlacementScorePlugin
+from mooring.framework.contract.group_points import (
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupAssignments,
+    PodGroupContext,
+    PodGroupPlacement,
+)
 from mooring.framework.contract.intents import Bind, CallFault, Evict, PatchStatus, Record, Write, WriteFault
-from mooring.framework.contract.needs import Need
 from mooring.framework.contract.plain import NodeView, PlacementView, PlainPlugin
 from mooring.framework.contract.points import (
     BindPlugin,
@@ -47,6 +51,7 @@ from mooring.framework.contract.points import (
     FilterPlugin,
     FitError,
     Handle,
+    Need,
     NodeNames,
     Nomination,
     NoRoom,
@@ -99,7 +104,7 @@ from mooring.model.quantity import parse as parse_quantity
 from mooring.model.selectors import compile_selector
 from mooring.model.shape import PodPart
 from mooring.model.workloads import PodDisruptionBudget, PodGroup
-from mooring.plugins.groups.gang_scheduling import is_own_group, joins_group
+from mooring.plugins.pod_groups import is_own_group, joins_group
 from mooring.plugins.preemption.default_preemption import is_being_preempted
 from mooring.plugins.preemption.search import KeptBudgets, NodeDryRun
 

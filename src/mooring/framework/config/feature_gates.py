@@ -4,10 +4,12 @@ and which of them count here.
 All components of a cluster are given the same `--feature-gates`, so all gates of the control plane are known here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
+
+from mooring.framework.config.problems import aggregate
 
 GATES_FILE = Path(__file__).with_name("gates.txt")
 """One gate a row. tools/upstream_tables.py writes it from upstream's files, and its first lines say what the columns are."""
@@ -152,7 +154,8 @@ def _check(chosen: Mapping[str, bool]) -> None:
         if gate is not None and gate.is_locked and value is not gate.default:
             locked = str(gate.default).lower()
             faults.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
-    _raise(faults)
+    if faults:
+        raise GateError(aggregate(faults))
 
 
 def _of_stages(chosen: Mapping[str, bool]) -> dict[str, bool]:
@@ -169,11 +172,5 @@ def _check_needs(gates: Mapping[str, bool]) -> None:
         missing = [other for other in needed if not gates[other]]
         if gates[name] and missing:
             faults.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
-    _raise(faults)
-
-
-def _raise(faults: Iterable[str]) -> None:
-    """One fault stands bare, several are bracketed, as upstream's aggregate prints them."""
-    listed = list(faults)
-    if listed:
-        raise GateError(listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]")
+    if faults:
+        raise GateError(aggregate(faults))

@@ -42,13 +42,22 @@ from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import Registration
 from mooring.framework.contract.intents import Bind, CallFault, Intent, Write, WriteFault
-from mooring.framework.contract.needs import Need
 from mooring.framework.contract.status import Rejection, Skip
 from mooring.framework.contract.waiting import WaitingPods
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
+
+
+class Need(msgspec.Struct, frozen=True):
+    """At `point` a plugin reads what it wrote at the point `earlier`. In profiles that disable it there, it fails with
+    `error`. Points are named as in the configuration."""
+
+    point: str
+    earlier: str
+    error: str
+
 
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""

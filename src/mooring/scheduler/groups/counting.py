@@ -19,8 +19,12 @@ from mooring.cluster.columns.kernels import Ints
 from mooring.framework.attempts.attempt import Attempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.attempts.slots import count_slots
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.contract.group_points import PlacementScorePlugin
+from mooring.framework.contract.group_points import (
+    PlacementScorePlugin,
+    PodGroupAssignments,
+    PodGroupContext,
+    PodGroupPlacement,
+)
 from mooring.framework.contract.points import PostFilterPlugin
 from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import msgspec
 
+from mooring.framework.attempts.fit_errors import UNSCHEDULABLE_GROUP
 from mooring.framework.attempts.group_asking import generate_placements, score_placements
-from mooring.framework.attempts.group_post_filter import UNSCHEDULABLE_GROUP
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.group_points import PodGroupAssignments, PodGroupContext, PodGroupPlacement
 from mooring.framework.contract.status import Rejection
 from mooring.framework.kept.asking import AttemptError
 from mooring.queue.entry import QueuedPod
