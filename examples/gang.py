@@ -10,14 +10,24 @@ Arguments (pluginConfig): `timeoutSeconds`, 30 by default.
 
 from typing import Any
 
-from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.contract.points import Handle, PermitPlugin, ReservePlugin, Wait
-from mooring.framework.contract.status import Rejection
-from mooring.model.affinity import PodPredicate
-from mooring.model.meta import LabelSelector
-from mooring.model.pod import Pod
-from mooring.model.selectors import compile_selector
+from mooring.plugin import (
+    NODE,
+    POD,
+    Action,
+    Change,
+    ClusterEvent,
+    Handle,
+    LabelSelector,
+    PermitPlugin,
+    Pod,
+    PodPredicate,
+    Registration,
+    Rejection,
+    ReservePlugin,
+    SchedulingContext,
+    Wait,
+    compile_selector,
+)
 
 NEW_ROOM = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
 

@@ -5,9 +5,7 @@ The application of a pod is the value of a label; pods without the label are not
     mooring simulate examples/cluster.yaml --plugin examples/plugin.py --config examples/plugin.yaml
 """
 
-from mooring.framework.contract.plain import NodeView, PlainPlugin
-from mooring.framework.contract.points import Handle
-from mooring.model.pod import Pod
+from mooring.plugin import Handle, NodeView, PlainPlugin, Pod
 
 
 class LimitPerNode(PlainPlugin):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from build import a_node
-from mooring.cluster.nodes.amounts import amounts_on
+from mooring.cluster.columns.facts import amounts_on
 from mooring.framework import config as configuration
 from mooring.inputs.arrivals import arrivals_of
 from mooring.scheduler.scheduler import Scheduler
@@ -41,7 +41,7 @@ def knowledge(scheduler: Scheduler) -> dict[str, Any]:
         "attempts": scheduler.attempts,
         "rows": list(table.names),
         "on": [[pod.key for pod in there] for there in table.pods_on],
-        "used": [amounts_on(table, row) for row in range(table.height)],
+        "used": [amounts_on(table.nodes[row], table.pods_on[row]) for row in range(table.height)],
         "queue": sorted(
             (e.key, scheduler.place_in_queue(e.key), e.attempts, e.timestamp_ns) for e in scheduler.queued_pods()
         ),

@@ -11,8 +11,7 @@ from gangs import a_group
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
-from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod
+from mooring.plugin import KubeObject, Pod
 from mooring.plugins.builtin import in_tree
 from mooring.state.assembly import build_scheduler
 

@@ -59,7 +59,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "dashboard": (("views",), ("questions", "timeline"), ("serving",)),
     "framework": (("config",), ("contract",), ("profile",), ("kept",), ("attempts",)),
     "inputs": (("dumps",),),
-    "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "groups"),),
+    "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption"),),
     "scheduler": (("extenders",), ("groups",)),
     "serve": (("pages", "lease"),),
     "state": (("check", "recording"), ("replay",)),
@@ -67,6 +67,9 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
 """The rooms of packages, from the bottom up, by the same rule. Modules outside rooms serve them and put them together."""
 
 LAYER = {package: height for height, packages in enumerate(LAYERS) for package in packages}
+DOOR = "plugin"
+"""`mooring.plugin` stands beside all packages: it re-exports from any of them. Only plugins may import it."""
+
 ROOM = {f"{p}.{room}": height for p, rows in ROOMS.items() for height, rooms in enumerate(rows) for room in rooms}
 
 
@@ -79,6 +82,11 @@ def breaches(module: str, text: str) -> list[str]:
         if target == package:
             if room and other and room != other and ROOM[other] >= ROOM[room]:
                 found.append(f"{module}:{line} imports mooring.{other}: {room} may not know {other}")
+        elif target == DOOR:
+            if package != "plugins":
+                found.append(f"{module}:{line} imports mooring.plugin, which is for plugins only")
+        elif package == DOOR:
+            continue
         elif target not in LAYER:
             found.append(f"{module}:{line} imports mooring.{target}, which is in no layer")
         elif LAYER[target] >= LAYER[package]:
@@ -168,11 +176,11 @@ def _absolute(module: str, node: ast.ImportFrom) -> str:
 
 
 def _modules() -> dict[str, Path]:
-    """Every module of the packages, by its name below `mooring`."""
+    """Every module of the packages, and the door for plugins, by its name below `mooring`."""
     return {
         ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
         for path in sorted(SOURCE.rglob("*.py"))
-        if path.parent != SOURCE
+        if path != SOURCE / "__init__.py"
     }
 
 
@@ -188,7 +196,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 def test_every_package_has_a_layer() -> None:
     packages = {module.split(".")[0] for module in _modules()}
-    assert packages <= set(LAYER)
+    assert packages <= {*LAYER, DOOR}
     assert {"kit", "model", "cluster", "framework", "scheduler", "plugins", "app", "sim", "cli"} <= packages
     rooms = {f"{path.parent.parent.name}.{path.parent.name}" for path in _modules().values()}
     assert set(ROOM) == {room for room in rooms if room.split(".")[0] in LAYER}
@@ -200,11 +208,12 @@ def test_the_root_loads_nothing_when_it_is_imported() -> None:
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_the_plugins_load_without_cel() -> None:
-    """It takes 30 ms, and most clusters have no selectors of devices."""
+@pytest.mark.parametrize("loading", ["from mooring.plugins.builtin import in_tree; in_tree()", "import mooring.plugin"])
+def test_plugins_load_without_cel_and_without_a_client(loading: str) -> None:
+    """CEL takes 30 ms, and most clusters have no selectors of devices. A plugin that simulates needs no API server."""
     loaded = (
-        "import sys; from mooring.plugins.builtin import in_tree; in_tree(); "
-        "print([name for name in sys.modules if name.startswith('mooring.cel')])"
+        f"import sys; {loading}; "
+        "print([name for name in sys.modules if name.startswith(('mooring.cel', 'mooring.apiclient', 'aiohttp'))])"
     )
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
 
@@ -264,6 +273,13 @@ BREACHES: dict[str, tuple[str, str, list[str]]] = {
         "from mooring.utils import y",
         ["cli.x:1 imports mooring.utils, which is in no layer"],
     ),
+    "the door, from a plugin": ("plugins.nodes.x", "from mooring.plugin import PlainPlugin", []),
+    "the door, from elsewhere": (
+        "queue.x",
+        "from mooring.plugin import Pod",
+        ["queue.x:1 imports mooring.plugin, which is for plugins only"],
+    ),
+    "the door itself": ("plugin", "from mooring.plugins.x import y\nfrom mooring.kit.choice import choose", []),
     "relative, within": ("cluster.table", "from .labels import grown\nfrom . import log", []),
     "relative, up": (
         "cluster.table",

@@ -1,15 +1,20 @@
-"""The reference of the Python calls for notebooks: signatures as they are written, and docstrings."""
+"""The reference of the Python calls for notebooks, and of the names for plugins: signatures as written, and docstrings."""
 
 import ast
 import inspect
+import re
 import textwrap
+import typing
 from collections.abc import Callable, Iterator
+from enum import Enum
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 from reference_text import block, code, field_texts, page, paragraphs, prose, summary_of, table
 
 import mooring
+from mooring import plugin
 from mooring.answers import notebook
 from mooring.answers.capacity import capacity
 from mooring.answers.capacity.capacity import Capacity
@@ -36,14 +41,15 @@ ALIASES = ("Source", "Written", "Objects", "Config", "Plugins", "Gates", "PodFil
 
 
 def python_page() -> str:
-    """What `import mooring` gives, and what its calls return."""
+    """The calls of `import mooring` with what they return, and the names of `mooring.plugin`."""
     intro = """\
 `import mooring` is for notebooks, scripts and tests. [Answers](../answers.md#in-python) and
 [Simulation](../simulation.md#in-python) have examples; longer ones are in `examples/notebook.py` and
 `examples/answers.ipynb`."""
     calls = [part for name in sorted(mooring.__all__) for part in _exported(name)]
     answers = [part for answer in ANSWERS for part in _answer(answer)]
-    return page("Python", intro, *_types(), *calls, "## What the calls return", *_of_every_answer(), *answers)
+    returned = ["## What the calls return", *_of_every_answer(), *answers]
+    return page("Python", intro, *_types(), *calls, *returned, *_of_plugins())
 
 
 def _exported(name: str) -> Iterator[str]:
@@ -115,6 +121,55 @@ def _aliases() -> Iterator[tuple[str, str, str]]:
             if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id in ALIASES:
                 assert isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant), line.targets[0].id
                 yield line.targets[0].id, ast.unparse(line.value), str(text.value.value)
+
+
+# ---- plugins
+
+_GROUP = re.compile(r"^# (.+)\.\n((?:__all__ \+= .+\n)+)", re.MULTILINE)
+"""A group of names of `mooring.plugin`, with the comment above it."""
+
+
+def _of_plugins() -> Iterator[str]:
+    yield "## mooring.plugin"
+    yield f"""\
+Plugins import from `mooring.plugin` and from no other module: [Plugins](../plugins.md) shows how. These names are
+promised. Their version is `mooring.plugin.API_VERSION`, now {code(plugin.API_VERSION)}; it rises when a name goes away
+or changes so that plugins have to follow."""
+    groups = _GROUP.findall(inspect.getsource(plugin))
+    assert sum(text.count('"') // 2 for _, text in groups) == len(plugin.__all__) - 1, "each name is in a group"
+    for title, text in groups:
+        yield f"### {title.replace('`', '')}"
+        rows = [[code(name), *_described(name)] for name in re.findall(r'"(\w+)"', text)]
+        yield table(["name", "kind", "meaning"], rows)
+
+
+def _described(name: str) -> tuple[str, str]:
+    """What kind of thing a name of `mooring.plugin` is, and the first sentence of its docstring."""
+    value = getattr(plugin, name)
+    if inspect.isfunction(value):
+        return code(signature(value)), prose(_first_sentence(inspect.getdoc(value) or ""))
+    if isinstance(value, type):
+        return "class", prose(_first_sentence(summary_of(value)))
+    text = prose(_first_sentence(_text_below(name)))
+    if isinstance(value, str | int) and not isinstance(value, Enum):
+        return code(repr(value)), text
+    return "type" if typing.get_origin(value) else code(type(value).__name__), text
+
+
+def _text_below(name: str) -> str:
+    """The text below the line that defines a name, in the module that `mooring.plugin` has it from."""
+    imports = [line for line in ast.parse(inspect.getsource(plugin)).body if isinstance(line, ast.ImportFrom)]
+    (home,) = [line.module for line in imports if name in [alias.asname or alias.name for alias in line.names]]
+    assert home is not None
+    for line, text in pairwise(ast.parse(inspect.getsource(import_module(home))).body):
+        target = line.targets[0] if isinstance(line, ast.Assign) else getattr(line, "target", None)
+        if isinstance(target, ast.Name) and target.id == name and isinstance(text, ast.Expr):
+            return str(ast.literal_eval(text.value))
+    return ""
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.])\s|:?\n\s*\n", text, maxsplit=1)[0]
 
 
 # ---- answers

@@ -15,7 +15,7 @@ from mooring.framework import config as configuration
 from mooring.framework.config import args
 from mooring.framework.config.args import ARGS_KINDS, args_kind
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS
+from mooring.framework.config.feature_gates import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS
 from mooring.framework.config.settings import as_object
 from mooring.framework.config.types import (
     ClientConnectionConfiguration,

@@ -6,8 +6,7 @@ By default groups fill racks up (NodeResourcesFit scores the share in use). Try 
         --feature-gates GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true
 """
 
-from mooring.framework.contract.plain import PlacementView, PlainPlugin
-from mooring.model.workloads import PodGroup
+from mooring.plugin import PlacementView, PlainPlugin, PodGroup
 
 
 class IdleRacks(PlainPlugin):

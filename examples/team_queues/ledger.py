@@ -12,9 +12,7 @@ gone, whatever other teams do. What can be borrowed goes to the team with the sm
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mooring.cluster.cluster import Cluster
-from mooring.kit.heap import KeyedHeap
-from mooring.model.pod import Pod
+from mooring.plugin import Cluster, KeyedHeap, Pod
 
 from .teams import Amounts, Teams
 from .units import Gathered, WaitingUnit, gather

@@ -3,22 +3,27 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.api.kinds.scheduling import POD_GROUP
-from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.contract.events import UNSCHEDULABLE_POD, Action, ClusterEvent, Registration
-from mooring.framework.contract.points import (
+from mooring.plugin import (
+    POD_GROUP,
+    UNSCHEDULABLE_POD,
+    Action,
+    ClusterEvent,
     FitError,
     Handle,
+    NodeTable,
     Nomination,
     NoRoom,
+    Pod,
     PostFilterPlugin,
     PreEnqueuePlugin,
     QueueSortPlugin,
+    Registration,
+    Rejection,
     SchedulerServices,
+    final,
+    is_own_group,
+    joins_group,
 )
-from mooring.framework.contract.status import Rejection, final
-from mooring.model.pod import Pod
-from mooring.plugins.groups.gang_scheduling import is_own_group, joins_group
 
 from .ledger import TeamLedger
 from .reclaim import Reclaim

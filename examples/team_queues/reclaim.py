@@ -10,17 +10,23 @@ from typing import cast
 
 import numpy as np
 
-from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.ranks import PodRanks
-from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
-from mooring.framework.contract.points import FitError, Nomination, NoRoom
-from mooring.framework.contract.status import curable, final
-from mooring.kit.choice import choose
-from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
-from mooring.plugins.preemption.default_preemption import is_being_preempted
-from mooring.plugins.preemption.search import KeptBudgets, NodeDryRun
+from mooring.plugin import (
+    Cluster,
+    FitError,
+    KeptBudgets,
+    NodeDryRun,
+    NodeTable,
+    Nomination,
+    NoRoom,
+    Pod,
+    PodGroup,
+    PodRanks,
+    RejectedAttempt,
+    choose,
+    curable,
+    final,
+    is_being_preempted,
+)
 
 from .teams import Amounts, Teams
 from .usage import TeamUsage, add, amounts_of, subtract

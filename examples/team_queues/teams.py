@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mooring.model.quantity import MAX_AMOUNT, QuantityError, parse, show_amount, to_amount, to_milli_amount
+from mooring.plugin import MAX_AMOUNT, QuantityError, parse_quantity, show_amount, to_amount, to_milli_amount
 
 Amounts = tuple[int, ...]
 """An amount of each resource that a quota names, in the units of the node table: milli-CPU, bytes, pieces."""
@@ -148,7 +148,7 @@ def _bad_amounts(path: str, amounts: Mapping[str, Any], resources: list[str]) ->
             hint = f"; did you mean {near[0]}?" if near else ""
             yield f'{path}: Invalid value: "{name}": no team has a quota of it{hint}'
         try:
-            if parse(text) < 0:
+            if parse_quantity(text) < 0:
                 yield f"{path}.{name}: Invalid value: {text!r}: must not be negative"
         except QuantityError as fault:
             yield f"{path}.{name}: Invalid value: {fault}"
@@ -175,4 +175,4 @@ def _amounts(written: Mapping[str, Any], resources: tuple[str, ...], otherwise: 
 
 
 def _amount(resource: str, text: str | int | float) -> int:
-    return to_milli_amount(parse(text)) if resource == "cpu" else to_amount(parse(text))
+    return to_milli_amount(parse_quantity(text)) if resource == "cpu" else to_amount(parse_quantity(text))

@@ -4,9 +4,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import cast
 
-from mooring.cluster.cluster import Cluster
-from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
+from mooring.plugin import Cluster, Pod, PodGroup
 
 from .teams import Amounts
 

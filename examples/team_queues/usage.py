@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from mooring.cluster.change_log import Follower
-from mooring.cluster.nodes.table import NodeTable
-from mooring.model.pod import Pod
+from mooring.plugin import Follower, NodeTable, Pod
 
 from .teams import PODS, Amounts, Teams
 

@@ -13,7 +13,7 @@ from mooring.answers.form.utilisation import utilisation_of
 from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.trial.draining import drain
 from mooring.answers.what_if.question import what_if
-from mooring.cluster.nodes.amounts import amounts_on
+from mooring.cluster.columns.facts import amounts_on
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 from what_if_building import a_budget, a_cluster, a_daemon_set, a_deployment, a_running_pod, a_zone_node
@@ -156,7 +156,7 @@ def test_sums_over_columns_equal_sums_over_nodes(cluster: LoadedCluster, cordone
         assert (found.zones[zone].nodes, found.zones[zone].cordoned) == (len(rows), 2 - len(rows))
         assert found.zones[zone].pods == sum(len(table.pods_on[row]) for row in rows)
         for resource in ("cpu", "memory"):
-            sums = [amounts_on(table, row)[resource] for row in rows]
+            sums = [amounts_on(table.nodes[row], table.pods_on[row])[resource] for row in rows]
             wanted = (sum(used for used, _ in sums), sum(room for _, room in sums))
             assert found.zones[zone].amounts.get(resource, (0, 0)) == wanted
     assert found.total.pods == found.zones["a"].pods + found.zones["b"].pods

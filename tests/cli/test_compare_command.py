@@ -88,7 +88,7 @@ def test_the_configuration_of_the_cluster_counts_if_none_is_named(cluster: Path,
 def test_plugins_are_enabled_in_every_configuration(cluster: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "only.py"
     plugin.write_text(
-        "from mooring.framework.contract.plain import PlainPlugin\n"
+        "from mooring.plugin import PlainPlugin\n"
         "class OnlySmall(PlainPlugin):\n"
         "    name = 'OnlySmall'\n"
         "    def filter(self, pod, node):\n"
@@ -202,7 +202,7 @@ def test_dask_that_is_not_installed(cluster: Path, monkeypatch: pytest.MonkeyPat
 def test_what_plugins_print_in_worker_processes_goes_to_standard_error(cluster: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "loud.py"
     plugin.write_text(
-        "from mooring.framework.contract.plain import PlainPlugin\n"
+        "from mooring.plugin import PlainPlugin\n"
         "print('loaded')\n"
         "class Loud(PlainPlugin):\n"
         "    name = 'Loud'\n"

@@ -52,8 +52,7 @@ def a_cluster_with(folder: Path, *pods: Pod) -> Path:
 
 def a_plugin(folder: Path, *methods: str, base: str = "PlainPlugin") -> Path:
     """A file with a plugin named Mine; each method is one line of Python."""
-    module = "plain" if base == "PlainPlugin" else "points"
-    lines = (f"from mooring.framework.contract.{module} import {base}", f"class Mine({base}):", '    name = "Mine"')
+    lines = (f"from mooring.plugin import {base}", f"class Mine({base}):", '    name = "Mine"')
     path = folder / "mine.py"
     path.write_text("\n".join((*lines, *(f"    {method}" for method in methods))))
     return path
@@ -153,7 +152,7 @@ def test_a_pod_that_waits_on_permit_is_listed_with_the_plugin(tmp_path: Path) ->
     cluster = a_cluster_with(tmp_path, a_pod("p", cpu="3", image="i"))
     plugin = a_plugin(
         tmp_path,
-        "def permit(self, cycle, node_name): from mooring.framework.contract.points import Wait; return Wait(60)",
+        "def permit(self, cycle, node_name): from mooring.plugin import Wait; return Wait(60)",
         base="PermitPlugin",
     )
     config = write_config(tmp_path / "c.yaml", **enabling("Mine"))

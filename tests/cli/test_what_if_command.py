@@ -100,7 +100,7 @@ def test_a_configuration_is_a_change_and_there_is_another_before_all_changes(tmp
 def test_plugins_of_files_decide_too(dump: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "closed.py"
     plugin.write_text(
-        "from mooring.framework.contract.plain import PlainPlugin\n"
+        "from mooring.plugin import PlainPlugin\n"
         "class Closed(PlainPlugin):\n"
         "    name = 'Closed'\n"
         "    def filter(self, pod, node):\n"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.cluster.pods.counted_pods import CountedPods
+from mooring.cluster.cluster import CountedPods
 from mooring.framework import config
 from mooring.framework.config.feature_gates import DEFAULTS
 from mooring.framework.contract.intents import Bind

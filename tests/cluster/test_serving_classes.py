@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.cluster.claims.serving_classes import ServingClasses
+from mooring.cluster.claims.device_objects import ServingClasses
 from mooring.model.devices import DeviceClass
 
 GPU = "example.com/gpu"

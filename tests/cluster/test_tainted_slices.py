@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from device_building import a_device, a_rule, a_slice
-from mooring.cluster.claims.tainted_slices import taints_of
+from mooring.cluster.claims.device_objects import taints_of
 from mooring.cluster.cluster import Cluster
 from mooring.model.devices import DeviceTaintRule, ResourceSlice
 from mooring.model.node import Taint

@@ -7,9 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.columns import value_rows
-from mooring.cluster.columns.labels import ABSENT, LabelColumn
-from mooring.cluster.columns.value_rows import ValueRows
+from mooring.cluster.columns import labels
+from mooring.cluster.columns.labels import ABSENT, LabelColumn, ValueRows
 
 MOST = 12
 CODES = st.one_of(
@@ -22,7 +21,7 @@ BY_VALUE = st.lists(st.sampled_from((0, 0, 0, 1, 2, 3)), min_size=MOST, max_size
 
 @given(CODES, BY_VALUE, st.sampled_from((1, MOST)), st.integers(1, 9))
 def test_each_row_has_the_answer_of_its_value(codes: list[int], by_value: list[int], narrow: int, sparse: int) -> None:
-    with mock.patch.multiple(value_rows, _NARROW=narrow, _SPARSE=sparse):
+    with mock.patch.multiple(labels, _NARROW=narrow, _SPARSE=sparse):
         found = ValueRows(np.array(codes, np.int32), MOST).by_row(np.array(by_value, np.int8))
     expected = [by_value[code] for code in codes]
     assert (found.tolist() if found is not None else [0] * len(codes)) == expected
@@ -31,7 +30,7 @@ def test_each_row_has_the_answer_of_its_value(codes: list[int], by_value: list[i
 
 @given(CODES, BY_VALUE, st.integers(1, 9))
 def test_spots_are_the_rows_with_a_number(codes: list[int], by_value: list[int], sparse: int) -> None:
-    with mock.patch.multiple(value_rows, _NARROW=1, _SPARSE=sparse):
+    with mock.patch.multiple(labels, _NARROW=1, _SPARSE=sparse):
         places = ValueRows(np.array(codes, np.int32), MOST)
         spots = places.spots(np.array(by_value, np.int32))
     named = [code for code in codes if code != ABSENT]

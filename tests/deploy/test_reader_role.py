@@ -4,7 +4,7 @@ from typing import Any
 
 from deploying import DEPLOY, items_of
 from mooring.apiclient.reflectors.reflector import watched_with
-from mooring.framework.config.gate_table import GATES
+from mooring.framework.config.feature_gates import GATES
 from mooring.inputs.live_kinds import EVENTS, LISTED
 
 

@@ -18,9 +18,12 @@ from reference_python import ANSWERS, signature
 from reference_schemas import fields, forms
 
 from docs_pages import DOCS, ROOT
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, OF_EMBEDDED, OF_SCHEDULERS
+from mooring.framework.config.feature_gates import EFFECTIVE, GATES, OF_EMBEDDED, OF_SCHEDULERS
 from mooring.framework.config.types import Extender, KubeSchedulerConfiguration
+from mooring.framework.profile.metric_catalogue import METRICS_FILE
 from mooring.inputs.generated_load import GeneratedLoad
+
+METRICS = METRICS_FILE.read_text()
 
 
 def page(name: str) -> str:
@@ -47,10 +50,12 @@ def test_every_command_that_does_something_has_its_exit_codes() -> None:
 
 
 def test_every_metric_that_the_code_names_is_described() -> None:
-    """A name that the code has in quotes, with a prefix of metrics, and that is declared as one."""
+    """A name that the code has in quotes where it declares a metric, or that a row of the catalogue has."""
     source = "".join(path.read_text() for path in (ROOT / "src" / "mooring").rglob("*.py"))
-    call = r"(?:Description|_counter|_gauge|_histogram)\(\s*\"([a-z_]+)\""
-    names = set(re.findall(call, source))
+    names = {
+        *re.findall(r"Description\(\s*\"([a-z_]+)\"", source),
+        *re.findall(r"^([a-z_]+) \|", METRICS, re.MULTILINE),
+    }
     assert len(names) > 60
     assert {name for name in names if f"`{name}`" not in page("metrics.md")} == set()
 

@@ -178,7 +178,7 @@ def test_a_check_follows_what_the_listener_gets() -> None:
             raise ValueError("a bug")
 
     followed: list[object] = []
-    live.scheduler.handle = handle  # type: ignore[method-assign, assignment]
+    live.scheduler.handle = handle  # type: ignore[method-assign]
     live.checks = cast(SelfChecks, SimpleNamespace(follow=followed.append))
     node = a_node("n")
     live._changed(None, node)

@@ -4,8 +4,20 @@ from typing import Any
 
 import pytest
 
-from mooring.framework.config.feature_gates import DEFAULTS, GateError, gates_with, parse_gates, told_gates
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS, Gate, Stage
+from mooring.framework.config.feature_gates import (
+    DEFAULTS,
+    EFFECTIVE,
+    GATES,
+    NEEDS,
+    OF_EMBEDDED,
+    OF_SCHEDULERS,
+    Gate,
+    GateError,
+    Stage,
+    gates_with,
+    parse_gates,
+    told_gates,
+)
 
 
 def test_all_gates_of_kube_scheduler_are_known() -> None:

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from mooring.framework.attempts.group_asking import generate_placements, score_placements
-from mooring.framework.contract.group_context import (
+from mooring.framework.contract.group_points import (
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     PodGroupAssignments,
     PodGroupContext,
     PodGroupPlacement,
     RowsByPlacement,
 )
-from mooring.framework.contract.group_points import PlacementGeneratePlugin, PlacementScorePlugin
 from mooring.framework.contract.plain import NodeView, PlacementView, PlainPlugin, lift
 from mooring.framework.contract.points import Handle, Plugin, Scores
 from mooring.framework.contract.status import PluginError, Rejection, curable

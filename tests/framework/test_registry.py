@@ -134,7 +134,7 @@ BROKEN = {
     ),
     "no class": (
         "outside:number",
-        "is not a plugin class (a subclass of mooring.framework.contract.points.Plugin or of PlainPlugin)",
+        "is not a plugin class (a subclass of mooring.plugin.Plugin or of mooring.plugin.PlainPlugin)",
     ),
     "no name": (
         "outside:Nameless",
@@ -164,16 +164,14 @@ def a_package(folder: Path, name: str, limit: int = 1) -> str:
     (folder / name).mkdir(parents=True)
     (folder / name / "limits.py").write_text(f"LIMIT = {limit}\n")
     lines = [
-        "from mooring.framework.contract.points import Plugin",
+        "from mooring.plugin import Plugin",
         "from .limits import LIMIT",
         "class Packed(Plugin):",
         "    name = 'Packed'",
         "    limit = LIMIT",
     ]
     (folder / name / "packed.py").write_text("\n".join(lines))
-    (folder / name / "__init__.py").write_text(
-        "from .packed import Packed\nfrom mooring.framework.contract.plain import PlainPlugin\n"
-    )
+    (folder / name / "__init__.py").write_text("from .packed import Packed\nfrom mooring.plugin import PlainPlugin\n")
     return str(folder / name)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.columns import value_rows
+from mooring.cluster.columns import labels
 from mooring.cluster.columns.kernels import Integers
 from mooring.cluster.columns.labels import LabelColumn
 from mooring.framework.contract.context import SchedulingContext
@@ -60,7 +60,7 @@ def test_totals_are_those_of_single_rows(
     context = cast("SchedulingContext", SimpleNamespace(wrap=unwrapped, nodes=nodes))
     if not feasible.count:
         return
-    with mock.patch.multiple(value_rows, _NARROW=narrow, _SPARSE=sparse):
+    with mock.patch.multiple(labels, _NARROW=narrow, _SPARSE=sparse):
         found = ask_score_by_value(plugin, context, feasible, weight)
     if found is None:
         return

@@ -9,11 +9,9 @@ from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.needs import Need
-from mooring.framework.contract.points import Codes, FilterPlugin, Handle, Plugin, PreFilterPlugin, Rows
+from mooring.framework.contract.points import Codes, FilterPlugin, Handle, Need, Plugin, PreFilterPlugin, Rows
 from mooring.framework.contract.status import PluginError, Rejection, curable
-from mooring.framework.profile.profiles import Profile
-from mooring.framework.profile.unprepared import Unprepared
+from mooring.framework.profile.profiles import Profile, Unprepared
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 

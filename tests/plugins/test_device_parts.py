@@ -15,8 +15,8 @@ from mooring.framework.contract.status import PluginError
 from mooring.model.devices import Device, DeviceAttribute, DeviceClass, NodeAllocatableMapping
 from mooring.model.meta import KubeObject
 from mooring.model.quantity import parse
-from mooring.plugins.devices import device_totals
 from mooring.plugins.devices import effort as device_effort
+from mooring.plugins.devices import node_groups
 from mooring.plugins.devices.allocation import (
     DeviceChoice,
     Pick,
@@ -31,10 +31,9 @@ from mooring.plugins.devices.cel import Matcher, compile_selector
 from mooring.plugins.devices.claims import Unresolved, is_owned_by
 from mooring.plugins.devices.constraints import find_attribute, value_of, values_of
 from mooring.plugins.devices.demand import DeviceFeatures, read_demand
-from mooring.plugins.devices.device_totals import DeviceTotals
 from mooring.plugins.devices.effort import BYTES_A_STEP, COST_A_STEP, CelFault, Effort, TookTooLong
 from mooring.plugins.devices.group_claims import idle_group_claims
-from mooring.plugins.devices.node_groups import NodeGroups
+from mooring.plugins.devices.node_groups import DeviceTotals, NodeGroups
 from mooring.plugins.devices.node_resources import _amount, _text
 from mooring.plugins.devices.pools import Likeness, view_of
 
@@ -179,7 +178,7 @@ def test_devices_are_counted_again_only_when_some_changed_hands(monkeypatch: pyt
         counted.append(1)
         return 3, len(counted)
 
-    monkeypatch.setattr(device_totals, "count_devices", count_devices)
+    monkeypatch.setattr(node_groups, "count_devices", count_devices)
     cluster = a_cluster(a_node("a"), a_class("gpu", extendedResourceName=GPU))
     kept = DeviceTotals(NodeGroups(DeviceFeatures()))
 

@@ -14,8 +14,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import DynamicResourcesArgs, NodeAffinityArgs
 from mooring.framework.config.durations import Duration
 from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
-from mooring.framework.contract.needs import Need
-from mooring.framework.contract.points import Handle, SchedulerServices
+from mooring.framework.contract.points import Handle, Need, SchedulerServices
 from mooring.framework.contract.status import SKIP, OutOfEffort, PluginError, curable, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import ResourceClaim

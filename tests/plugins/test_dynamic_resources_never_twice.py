@@ -18,7 +18,7 @@ from how_many import examples
 from late_claims import LateClaims, allocated
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.cluster.pods.cache import check_table
-from mooring.framework.config.gate_table import NEEDS
+from mooring.framework.config.feature_gates import NEEDS
 from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ContainerClaim, ResourceRequirements

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.plugins.preemption.room import Room, fewest_leaving
+from mooring.plugins.preemption.kept_harm import Room, fewest_leaving
 
 
 def a_room(requests: list[int], limit: int, most_pods: int = 9) -> Room:

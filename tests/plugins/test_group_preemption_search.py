@@ -11,14 +11,13 @@ from build import a_node, a_pod
 from gangs import WITH_PREEMPTION, GangWorld, a_group, a_member
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
-from mooring.framework.attempts.group_post_filter import MovedPods
+from mooring.framework.attempts.fit_errors import MovedPods
 from mooring.framework.contract.intents import Evict, Intent
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget, PodGroup
 from mooring.plugins.preemption import default_preemption
-from mooring.plugins.preemption.group_victims import GroupVictim, split_by_budgets
 from mooring.plugins.preemption.search import KeptBudgets, budgets_of
-from mooring.plugins.preemption.victim_order import VictimOrder
+from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, split_by_budgets
 from mooring.scheduler.groups.attempt import PodsAside
 
 PRIORITY = 100

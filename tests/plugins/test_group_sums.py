@@ -12,18 +12,24 @@ from test_preemption import GPU, a_budget, failing, labelled
 from build import a_cluster, a_node, a_pod
 from gangs import WITH_PREEMPTION, a_group, a_member
 from mooring.cluster.cluster import Cluster
-from mooring.framework.attempts.group_post_filter import GroupFitError, GroupVictims, MovedPods
+from mooring.framework.attempts.fit_errors import GroupFitError, GroupVictims, MovedPods
 from mooring.framework.contract.points import ResourceDemand
 from mooring.framework.contract.status import Rejection
 from mooring.model.pod import Pod
-from mooring.plugins.preemption import group_sums, victim_order
+from mooring.plugins.preemption import group_slots, victim_order
 from mooring.plugins.preemption.default_preemption import NEVER, NO_VICTIMS, NOT_ENOUGH_ROOM, search_victims
-from mooring.plugins.preemption.group_gains import GainsByShape, KeptGains, victims_on
-from mooring.plugins.preemption.group_sums import Slots, come_back, first_to_leave, slots_for
-from mooring.plugins.preemption.group_victims import GroupVictim
+from mooring.plugins.preemption.group_slots import (
+    GainsByShape,
+    KeptGains,
+    Slots,
+    come_back,
+    first_to_leave,
+    slots_for,
+    victims_on,
+)
 from mooring.plugins.preemption.least_harm import SumsDecide, sums_decide
 from mooring.plugins.preemption.search import budgets_of
-from mooring.plugins.preemption.victim_order import VictimOrder
+from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder
 
 PRIORITY = 9
 
@@ -158,7 +164,7 @@ def test_sums_do_not_decide_with_a_filter_that_compares_in_its_own_way(
         return msgspec.structs.replace(found, demand=demand)
 
     assert slots_for(failure) is not None
-    monkeypatch.setattr(group_sums, "sums_decide", by_another_filter)
+    monkeypatch.setattr(group_slots, "sums_decide", by_another_filter)
     assert slots_for(failure) is None
 
 

@@ -9,7 +9,7 @@ from hinting import action_of, wakes
 from mooring.framework.contract.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
-from mooring.plugins.nodes.node_unschedulable import NodeUnschedulable
+from mooring.plugins.nodes.taints import NodeUnschedulable
 
 PLUGIN = NodeUnschedulable(None, Handle())
 OPEN, CORDONED = a_node(), a_node(unschedulable=True)

@@ -7,7 +7,7 @@ from hinting import action_of, wakes
 from mooring.framework.contract.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.node import COMPARISON_GATE, Node
-from mooring.plugins.nodes.taint_toleration import TaintToleration
+from mooring.plugins.nodes.taints import TaintToleration
 
 PLUGIN = TaintToleration(None, Handle())
 POD = a_pod("waiting", tolerations=[{"key": "dedicated", "value": "db"}])

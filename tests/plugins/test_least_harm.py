@@ -21,16 +21,16 @@ from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, start_ns
 from mooring.cluster.pods.cache import check_table
 from mooring.framework.attempts import leave_room
 from mooring.framework.attempts import refiltering as what_if
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config import default
 from mooring.framework.contract.points import Handle, Nomination, NoRoom
 from mooring.framework.contract.status import final
-from mooring.framework.kept.crowded_columns import CrowdedBook
+from mooring.framework.kept.prepared import CrowdedBook
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
-from mooring.plugins.preemption.room import NONE_FITS, Room, can_stay, harm_after, victim_slots
+from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, victim_slots
 from mooring.plugins.preemption.search import PreemptionDryRun, budgets_of
 from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.decide import DecideOptions, decide

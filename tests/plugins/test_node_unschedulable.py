@@ -7,7 +7,7 @@ import pytest
 from alone import build, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.framework.contract.status import final
-from mooring.plugins.nodes.node_unschedulable import NodeUnschedulable
+from mooring.plugins.nodes.taints import NodeUnschedulable
 
 KEY = "node.kubernetes.io/unschedulable"
 CORDONED = final("node(s) were unschedulable").by("NodeUnschedulable")

@@ -13,14 +13,14 @@ from gangs import a_member
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
 from mooring.framework.config.feature_gates import with_defaults
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.group_points import PodGroupAssignments, PodGroupContext, PodGroupPlacement
 from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import PluginError
 from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.plugins.groups.pod_group_placement import PodGroupPodsCount, TopologyPlacementGenerator
+from mooring.plugins.pod_groups import PodGroupPodsCount, TopologyPlacementGenerator
 from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 from racks import RACK_GATES, a_rack_group
 

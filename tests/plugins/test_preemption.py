@@ -17,8 +17,8 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.pods.cache import check_table
 from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.refiltering import is_batchable
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config import default
 from mooring.framework.config.args import DefaultPreemptionArgs

@@ -10,18 +10,17 @@ from build import a_cluster, a_node, a_pod
 from gangs import WITH_PREEMPTION
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
-from mooring.framework.attempts.group_post_filter import GroupVictims, MovedPods
+from mooring.framework.attempts.fit_errors import GroupVictims, MovedPods
 from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import curable
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption, reprieve, search_by_trials
-from mooring.plugins.preemption.group_gains import GainsByShape
-from mooring.plugins.preemption.group_victims import GroupVictim, pod_place
+from mooring.plugins.preemption.group_slots import GainsByShape
 from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
 from mooring.plugins.preemption.search import KeptBudgets, NodeDryRun, budgets_of
 from mooring.plugins.preemption.trial import Trial
-from mooring.plugins.preemption.victim_order import VictimOrder
+from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, pod_place
 
 # ---- the heap of harm
 

@@ -9,7 +9,7 @@ from build import a_cluster, a_node, a_pod
 from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import final
 from mooring.model.node import COMPARISON_GATE
-from mooring.plugins.nodes.taint_toleration import TaintToleration
+from mooring.plugins.nodes.taints import TaintToleration
 
 TAINTED = final("node(s) had untolerated taint(s)").by("TaintToleration")
 

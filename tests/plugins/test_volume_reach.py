@@ -7,12 +7,12 @@ from build_storage import HOST, ZONE, a_claim, a_class, a_csi_node, a_volume, on
 from mooring.cluster.cluster import Cluster
 from mooring.model.meta import KubeObject
 from mooring.plugins.volumes import choice as volume_choice
-from mooring.plugins.volumes.choice import choose_volumes
-from mooring.plugins.volumes.reach import (
+from mooring.plugins.volumes.choice import (
     NO_SUCH_VOLUME,
     OUT_OF_REACH,
     ReachMasks,
     bound_codes,
+    choose_volumes,
     is_in_reach,
     rows_in_reach,
 )

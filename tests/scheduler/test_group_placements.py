@@ -4,8 +4,7 @@ import pytest
 
 from gangs import BOTH_GATES, a_member
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.group_context import PodGroupContext, PodGroupPlacement
-from mooring.framework.contract.group_points import PlacementGeneratePlugin
+from mooring.framework.contract.group_points import PlacementGeneratePlugin, PodGroupContext, PodGroupPlacement
 from mooring.framework.contract.points import Handle, ReservePlugin
 from mooring.framework.contract.status import Rejection
 from racks import RACK_GATES, RackWorld

@@ -11,7 +11,7 @@ import pytest
 
 from build import a_pod
 from gangs import BOTH_GATES, WITH_PREEMPTION, GangWorld, a_member
-from mooring.framework.attempts.group_post_filter import GroupFitError, GroupSearch, MovedPods
+from mooring.framework.attempts.fit_errors import GroupFitError, GroupSearch, MovedPods
 from mooring.framework.contract.intents import Call, Evict, Intent, PatchStatus, Write
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DefaultPreemption

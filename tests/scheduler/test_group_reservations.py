@@ -10,7 +10,7 @@ from claim_world import ClaimWorld
 from device_building import a_claim, a_class, a_device, a_slice, an_allocation, claiming, given
 from gangs import BOTH_GATES, a_group, a_member
 from late_claims import LateClaims
-from mooring.framework.config.gate_table import EFFECTIVE
+from mooring.framework.config.feature_gates import EFFECTIVE
 from mooring.model.devices import ClaimConsumer, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup

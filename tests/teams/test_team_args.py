@@ -7,7 +7,7 @@ from team_queues import TeamQueues
 from team_queues.teams import NO_LIMIT, Teams
 
 import mooring
-from mooring.framework.contract.points import Handle
+from mooring.plugin import Handle
 from team_stage import HEAD, PLUGINS, a_team, configured
 
 

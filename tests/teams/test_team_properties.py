@@ -10,8 +10,7 @@ from team_queues.usage import add, amounts_of, subtract
 
 from build import a_pod
 from how_many import examples
-from mooring.cluster.cluster import Cluster
-from mooring.model.pod import Pod
+from mooring.plugin import Cluster, Pod
 from team_stage import TeamStage, a_team, held
 
 TEAMS = ("a", "b", "c")

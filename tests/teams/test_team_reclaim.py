@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from mooring.model.workloads import PodDisruptionBudget
+from mooring.plugin import PodDisruptionBudget
 from team_stage import TeamStage, a_team
 
 BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}

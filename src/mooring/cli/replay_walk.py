@@ -9,7 +9,7 @@ from mooring.api.kinds import node_name, pod_name
 from mooring.cli.answering import answer_blocks
 from mooring.cli.report import cut_table
 from mooring.cli.terminal import Block, spaced, tell
-from mooring.cluster.nodes.amounts import amounts_on
+from mooring.cluster.columns.facts import amounts_on
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_micros, in_seconds
 from mooring.kit.words import alike, count, did_you_mean, similar
@@ -205,7 +205,7 @@ def _node(scheduler: Scheduler, name: str) -> Block:
         return [f"there is no node {name}{alike(name, known)}"]
     used = [
         (resource, show_amount(resource, held), show_amount(resource, room))
-        for resource, (held, room) in amounts_on(nodes, row).items()
+        for resource, (held, room) in amounts_on(nodes.nodes[row], nodes.pods_on[row]).items()
     ]
     pods = [(pod.key, pod.priority, pod.status.phase or "-") for pod in nodes.pods_on[row]]
     resources = cut_table(("RESOURCE", "REQUESTED", "ALLOCATABLE"), used, wide=False)

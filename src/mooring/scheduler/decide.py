@@ -14,8 +14,8 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Integers, Mask
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
+from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.leave_room import leave_room
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.points import Rows

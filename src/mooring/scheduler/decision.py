@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from mooring.cluster.columns.kernels import Mask
 from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt, found_rejections
+from mooring.framework.attempts.fit_errors import RejectedAttempt, found_rejections
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.status import Code, Rejection
 

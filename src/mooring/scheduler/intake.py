@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.api.kinds import WATCHED
 from mooring.api.kinds.devices import RESOURCE_SLICE
-from mooring.cluster.claims.tainted_slices import taints_of
+from mooring.cluster.claims.device_objects import taints_of
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.contract.events import (
     ASSIGNED_POD_ADD,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.intents import CallFault, Record
 from mooring.framework.contract.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims

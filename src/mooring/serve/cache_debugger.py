@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import BY_STRUCT
-from mooring.cluster.nodes.amounts import amounts_on
+from mooring.cluster.columns.facts import amounts_on
 from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.waiting import WaitingPod
@@ -67,7 +67,7 @@ def _nodes(scheduler: Scheduler) -> Iterator[str]:
             continue
         yield f"Node name: {table.names[row]}"
         yield f"Deleted: {str(node is None).lower()}"
-        amounts = amounts_on(table, row)
+        amounts = amounts_on(table.nodes[row], table.pods_on[row])
         yield f"Requested Resources: { {name: used for name, (used, _) in amounts.items() if used} }"
         yield f"Allocatable Resources: { {name: room for name, (_, room) in amounts.items() if room} }"
         yield f"Scheduled Pods(number: {len(table.pods_on[row])}):"

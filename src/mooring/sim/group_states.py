@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
-from mooring.framework.attempts.group_post_filter import UNSCHEDULABLE_GROUP
+from mooring.framework.attempts.fit_errors import UNSCHEDULABLE_GROUP
 from mooring.model.pod import Pod
 
 

@@ -18,7 +18,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
 from mooring.drivers.simulated_driver import after
 from mooring.framework import config
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
+from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.amounts import amounts_on
+from mooring.cluster.columns.facts import amounts_on
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -292,7 +292,7 @@ class Simulation:
             row = nodes.row_book[name]
             if not nodes.alive[row]:
                 continue
-            amounts = amounts_on(nodes, row)
+            amounts = amounts_on(nodes.nodes[row], nodes.pods_on[row])
             pods = nodes.pods_on[row]
             new = sum(pod.id not in self._placed_before for pod in pods)
             use.append(NodeUse(name, len(pods), int(nodes.allowed_pods[row]), new, amounts))

@@ -8,7 +8,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
 from mooring.framework.attempts.group_asking import generate_placements
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.group_context import PodGroupContext, PodGroupPlacement
+from mooring.framework.contract.group_points import PodGroupContext, PodGroupPlacement
 from mooring.framework.contract.status import Rejection
 from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod

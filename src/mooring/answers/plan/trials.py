@@ -14,7 +14,7 @@ from mooring.answers.plan.offers import NodeOffer
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.group_context import PodGroupPlacement
+from mooring.framework.contract.group_points import PodGroupPlacement
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod

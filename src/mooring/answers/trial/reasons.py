@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Verdicts, rejecting_filters
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt, rejecting_codes
+from mooring.framework.attempts.fit_errors import RejectedAttempt, rejecting_codes
 from mooring.framework.contract.status import Code, Rejection
 from mooring.framework.kept.feasible import NARROWED_OUT
 from mooring.model.quantity import show_amount

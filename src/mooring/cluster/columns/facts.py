@@ -1,6 +1,6 @@
 """What the node table holds of a node, read from the object at once: what can fail fails before a column changes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -8,7 +8,9 @@ import msgspec
 
 from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node, Taint
+from mooring.model.pod import Pod
 from mooring.model.quantity import MAX_AMOUNT, QuantityText, parse_or, to_amount, to_milli_amount
+from mooring.model.requests import to_units
 
 FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
 """The resources that every table has a column for, in this order."""
@@ -68,6 +70,20 @@ def _image_sizes(node: Node) -> dict[str, int]:
         for name in image.names or ():
             sizes.setdefault(name, min(max(image.size_bytes, 0), MAX_AMOUNT))
     return sizes
+
+
+def amounts_on(node: Node | None, pods: Iterable[Pod]) -> dict[str, tuple[int, int]]:
+    """By resource: what these pods request, and what the node has; in units of the table. For reports, not for decisions.
+
+    This goes by the objects, because the table counts only resources that plugins ask about.
+    """
+    written = (node.status.allocatable if node is not None else None) or {}
+    room = to_units({name: parse_or(text, 0) for name, text in written.items()})
+    used: dict[str, int] = {}
+    for pod in pods:
+        for name, (amount, _) in pod.shape.held.items():
+            used[name] = used.get(name, 0) + amount
+    return {name: (used.get(name, 0), room.get(name, 0)) for name in dict.fromkeys((*FIRST_CLASS, *room, *used))}
 
 
 def have_same_facts(one: Node, other: Node) -> bool:

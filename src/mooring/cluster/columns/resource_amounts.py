@@ -270,6 +270,10 @@ class ResourceAmounts:
         there = max(to_milli(nano) if name == "cpu" else to_int(nano), 0)
         return there, sum(pod.shape.exact_held.get(name, 0) for pod in self._pods_on[row])
 
+    def kept_aside(self, index: int, row: int) -> tuple[int | None, int | None]:
+        """What is requested and what scores count, where a cell cannot show the sum; None: it can. For checks."""
+        return self._requested_beyond.get((index, row)), self._scored_beyond.get((index, row))
+
     def free_on(self, name: str, rows: Sequence[int]) -> list[int]:
         """The free amount of a resource on each of some rows. It is negative where pods request more than there is."""
         place = self.resource(name)

@@ -29,8 +29,8 @@ def check_table(nodes: NodeTable) -> list[str]:
         *_check_rows(nodes),
         *_check_facts(nodes),
         *_check_sums(nodes),
-        *_check_labels(nodes),
-        *_check_tallies(nodes),
+        *nodes.labels.check([None if node is None else node.labels for node in nodes.nodes]),
+        *nodes.tallies.check(nodes.pods_on),
     ]
 
 
@@ -87,7 +87,7 @@ def _check_sums(nodes: NodeTable) -> list[str]:
             ] != _shown_amount(scored[name]):
                 kept = f"{amounts.requested[index, row]} (scored {amounts.scored[index, row]})"
                 faults.append(f"row {row}: {name} requested is {kept}, pods hold {held[name]} ({scored[name]})")
-            beyond = amounts.beyond(index, row)
+            beyond = amounts.kept_aside(index, row)
             if beyond != (_aside(held[name]), _aside(scored[name])):
                 faults.append(f"row {row}: {name} is kept aside as {beyond}, pods hold {held[name]} ({scored[name]})")
         if nodes.pod_count[row] != len(pods):
@@ -103,57 +103,6 @@ def _shown_amount(total: int) -> int:
 def _aside(total: int) -> int | None:
     """The sum as it is kept aside, where a cell cannot show it."""
     return None if _shown_amount(total) == total else total
-
-
-def _check_labels(nodes: NodeTable) -> list[str]:
-    """Columns of labels hold what nodes have."""
-    faults = []
-    for key, rows in nodes.labels.rows_by_key().items():
-        if rows != {row for row, node in enumerate(nodes.nodes) if node is not None and key in node.labels}:
-            faults.append(f"label {key} is not where nodes have it")
-    for key in nodes.labels.kept_keys():
-        column = nodes.labels.column(key)
-        for row, node in enumerate(nodes.nodes):
-            if column.values[column.codes[row]] != (node.labels.get(key) if node else None):
-                faults.append(f"row {row}: label {key} is encoded as {column.values[column.codes[row]]!r}")
-    return faults
-
-
-def _check_tallies(nodes: NodeTable) -> list[str]:
-    """Tallies, and their sums by label value, are what a recount gives."""
-    tallies, faults = nodes.tallies, []
-    for (predicate, with_terminating), tally in tallies.kept().items():
-        counts = np.zeros(len(tally.counts), np.int32)
-        for row, pods in enumerate(nodes.pods_on):
-            counts[row] = sum(
-                predicate.holds(pod.namespace, pod.labels) and (with_terminating or not pod.is_terminating)
-                for pod in pods
-            )
-        if not np.array_equal(counts, tally.counts):
-            faults.append(f"tally of {predicate} differs from a recount")
-    kept_tallies = set(map(id, tallies.kept().values()))
-    links = (tally for where in tallies.label_sets().values() for tally, _ in where.tallies or ())
-    if any(id(tally) not in kept_tallies for tally in links):
-        faults.append("pods are counted in a tally that is not kept")
-    carried: Counter[tuple[object, int]] = Counter()
-    for row, pods in enumerate(nodes.pods_on):
-        for pod in pods:
-            carried.update((terms, row) for terms in pod.shape.terms(pod.namespace).counted)
-    kept = {
-        (terms, int(row)): int(carriers.tally.counts[row])
-        for terms, carriers in tallies.terms.carried.items()
-        for row in np.flatnonzero(carriers.tally.counts)
-    }
-    if kept != dict(carried):
-        faults.append("carried terms differ from a recount")
-    for tally in (*tallies.kept().values(), *(carriers.tally for carriers in tallies.terms.carried.values())):
-        for column, sums in tally.sums.items():
-            if sums.version != column.version:
-                continue
-            fresh = np.bincount(column.codes, tally.counts, column.width)[1 : len(sums.counts)]
-            if not np.array_equal(sums.counts[1:], fresh) or sums.total != fresh.sum():
-                faults.append(f"sums over {column.key} differ from a recount")
-    return faults
 
 
 class Cache:

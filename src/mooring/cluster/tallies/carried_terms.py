@@ -7,7 +7,7 @@ concerns its own pods.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -252,6 +252,19 @@ class CarriedTerms:
         """All pods are added."""
         for carriers in [carriers for carriers in self.carried.values() if not carriers.tally.total]:
             self._forget(carriers)
+
+    def check(self, pods_on: Sequence[Sequence[Pod]]) -> list[str]:
+        """What is wrong with the counts of carried terms, compared with a recount of these pods (by row)."""
+        found: Counter[tuple[object, int]] = Counter()
+        for row, pods in enumerate(pods_on):
+            for pod in pods:
+                found.update((terms, row) for terms in pod.shape.terms(pod.namespace).counted)
+        kept = {
+            (terms, int(row)): int(carriers.tally.counts[row])
+            for terms, carriers in self.carried.items()
+            for row in carriers.tally.counts.nonzero()[0]
+        }
+        return [] if kept == dict(found) else ["carried terms differ from a recount"]
 
     def fork(self) -> "CarriedTerms":
         other = CarriedTerms()

@@ -266,6 +266,27 @@ class PodTallies:
         other.terms = self.terms.fork()
         return other
 
+    def check(self, pods_on: Sequence[Sequence[Pod]]) -> list[str]:
+        """The tallies, and their sums by label value, that are not what a recount of these pods (by row) gives."""
+        faults = []
+        for (predicate, with_terminating), tally in self._predicates.items():
+            counts = np.zeros(len(tally.counts), np.int32)
+            for row, pods in enumerate(pods_on):
+                counts[row] = sum(
+                    predicate.holds(pod.namespace, pod.labels) and (with_terminating or not pod.is_terminating)
+                    for pod in pods
+                )
+            if not np.array_equal(counts, tally.counts):
+                faults.append(f"tally of {predicate} differs from a recount")
+        kept = set(map(id, self._predicates.values()))
+        links = (tally for where in self._label_sets.values() for tally, _ in where.tallies or ())
+        if any(id(tally) not in kept for tally in links):
+            faults.append("pods are counted in a tally that is not kept")
+        faults += self.terms.check(pods_on)
+        for tally in (*self._predicates.values(), *(carriers.tally for carriers in self.terms.carried.values())):
+            faults += tally.check()
+        return faults
+
     def _count_label_set(self, pod: Pod, row: int, change: int) -> None:
         where = self._label_sets.get(pod.label_set)
         if where is None:

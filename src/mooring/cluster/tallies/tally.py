@@ -154,6 +154,17 @@ class Tally:
         sums[ABSENT] = 0
         return sums
 
+    def check(self) -> list[str]:
+        """The sums by value of a label that differ from a recount."""
+        faults = []
+        for column, sums in self._sums.items():
+            if sums.version != column.version:
+                continue
+            fresh = np.bincount(column.codes, self.counts, column.width)[1 : len(sums.counts)]
+            if not np.array_equal(sums.counts[1:], fresh) or sums.total != fresh.sum():
+                faults.append(f"sums over {column.key} differ from a recount")
+        return faults
+
     def clear(self) -> None:
         """Count nothing, before a recount."""
         self._sparse = {}

@@ -5,7 +5,7 @@ from itertools import islice
 
 import msgspec
 
-from mooring.cluster.nodes.amounts import amounts_on
+from mooring.cluster.columns.facts import amounts_on
 from mooring.dashboard.views.moments import moment_text
 from mooring.dashboard.views.node_map import is_ready
 from mooring.model.pod import Pod
@@ -80,7 +80,8 @@ def node_page(scheduler: Scheduler, name: str) -> NodePage | None:
 
 def _resources(scheduler: Scheduler, row: int) -> list[ShownResource]:
     """What a node has or pods hold there, by resource."""
-    amounts = islice(amounts_on(scheduler.cluster.nodes, row).items(), MAX_ENTRIES)
+    nodes = scheduler.cluster.nodes
+    amounts = islice(amounts_on(nodes.nodes[row], nodes.pods_on[row]).items(), MAX_ENTRIES)
     return [_resource(name, held, room) for name, (held, room) in amounts if held or room]
 
 

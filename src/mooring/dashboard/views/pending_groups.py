@@ -10,7 +10,7 @@ import msgspec
 from mooring.dashboard.slices import Sliced
 from mooring.dashboard.views.moments import written_moment_ns
 from mooring.dashboard.views.pending_pods import NOT_TRIED, QueuedOrBinding, pending_pods, reason_of
-from mooring.framework.attempts.group_post_filter import UNSCHEDULABLE_GROUP
+from mooring.framework.attempts.fit_errors import UNSCHEDULABLE_GROUP
 from mooring.kit.clock import in_millis
 from mooring.scheduler.scheduler import Scheduler
 

@@ -10,8 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.columns.kernels import MAX_SCORE, Ints
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.contract.group_points import PlacementGeneratePlugin, PlacementScorePlugin
+from mooring.framework.contract.group_points import (
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupAssignments,
+    PodGroupContext,
+    PodGroupPlacement,
+)
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS
 from mooring.framework.contract.status import PluginError, Rejection, curable, describe
 from mooring.framework.kept.asking import AttemptError

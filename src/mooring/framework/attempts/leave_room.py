@@ -18,8 +18,8 @@ from mooring.framework.attempts.refiltering import (
     rows_beyond_sums,
     verdicts_of,
 )
-from mooring.framework.kept.crowded_columns import CrowdedColumns
 from mooring.framework.kept.feasible import PASSED
+from mooring.framework.kept.prepared import CrowdedColumns
 
 _FEW = 4
 """So many touched rows are asked about one by one; with more, all of them at once take less time."""

@@ -1,8 +1,61 @@
-"""`--feature-gates`: which gates a user chooses, what is wrong with the choice, and which of them count here."""
+"""`--feature-gates`: the gates of kube-scheduler (gates.txt), which of them a user chooses, what is wrong with the choice,
+and which of them count here.
 
-from collections.abc import Iterable, Iterator, Mapping
+All components of a cluster are given the same `--feature-gates`, so all gates of the control plane are known here.
+"""
 
-from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_EMBEDDED, OF_SCHEDULERS, STAGES
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from mooring.framework.config.problems import aggregate
+
+GATES_FILE = Path(__file__).with_name("gates.txt")
+"""One gate a row. tools/upstream_tables.py writes it from upstream's files, and its first lines say what the columns are."""
+
+
+class Stage(StrEnum):
+    """Where a feature is in its life; AllAlpha and AllBeta switch whole stages."""
+
+    ALPHA = "ALPHA"
+    BETA = "BETA"
+    GA = "GA"
+    DEPRECATED = "DEPRECATED"
+
+
+class Gate(NamedTuple):
+    """A feature gate as the release that Mooring follows has it."""
+
+    stage: Stage
+    default: bool
+    is_locked: bool
+    """Whether it cannot be set to anything but its default."""
+
+
+_ROWS = [row.split() for row in GATES_FILE.read_text().splitlines() if not row.startswith("#")]
+_STAGES = {stage.value: stage for stage in Stage}
+
+GATES: dict[str, Gate] = {
+    name: Gate(_STAGES[stage], default == "true", lock == "locked") for name, stage, _, default, lock, *_ in _ROWS
+}
+"""All gates by name."""
+
+NEEDS: dict[str, tuple[str, ...]] = {name: tuple(needs) for name, _, _, _, _, _, *needs in _ROWS if needs}
+"""Gate -> gates that have to be on as well: upstream's defaultKubernetesFeatureGateDependencies."""
+
+STAGES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+"""Gates that stand for all of a stage."""
+
+EFFECTIVE = frozenset(row[0] for row in _ROWS if row[5] == "effective")
+"""Gates that change what Mooring does."""
+
+OF_SCHEDULERS = EFFECTIVE | {row[0] for row in _ROWS if row[5] == "scheduler"}
+"""Gates that change what kube-scheduler does; the others are for other components."""
+
+OF_EMBEDDED = frozenset(row[0] for row in _ROWS if row[5] == "embedded")
+"""Gates of other components that change the embedded cluster, and no scheduler."""
+
 
 # ---- The gates that the configuration being read was given
 
@@ -101,7 +154,8 @@ def _check(chosen: Mapping[str, bool]) -> None:
         if gate is not None and gate.is_locked and value is not gate.default:
             locked = str(gate.default).lower()
             faults.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
-    _raise(faults)
+    if faults:
+        raise GateError(aggregate(faults))
 
 
 def _of_stages(chosen: Mapping[str, bool]) -> dict[str, bool]:
@@ -118,11 +172,5 @@ def _check_needs(gates: Mapping[str, bool]) -> None:
         missing = [other for other in needed if not gates[other]]
         if gates[name] and missing:
             faults.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
-    _raise(faults)
-
-
-def _raise(faults: Iterable[str]) -> None:
-    """One fault stands bare, several are bracketed, as upstream's aggregate prints them."""
-    listed = list(faults)
-    if listed:
-        raise GateError(listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]")
+    if faults:
+        raise GateError(aggregate(faults))

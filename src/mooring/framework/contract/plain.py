@@ -31,8 +31,13 @@ from numpy.typing import NDArray
 from mooring.cluster.columns.resource_amounts import NOWHERE
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.contract.group_points import PlacementGeneratePlugin, PlacementScorePlugin
+from mooring.framework.contract.group_points import (
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupAssignments,
+    PodGroupContext,
+    PodGroupPlacement,
+)
 from mooring.framework.contract.points import Codes, FilterPlugin, Handle, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.contract.status import Rejection, curable
 from mooring.model.node import Node, Taint

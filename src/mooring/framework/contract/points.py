@@ -4,7 +4,7 @@ pod groups.
 A plugin is a class with a `name` that inherits from the points it extends and is built as `Plugin(args, handle)`.
 The two hot points work on columns: `filter` and `score` answer for many nodes at once. `rows` says for which: it is a
 slice or an integer array, so `column[rows]` reads what is asked for in either case. A plugin that would rather look
-at one node at a time uses `mooring.framework.contract.plain`.
+at one node at a time uses `PlainPlugin` (plain.py).
 
 | point      | is called                          | answers                                                   |
 | PreEnqueue | before a pod may be queued         | a Rejection holds the pod back (it is *gated*)             |
@@ -42,13 +42,22 @@ from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import Registration
 from mooring.framework.contract.intents import Bind, CallFault, Intent, Write, WriteFault
-from mooring.framework.contract.needs import Need
 from mooring.framework.contract.status import Rejection, Skip
 from mooring.framework.contract.waiting import WaitingPods
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
+
+
+class Need(msgspec.Struct, frozen=True):
+    """At `point` a plugin reads what it wrote at the point `earlier`. In profiles that disable it there, it fails with
+    `error`. Points are named as in the configuration."""
+
+    point: str
+    earlier: str
+    error: str
+
 
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""
@@ -196,17 +205,23 @@ class Plugin(ABC):
 
 
 class PreEnqueuePlugin(Plugin):
+    """Holds pods back before they are queued."""
+
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Rejection | None: ...
 
 
 class QueueSortPlugin(Plugin):
+    """Orders the queue; a profile has exactly one of them."""
+
     @abstractmethod
     def sort_key(self, pod: Pod, queued_at: float) -> Any:
         """Pods are taken in ascending order of this; `queued_at` is in seconds of the scheduler's clock."""
 
 
 class PreFilterPlugin(Plugin):
+    """Looks at the pod once an attempt, before Filter."""
+
     @abstractmethod
     def pre_filter(self, context: SchedulingContext) -> NodeNames | Rejection | Skip | None:
         """SKIP leaves the plugin's `filter` out of this attempt. SKIP_SHAPE and SKIP_FOR_NOW say for which others too."""
@@ -238,6 +253,8 @@ class ResourceDemand(msgspec.Struct, frozen=True):
 
 
 class FilterPlugin(Plugin):
+    """Rejects nodes that cannot take the pod."""
+
     @abstractmethod
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         """A code for each row; None: all pass. `rows` may name a row twice."""
@@ -335,6 +352,8 @@ class FitError(Protocol):
 
 
 class PostFilterPlugin(Plugin):
+    """Makes room for pods that fit nowhere: preemption."""
+
     @abstractmethod
     def post_filter(self, failure: FitError) -> Nomination | NoRoom | Candidates:
         """Find room for a pod that fits nowhere, or say why that cannot be done. Others act on what it finds."""
@@ -354,12 +373,16 @@ class PostFilterPlugin(Plugin):
 
 
 class PreScorePlugin(Plugin):
+    """Prepares Score once an attempt."""
+
     @abstractmethod
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """`rows` are the feasible nodes. SKIP leaves the plugin's `score` out of this attempt, as at PreFilter."""
 
 
 class ScorePlugin(Plugin):
+    """Ranks the nodes that passed Filter."""
+
     @abstractmethod
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """Any integer for each row, the higher the better; None: 0 for all. Must end in 0..100 after `normalize`.
@@ -385,6 +408,8 @@ class ScorePlugin(Plugin):
 
 
 class ReservePlugin(Plugin):
+    """Claims what the pod will use on its node, before it is bound."""
+
     @abstractmethod
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Claim what the pod will use on the node that was chosen for it."""
@@ -402,6 +427,8 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class PermitPlugin(Plugin):
+    """Lets the pod be bound, refuses it, or makes it wait."""
+
     @abstractmethod
     def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None: ...
 
@@ -433,17 +460,23 @@ It is closed when the pod is preempted meanwhile."""
 
 
 class PreBindPlugin(Plugin):
+    """Does what must be done before the pod is bound."""
+
     @abstractmethod
     def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None: ...
 
 
 class BindPlugin(Plugin):
+    """Binds the pod."""
+
     @abstractmethod
     def bind(self, context: SchedulingContext, node_name: str) -> Bind | Rejection | Skip | None:
         """Say how to bind the pod to the node (`Bind`: as usual; None: it is done). SKIP hands it to the next plugin."""
 
 
 class PostBindPlugin(Plugin):
+    """Notes that the pod is bound."""
+
     @abstractmethod
     def post_bind(self, context: SchedulingContext, node_name: str) -> None: ...
 

@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 
 from mooring.cluster.columns.kernels import Integers
-from mooring.cluster.columns.labels import LabelColumn
-from mooring.cluster.columns.value_rows import ValueRows
+from mooring.cluster.columns.labels import LabelColumn, ValueRows
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import ScorePlugin
 from mooring.framework.contract.status import describe

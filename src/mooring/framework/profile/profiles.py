@@ -4,9 +4,10 @@ A configuration lists plugins in sets; building a profile turns the sets into pl
 by its points. Whatever does not fit is refused with upstream's text.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -22,10 +23,12 @@ from mooring.framework.config.types import (
     Plugins,
     PluginSet,
 )
+from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.group_points import GROUP_POINTS, PlacementGeneratePlugin, PlacementScorePlugin
 from mooring.framework.contract.points import (
     POINTS,
     BindPlugin,
+    Codes,
     FilterPlugin,
     Handle,
     PermitPlugin,
@@ -38,13 +41,69 @@ from mooring.framework.contract.points import (
     PreScorePlugin,
     QueueSortPlugin,
     ReservePlugin,
+    Rows,
     SchedulerServices,
     ScorePlugin,
+    Scores,
 )
-from mooring.framework.contract.status import describe
+from mooring.framework.contract.status import PluginError, Rejection, describe
 from mooring.framework.profile.registry import Registry
-from mooring.framework.profile.unprepared import with_unprepared
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
+
+# ---- Plugins at points that read what an earlier point of theirs writes, in profiles that disable the earlier point.
+#
+# Upstream's plugins then find nothing in the cycle state, and fail for every pod. Here many plugins write no state,
+# because the shape of a pod has it. So a profile has an `Unprepared` there instead, which fails with upstream's
+# words. It costs nothing in other profiles.
+
+
+class Unprepared(FilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
+    """Stands for a plugin at one of these points, and fails there."""
+
+    def __init__(self, plugin: Plugin, error: str) -> None:
+        self.__dict__["name"] = plugin.name
+        self._plugin = plugin
+        self._error = error
+
+    def _fail(self) -> NoReturn:
+        raise PluginError(self._error)
+
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        assert isinstance(self._plugin, FilterPlugin)
+        codes = self._plugin.filter_before_state(context, rows)
+        if codes is None or not codes.all():
+            self._fail()
+        return codes
+
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
+        assert isinstance(self._plugin, FilterPlugin)
+        return self._plugin.rejection(context, code)
+
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        self._fail()
+
+    def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
+        self._fail()
+
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        """Nothing was reserved."""
+
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> None:
+        self._fail()
+
+
+def with_unprepared(points: Mapping[str, Sequence[Plugin]]) -> dict[str, tuple[Plugin, ...]]:
+    """The plugins of each point, with an `Unprepared` for each of those that cannot do their work there."""
+    names = {point: {plugin.name for plugin in plugins} for point, plugins in points.items()}
+    return {point: tuple(_at(point, plugin, names) for plugin in plugins) for point, plugins in points.items()}
+
+
+def _at(point: str, plugin: Plugin, names: Mapping[str, Collection[str]]) -> Plugin:
+    for need in plugin.needs:
+        if need.point == point and plugin.name not in names.get(need.earlier, ()):
+            return Unprepared(plugin, need.error)
+    return plugin
+
 
 _MAX_INT64 = (1 << 63) - 1
 """Totals of scores must fit into upstream's int64."""
@@ -52,23 +111,8 @@ _FIT = "NodeResourcesFit"
 _ALL_POINTS = {**POINTS, **GROUP_POINTS}
 
 
-_ATTRIBUTES = {
-    "preFilter": "pre_filters",
-    "filter": "filters",
-    "postFilter": "post_filters",
-    "reserve": "reserves",
-    "preScore": "pre_scores",
-    "score": "scores",
-    "preBind": "pre_binds",
-    "bind": "binds",
-    "postBind": "post_binds",
-    "permit": "permits",
-    "preEnqueue": "pre_enqueues",
-    "queueSort": "queue_sorts",
-    "placementGenerate": "placement_generates",
-    "placementScore": "placement_scores",
-}
-"""Point -> the attribute of a profile that lists its plugins, in the order of POINTS and GROUP_POINTS."""
+_ATTRIBUTES = {point: re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", point) + "s" for point in _ALL_POINTS}
+"""Point -> the attribute of a profile that lists its plugins: `preFilter` -> `pre_filters`."""
 _GROUP_GATE = "TopologyAwareWorkloadScheduling"
 
 

@@ -188,7 +188,7 @@ def _checked(loaded: Any) -> type[Plugin] | type[PlainPlugin]:
     """What was loaded, if it is a plugin class that can be built. The texts say what to change in the class."""
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin | PlainPlugin)):
         raise RegistryError(
-            "is not a plugin class (a subclass of mooring.framework.contract.points.Plugin or of PlainPlugin)"
+            "is not a plugin class (a subclass of mooring.plugin.Plugin or of mooring.plugin.PlainPlugin)"
         )
     if not isinstance(getattr(loaded, "name", None), str):
         raise RegistryError("has no name: the class needs an attribute `name`, what users type in the configuration")

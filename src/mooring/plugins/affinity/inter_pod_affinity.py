@@ -23,11 +23,11 @@ from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.contract.needs import Need
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreFilterExtensions,
     PreScorePlugin,
     Reads,

@@ -24,11 +24,11 @@ from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.contract.context import KeptValues, SchedulingContext
 from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.contract.needs import Need
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreFilterExtensions,
     PreScorePlugin,
     Reads,

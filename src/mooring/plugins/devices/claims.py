@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mooring.api.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
-from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX, ServingClasses
+from mooring.cluster.claims.device_objects import IMPLICIT_PREFIX, ServingClasses
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
 from mooring.framework.contract.status import Rejection

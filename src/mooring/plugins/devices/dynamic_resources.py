@@ -22,12 +22,12 @@ from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
 from mooring.framework.contract.events import Registration
-from mooring.framework.contract.needs import Need
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     FitError,
     Handle,
+    Need,
     NoRoom,
     PostFilterPlugin,
     PreBindPlugin,
@@ -68,9 +68,9 @@ from mooring.plugins.devices.claims import (
     served_by_devices,
 )
 from mooring.plugins.devices.demand import DeviceFeatures
-from mooring.plugins.devices.device_totals import DeviceTotals
 from mooring.plugins.devices.giving_back import free_devices, give_back
 from mooring.plugins.devices.group_claims import count_on, group_consumers, offer_to_group, pending_in_group
+from mooring.plugins.devices.node_groups import DeviceTotals
 from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by, taken_in_group
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.work import ClaimWork

@@ -14,7 +14,7 @@ from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import GroupCycle
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.group_context import group_not_found
+from mooring.framework.contract.group_points import group_not_found
 from mooring.framework.contract.status import PluginError
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.pod import Pod

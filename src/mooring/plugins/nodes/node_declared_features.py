@@ -7,8 +7,7 @@ import numpy as np
 
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.contract.needs import Need
-from mooring.framework.contract.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.contract.points import Codes, FilterPlugin, Handle, Need, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape

@@ -16,16 +16,16 @@ import numpy as np
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempts.group_post_filter import (
+from mooring.framework.attempts.fit_errors import (
     UNSCHEDULABLE_GROUP,
     GroupFitError,
     GroupSearch,
     GroupVictims,
     MovedPods,
     PodGroupPostFilterPlugin,
+    RejectedAttempt,
 )
 from mooring.framework.attempts.refiltering import RowArray
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.contract.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.contract.intents import CallFault
@@ -44,14 +44,12 @@ from mooring.framework.profile.metric_catalogue import PREEMPTION_ATTEMPTS
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
-from mooring.plugins.preemption.group_gains import GainsByShape, victims_on
-from mooring.plugins.preemption.group_sums import Slots, come_back, first_to_leave, slots_for
-from mooring.plugins.preemption.group_victims import GroupVictim, split_by_budgets
+from mooring.plugins.preemption.group_slots import GainsByShape, Slots, come_back, first_to_leave, slots_for, victims_on
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
 from mooring.plugins.preemption.search import Budget, Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
 from mooring.plugins.preemption.trial import Trial
-from mooring.plugins.preemption.victim_order import VictimOrder
+from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, split_by_budgets
 
 # ---- Which pods have to leave so that a pod group fits: upstream's search over the whole cluster.
 #

@@ -16,6 +16,7 @@ from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
 from mooring.cluster.pods.crowd import Crowd
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempts.attempt import Attempt
+from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.refiltering import (
     RowArray,
     active_filters,
@@ -24,21 +25,23 @@ from mooring.framework.attempts.refiltering import (
     demand_of,
     rows_beyond_sums,
 )
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt
 from mooring.framework.contract.points import FilterPlugin, Nomination, Reads, ResourceDemand
 from mooring.framework.kept.asking import ask_filter
 from mooring.model.pod import Pod
-from mooring.plugins.preemption.kept_harm import Harm, KeptHarm, name_key, victims_on
-from mooring.plugins.preemption.room import (
+from mooring.plugins.preemption.kept_harm import (
     MOST_SLOTS,
     PRIORITY_OFFSET,
     Flags,
+    Harm,
     Ints,
+    KeptHarm,
     Room,
     can_stay,
     fewest_leaving,
     harm_after,
+    name_key,
     room_on,
+    victims_on,
 )
 from mooring.plugins.preemption.search import NodeDryRun
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.attempts.fit_errors import RejectedAttempt, count_codes
 from mooring.framework.attempts.refiltering import OneNode, RowArray, is_batchable
-from mooring.framework.attempts.rejected_attempt import RejectedAttempt, count_codes
 from mooring.framework.contract.points import Victims
 from mooring.framework.contract.status import Rejection, final
 from mooring.framework.kept.feasible import PASSED

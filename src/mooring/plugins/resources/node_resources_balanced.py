@@ -10,8 +10,7 @@ from mooring.framework.contract.points import Handle, PreScorePlugin, Reads, Row
 from mooring.framework.contract.status import SKIP, Skip
 from mooring.model.names import is_scalar_resource
 from mooring.model.shape import PodPart
-from mooring.plugins.resources.pod_amounts import PodAmounts
-from mooring.plugins.resources.served_by_devices import count_devices_in, served
+from mooring.plugins.resources.pod_amounts import PodAmounts, count_devices_in, served
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):

@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mooring.api.kinds.devices import DEVICE_CLASS
-from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX
+from mooring.cluster.claims.device_objects import IMPLICIT_PREFIX
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.columns.facts import FIRST_CLASS
 from mooring.cluster.columns.kernels import (
     MAX_SCORE,
     Ints,
@@ -34,13 +35,12 @@ from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs,
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext
-from mooring.framework.contract.group_points import PlacementScorePlugin
-from mooring.framework.contract.needs import Need
+from mooring.framework.contract.group_points import PlacementScorePlugin, PodGroupAssignments, PodGroupContext
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -59,8 +59,7 @@ from mooring.model.quantity import parse_or, to_int, to_milli
 from mooring.model.shape import PodPart
 from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
 from mooring.plugins.resources.placement_score import score_by_use, use_grows
-from mooring.plugins.resources.pod_amounts import FIRST_CLASS, PodAmounts
-from mooring.plugins.resources.served_by_devices import count_devices_in, served
+from mooring.plugins.resources.pod_amounts import PodAmounts, count_devices_in, served
 from mooring.plugins.resources.shortage_book import ShortageBook
 
 _TOO_MANY_PODS = 1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.columns.kernels import Ints, most_allocated, weighted_mean
 from mooring.cluster.columns.resource_amounts import cells
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, RowsByPlacement
+from mooring.framework.contract.group_points import PodGroupAssignments, PodGroupContext, RowsByPlacement
 from mooring.model.names import is_scalar_resource
 from mooring.model.pod import Pod
 

@@ -30,8 +30,7 @@ from mooring.model.storage import (
     TopologyTerm,
 )
 from mooring.model.volumes import selected_node
-from mooring.plugins.volumes.choice import VolumeChoice, choose_volumes
-from mooring.plugins.volumes.reach import ReachMasks
+from mooring.plugins.volumes.choice import ReachMasks, VolumeChoice, choose_volumes
 from mooring.rules.persistent_volumes import can_provision
 
 # ---- Provisioning: topologies that the class allows, and capacity that the driver reports.

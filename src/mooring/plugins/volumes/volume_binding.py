@@ -25,11 +25,11 @@ from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.args import VolumeBindingArgs
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration
-from mooring.framework.contract.needs import Need
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     Handle,
+    Need,
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -54,9 +54,9 @@ from mooring.model.storage import (
     StorageClass,
 )
 from mooring.model.volumes import MIGRATED_PLUGINS, kept_for, made_for
+from mooring.plugins.volumes.choice import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
 from mooring.plugins.volumes.claims import CLAIMS, ClaimsByKind, claim_came, sort_claims
 from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan, score_plan
-from mooring.plugins.volumes.reach import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
 from mooring.plugins.volumes.work import Reservation, bind_volumes
 
 # Upstream's gate, alpha in v1.36 and off by default.

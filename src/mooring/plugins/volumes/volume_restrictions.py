@@ -9,8 +9,7 @@ import numpy as np
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
-from mooring.framework.contract.needs import Need
-from mooring.framework.contract.points import Codes, FilterPlugin, PreFilterExtensions, Reads, Rows, reads
+from mooring.framework.contract.points import Codes, FilterPlugin, Need, PreFilterExtensions, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempts.group_post_filter import (
+from mooring.framework.attempts.fit_errors import (
     UNSCHEDULABLE_GROUP,
     GroupFitError,
     GroupSearch,
@@ -15,7 +15,7 @@ from mooring.framework.attempts.group_post_filter import (
     PodGroupPostFilterPlugin,
 )
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.group_context import group_not_found
+from mooring.framework.contract.group_points import group_not_found
 from mooring.framework.contract.intents import Write
 from mooring.framework.contract.points import Nomination
 from mooring.framework.contract.status import Code, Rejection, curable, describe

@@ -12,12 +12,16 @@ import numpy as np
 
 from mooring.cluster.columns.kernels import Ints
 from mooring.framework.attempts.attempt import Attempt
+from mooring.framework.attempts.fit_errors import UNSCHEDULABLE_GROUP
 from mooring.framework.attempts.group_asking import generate_placements, score_placements
-from mooring.framework.attempts.group_post_filter import UNSCHEDULABLE_GROUP
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.attempts.slots import count_slots
-from mooring.framework.contract.group_context import PodGroupAssignments, PodGroupContext, PodGroupPlacement
-from mooring.framework.contract.group_points import PlacementScorePlugin
+from mooring.framework.contract.group_points import (
+    PlacementScorePlugin,
+    PodGroupAssignments,
+    PodGroupContext,
+    PodGroupPlacement,
+)
 from mooring.framework.contract.points import PostFilterPlugin
 from mooring.framework.contract.status import Rejection
 from mooring.framework.kept.asking import AttemptError

@@ -1,1 +1,0 @@
-"""Plugins for pods that are scheduled together (PodGroup)."""
