@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from mooring.controllers.workloads.rollout_numbers import (
+from mooring.controllers.workloads.deployment_sets import (
     Bounds,
     Part,
     Size,

@@ -15,15 +15,13 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import POD_STORE, PODS
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index, Orphans, by_controller, by_node
-from mooring.controllers.lifecycle.garbage import Garbage
+from mooring.controllers.lifecycle.garbage import FinishedPods, Garbage, StrandedPods
 from mooring.controllers.lifecycle.namespaces import Namespaces
-from mooring.controllers.lifecycle.pod_garbage import FinishedPods, StrandedPods
-from mooring.controllers.nodes.devices import Devices
 from mooring.controllers.nodes.kubelets import Kubelets
 from mooring.controllers.nodes.node_heartbeats import NodeHeartbeats
-from mooring.controllers.nodes.node_lifecycle import NodeLifecycle
+from mooring.controllers.nodes.node_lifecycle import NodeLifecycle, TaintEviction
 from mooring.controllers.nodes.pod_scripts import Script
-from mooring.controllers.nodes.taint_eviction import TaintEviction
+from mooring.controllers.nodes.simulated_nodes import Devices
 from mooring.controllers.storage.persistent_volumes import ClaimBinding, ClaimProtection, Volumes
 from mooring.controllers.storage.pod_claims import ClaimRelease, EphemeralClaims, PodClaims
 from mooring.controllers.workloads.cron_jobs import CronJobs
@@ -32,8 +30,8 @@ from mooring.controllers.workloads.deployments import Deployments
 from mooring.controllers.workloads.disruption_budgets import DisruptionBudgets
 from mooring.controllers.workloads.jobs import JOBS, Jobs
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex
+from mooring.controllers.workloads.ownership import REVISIONS
 from mooring.controllers.workloads.replica_sets import REPLICA_SETS, ReplicaSets, ReplicationControllers
-from mooring.controllers.workloads.revisions import REVISIONS
 from mooring.controllers.workloads.stateful_sets import StatefulSets
 
 

@@ -14,7 +14,189 @@ from mooring.api.kinds.events import EVENT
 from mooring.apiserver.admission.object_meta import FOREGROUND, ORPHAN, Deletion, Propagation
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
+from mooring.controllers.cluster_kinds import EVENT_STORE, EVENTS, NODE_STORE, POD_STORE, PODS
 from mooring.controllers.cluster_writes import lift
+from mooring.controllers.index import Index
+from mooring.kit.clock import NS_PER_S
+from mooring.model.pod_spec import FINISHED_PHASES
+from mooring.rules.conditions import disruption_target, with_condition
+
+# ---- Deletes pods that no other controller deletes: those whose node is gone, and the oldest of too many finished
+# ones.
+
+
+QUARANTINE_S = 40
+"""How long a node must be gone, as upstream: it may be replaced by one of the same name."""
+
+MOST_FINISHED = 12_500
+"""Upstream's --terminated-pod-gc-threshold."""
+_FINISHED_TASK: Key = ("", "finished")
+"""FinishedPods has one task for all pods."""
+
+
+class StrandedPods:
+    """Pods whose node does not exist: no kubelet will ever end them."""
+
+    name = "stranded-pods"
+    storages: Sequence[str] = (POD_STORE, NODE_STORE)
+    rest_ns = 0
+
+    def __init__(self, api: ResourceApi, pods_by_node: Index, quarantine_s: float = QUARANTINE_S) -> None:
+        self._api = api
+        self._pods_by_node = pods_by_node
+        self._quarantine_ns = round(quarantine_s * NS_PER_S)
+        self._gone_ns: dict[str, int] = {}
+        """By node: when it was first found missing."""
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Pods of a node that is deleted, and pods that are bound to a node that does not exist."""
+        if write.storage == NODE_STORE:
+            name = write.object["metadata"]["name"]
+            if write.type == "ADDED":
+                self._gone_ns.pop(name, None)
+            pods = self._pods_by_node[name] if write.type == "DELETED" else ()
+            return [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods]
+        node = write.object["spec"].get("nodeName")
+        is_placed = node and (write.before is None or write.before["spec"] is not write.object["spec"])
+        return (write.key,) if is_placed and write.type != "DELETED" and not self._exists(node) else ()
+
+    def _exists(self, node: str) -> bool:
+        return self._api.store.find(NODE_STORE, ("", node)) is not None
+
+    def sync(self, key: Key) -> int | None:
+        """Delete the pod if its node has been gone for long enough; otherwise return when that will be."""
+        pod = self._api.store.find(POD_STORE, key)
+        node = pod["spec"].get("nodeName") if pod is not None else None
+        if pod is None or not node or self._exists(node):
+            return None
+        now_ns = self._api.clock.now_ns()
+        due_ns = self._gone_ns.setdefault(node, now_ns) + self._quarantine_ns
+        if now_ns < due_ns:
+            return due_ns
+        self._remove(pod)
+        return None
+
+    def _remove(self, pod: JsonObject) -> None:
+        """Mark the pod failed and disrupted, so that its workload counts it rightly, then delete it without grace: no
+        kubelet would confirm."""
+        meta, status = pod["metadata"], pod["status"]
+        if status.get("phase") not in FINISHED_PHASES:
+            why = disruption_target("DeletionByPodGC", "PodGC: node no longer exists", pod)
+            conditions = with_condition(status.get("conditions", ()), why, self._api.now())
+            self._api.put_status(PODS, pod, {**status, "phase": "Failed", "conditions": conditions})
+        self._api.delete(PODS, meta["namespace"], meta["name"], Deletion(grace_s=0, uid=meta["uid"]))
+
+
+class FinishedPods:
+    """Finished pods are kept for users to read, but only so many."""
+
+    name = "finished-pods"
+    storages: Sequence[str] = (POD_STORE,)
+    rest_ns = 20 * NS_PER_S
+    """Upstream's period of the pod garbage collector."""
+
+    def __init__(self, api: ResourceApi, most: int = MOST_FINISHED) -> None:
+        self._api = api
+        self._most = most
+        self._finished: set[Key] = set()
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Count finished pods; only one too many needs a sync."""
+        if write.type != "DELETED" and write.object.get("status", {}).get("phase") not in FINISHED_PHASES:
+            return ()
+        if write.type == "DELETED":
+            self._finished.discard(write.key)
+            return ()
+        self._finished.add(write.key)
+        return (_FINISHED_TASK,) if len(self._finished) > self._most else ()
+
+    def sync(self, key: Key) -> int | None:
+        """Delete the oldest of too many. The rest of 20 s is upstream's period."""
+        excess = len(self._finished) - self._most
+        if excess <= 0:
+            return None
+        found = (self._api.store.find(POD_STORE, key) for key in self._finished)
+        pods = sorted((pod for pod in found if pod is not None), key=_age)
+        for pod in pods[:excess]:
+            self._remove(pod["metadata"])
+        return None
+
+    def _remove(self, meta: JsonObject) -> None:
+        try:
+            self._api.delete(PODS, meta["namespace"], meta["name"], Deletion(grace_s=0, uid=meta["uid"]))
+        except ApiError as refusal:
+            if refusal.code not in (404, 409):
+                raise
+
+
+def _age(pod: JsonObject) -> tuple[str, str, str]:
+    """The oldest first; names break ties, so that runs can be repeated."""
+    meta = pod["metadata"]
+    return meta["creationTimestamp"], meta["namespace"], meta["name"]
+
+
+# ---- Deletes events an hour after their last write, and sooner if there are too many.
+
+
+KEPT_S = 3600
+"""Upstream's --event-ttl."""
+MOST_EVENTS = 200_000
+"""About 300 MB: a cluster that starts thousands of pods a second would otherwise fill the memory within the hour."""
+
+_MOST_A_STEP = 200
+"""Deletions in one sync: more would delay other controllers."""
+_EVENTS_TASK: Key = ("", "events")
+"""The one key of this controller: it has one task for all events."""
+
+
+class EventExpiry:
+    """One task for all events: they are kept in the order of their last writes, so the first is always the next to
+    expire."""
+
+    name = "event-expiry"
+    storages: Sequence[str] = (EVENT_STORE,)
+    rest_ns = 0
+
+    def __init__(self, api: ResourceApi, kept_s: float = KEPT_S, most: int = MOST_EVENTS) -> None:
+        self._api = api
+        self._kept_ns = round(kept_s * NS_PER_S)
+        self._most = most
+        self._written_ns: dict[Key, int] = {}
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Only the first event, and one too many, start the task: from then on it plans itself."""
+        key = write.key
+        self._written_ns.pop(key, None)
+        if write.type == "DELETED":
+            return ()
+        self._written_ns[key] = self._api.clock.now_ns()
+        return (_EVENTS_TASK,) if len(self._written_ns) == 1 or len(self._written_ns) > self._most else ()
+
+    def sync(self, key: Key) -> int | None:
+        """Delete what is due. Returns when the next event is."""
+        now_ns = self._api.clock.now_ns()
+        for _ in range(_MOST_A_STEP):
+            if not self._written_ns:
+                return None
+            oldest = next(iter(self._written_ns))
+            due_ns = self._written_ns[oldest] + self._kept_ns
+            if due_ns > now_ns and len(self._written_ns) <= self._most:
+                return due_ns
+            self._remove(oldest)
+        return now_ns
+
+    def _remove(self, key: Key) -> None:
+        """Delete one event; one that is gone already is fine."""
+        try:
+            self._api.delete(EVENTS, *key)
+        except ApiError as refusal:
+            if refusal.code != 404:
+                raise
+        self._written_ns.pop(key, None)
+
+
+CONTROLLERS = (EventExpiry,)
+
 
 _COLLECTED: dict[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.storage != EVENT.storage}
 """By storage: everything but events, which have no owners and are many."""

@@ -13,12 +13,18 @@ from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import NODES, PODS
 from mooring.controllers.cluster_writes import NORMAL, WARNING
 from mooring.controllers.index import Adopters, Index, Orphans
-from mooring.controllers.nodes.pod_states import available_at_ns, is_finished, is_ready, is_terminating, phase_of
+from mooring.controllers.nodes.pod_statuses import available_at_ns, is_finished, is_ready, is_terminating, phase_of
+from mooring.controllers.workloads.deployment_sets import share_of
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex
-from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_control import PodControl
-from mooring.controllers.workloads.revisions import Revisions, hash_of
-from mooring.controllers.workloads.rollout_numbers import share_of
+from mooring.controllers.workloads.ownership import (
+    PodControl,
+    Revisions,
+    claim_pods,
+    covers_own_template,
+    hash_of,
+    managers_concerned,
+    selector_of,
+)
 from mooring.kit.clock import NS_PER_S
 from mooring.model.node import COMPARISON_GATE, NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod_spec import NodeSelector, Toleration

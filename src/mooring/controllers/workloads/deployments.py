@@ -10,18 +10,22 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_writes import record_event
 from mooring.controllers.index import Adopters, Index, Orphans, equal_labels
-from mooring.controllers.workloads import rollout_numbers as numbers
 from mooring.controllers.workloads.deployment_sets import (
     DEPLOYMENTS,
     DeploymentSync,
+    Part,
     ReplicaSetWriter,
+    Size,
     available_of,
+    grown,
     is_recreated,
     is_rescaled,
     look_at,
     most_before,
+    proportional,
     replicas_of,
     revision_of,
+    shrunk,
 )
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex
 from mooring.controllers.workloads.ownership import adopt, managers_concerned, release, selector_of
@@ -272,14 +276,14 @@ class Deployments:
         # Sizes as specified, not pods as they are: the ReplicaSets have yet to act on the last step.
         total = sum(replicas_of(item) for item in sync.sets)
         if sync.new is None:
-            self._begin(sync, numbers.grown(sync.bounds, 0, total))
+            self._begin(sync, grown(sync.bounds, 0, total))
             return
-        size = numbers.grown(sync.bounds, replicas_of(sync.new), total)
+        size = grown(sync.bounds, replicas_of(sync.new), total)
         if size != replicas_of(sync.new):
             self._writer.resize(sync, sync.new, size)
             return
         old = list(sync.old)
-        sizes = numbers.shrunk(sync.bounds, _size(sync.new), [_size(item) for item in old])
+        sizes = shrunk(sync.bounds, _size(sync.new), [_size(item) for item in old])
         for item, size in zip(old, sizes, strict=True):
             if size != replicas_of(item):
                 self._writer.resize(sync, item, size)
@@ -350,8 +354,8 @@ class Deployments:
         grows = sync.bounds.most >= sum(replicas_of(item) for item in active)
         by_age = list(reversed(active)) if grows else active
         favoured = sorted(by_age, key=replicas_of, reverse=True)
-        parts = [numbers.Part(replicas_of(item), most_before(item, sync.deployment)) for item in favoured]
-        for item, size in zip(favoured, numbers.proportional(sync.bounds, parts), strict=True):
+        parts = [Part(replicas_of(item), most_before(item, sync.deployment)) for item in favoured]
+        for item, size in zip(favoured, proportional(sync.bounds, parts), strict=True):
             self._writer.resize(sync, item, size)
 
     # ---- the end of a look
@@ -382,8 +386,8 @@ class Deployments:
             record_event(self._api, "deployment-controller", sync.deployment, "ScalingReplicaSet", message)
 
 
-def _size(replica_set: JsonObject) -> numbers.Size:
-    return numbers.Size(replicas_of(replica_set), available_of(replica_set))
+def _size(replica_set: JsonObject) -> Size:
+    return Size(replicas_of(replica_set), available_of(replica_set))
 
 
 def _is_empty(replica_set: JsonObject) -> bool:

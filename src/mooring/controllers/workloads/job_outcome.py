@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.index import owner_uid
-from mooring.controllers.nodes.pod_states import is_finished, is_terminating, phase_of
+from mooring.controllers.nodes.pod_statuses import is_finished, is_terminating, phase_of
 from mooring.controllers.workloads.owned_pods import OwnedPods
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.rules.conditions import condition_of, find_condition

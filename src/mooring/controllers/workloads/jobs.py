@@ -11,7 +11,7 @@ from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.cluster_writes import NORMAL, WARNING
 from mooring.controllers.index import Adopters, Orphans
-from mooring.controllers.nodes.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
+from mooring.controllers.nodes.pod_statuses import ACTIVE, is_active, is_finished, is_terminating, phase_of
 from mooring.controllers.workloads.job_groups import JobGroups, in_group
 from mooring.controllers.workloads.job_outcome import (
     COMPLETE,
@@ -31,13 +31,13 @@ from mooring.controllers.workloads.job_outcome import (
 )
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods, first_to_go
 from mooring.controllers.workloads.ownership import (
+    PodControl,
     claim_pods,
     covers_own_template,
     manager_key,
     managers_concerned,
     selector_of,
 )
-from mooring.controllers.workloads.pod_control import PodControl
 from mooring.kit.clock import NS_PER_S
 from mooring.rules.conditions import condition_of, with_workload_condition, workload_condition
 from mooring.rules.workload_pods import with_index

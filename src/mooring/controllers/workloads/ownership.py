@@ -1,18 +1,185 @@
 """Owner references: which controller manages an object, and how workloads adopt and release objects by their selector."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import count
 
+from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import RESOURCES
 from mooring.api.selector_text import selector_from
+from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import PODS
-from mooring.controllers.index import Adopters, Orphans, equal_labels
-from mooring.controllers.nodes.pod_states import is_active
+from mooring.controllers.cluster_writes import NORMAL, WARNING, record_event
+from mooring.controllers.index import Adopters, Index, Orphans, equal_labels
+from mooring.controllers.nodes.pod_statuses import is_active
 from mooring.controllers.workloads.owned_pods import OwnedPods
 from mooring.model.selectors import Selector
-from mooring.rules.workload_pods import owner_reference
+from mooring.rules.workload_pods import REVISION_LABEL, owner_reference, pod_of, template_hash
+
+# ---- Creates and deletes the pods of workloads, with events about it: upstream's PodControl.
+
+
+_TOLD_ONE_BY_ONE = 20
+"""How many pods of one sync get an event each: 500 events about one sync help no reader."""
+
+
+class PodControl:
+    """In the name of one controller (`replicaset-controller`), for workloads of one kind."""
+
+    def __init__(self, api: ResourceApi, resource: KindSpec, component: str) -> None:
+        self._api = api
+        self._resource = resource
+        self._component = component
+
+    def record(self, owner: JsonObject, type: str, reason: str, message: str) -> None:
+        """Record an event about the owner."""
+        record_event(self._api, self._component, owner, reason, message, type)
+
+    def pod_of(self, owner: JsonObject, template: JsonObject) -> JsonObject:
+        """A pod by the template of a workload. It shares parts with the template, so it must not be changed in depth."""
+        return pod_of(self._resource, owner, template)
+
+    def create_many(self, owner: JsonObject, pods: Sequence[JsonObject]) -> int:
+        """Create them all. Returns how many; raises the first refusal, after events about those before it."""
+        made: list[str] = []
+        try:
+            made.extend(self.create_one(owner, pod)["metadata"]["name"] for pod in pods)
+        finally:
+            self._record_all(owner, "SuccessfulCreate", "Created", made)
+        return len(made)
+
+    def delete_many(self, owner: JsonObject, pods: Sequence[JsonObject]) -> None:
+        """Delete them all, with events."""
+        for pod in pods:
+            self.delete_one(pod)
+        self._record_all(owner, "SuccessfulDelete", "Deleted", [pod["metadata"]["name"] for pod in pods])
+
+    def delete_one(self, pod: JsonObject) -> None:
+        """Delete one, without an event. A pod that is gone already, or replaced by one of the same name, is fine."""
+        metadata = pod["metadata"]
+        try:
+            self._api.delete(PODS, metadata["namespace"], metadata["name"], Deletion(uid=metadata["uid"]))
+        except ApiError as refusal:
+            if refusal.code not in (404, 409):
+                raise
+
+    def create_one(self, owner: JsonObject, pod: JsonObject) -> JsonObject:
+        """Create one, with an event only if the API server refuses."""
+        try:
+            return self._api.create(PODS, owner["metadata"]["namespace"], pod)
+        except ApiError as refusal:
+            if not _is_leaving(refusal):
+                self.record(owner, WARNING, "FailedCreate", f"Error creating: {refusal.message}")
+            raise
+
+    def _record_all(self, owner: JsonObject, reason: str, verb: str, names: Sequence[str]) -> None:
+        """One event for each pod, or one for all of them if there are many."""
+        if len(names) > _TOLD_ONE_BY_ONE:
+            self.record(owner, NORMAL, reason, f"{verb} {len(names)} pods: {names[0]} ... {names[-1]}")
+            return
+        for name in names:
+            self.record(owner, NORMAL, reason, f"{verb} pod: {name}")
+
+
+def _is_leaving(refusal: ApiError) -> bool:
+    """Whether the namespace is being deleted: it accepts no pods, and events about that would only be noise."""
+    causes = refusal.details.causes if refusal.details else ()
+    return any(cause.reason == "NamespaceTerminating" for cause in causes)
+
+
+# ---- ControllerRevisions: the templates that a StatefulSet or DaemonSet had, so that users can inspect them and roll
+# back.
+
+
+REVISIONS = RESOURCES["apps", "v1", "controllerrevisions"]
+_NOT_COPIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Revisions:
+    """The revisions of workloads of one kind; `owned` has all ControllerRevisions by their controller."""
+
+    def __init__(self, api: ResourceApi, resource: KindSpec, owned: Index) -> None:
+        self._api = api
+        self._resource = resource
+        self._owned = owned
+
+    def of(self, workload: JsonObject) -> list[JsonObject]:
+        """The oldest first."""
+        return sorted(self._owned[workload["metadata"]["uid"]], key=lambda item: (item["revision"], name_of(item)))
+
+    def settle(self, workload: JsonObject) -> JsonObject:
+        """The revision of the present template: created if there is none, and given the highest number if it is an old
+        one (a rollback)."""
+        data = _data_of(workload)
+        held = self.of(workload)
+        number = held[-1]["revision"] + 1 if held else 1
+        same = next((item for item in reversed(held) if item["data"] == data), None)
+        if same is None:
+            return self._create(workload, data, number)
+        return same if same is held[-1] else self._renumber(same, number)
+
+    def trim(self, workload: JsonObject, live: Collection[str]) -> None:
+        """Delete the oldest beyond revisionHistoryLimit, but none that pods still have (`live`, by name)."""
+        idle = [item for item in self.of(workload) if name_of(item) not in live]
+        surplus = len(idle) - workload["spec"].get("revisionHistoryLimit", 10)
+        for item in idle[: max(0, surplus)]:
+            self._api.delete(REVISIONS, item["metadata"]["namespace"], name_of(item))
+
+    def _create(self, workload: JsonObject, data: JsonObject, number: int) -> JsonObject:
+        """Create a revision. If another object has its name, the hash is computed anew."""
+        for collisions in count():
+            made = self._new(workload, data, number, collisions)
+            try:
+                return self._api.create(REVISIONS, workload["metadata"]["namespace"], made)
+            except ApiError as refusal:
+                if refusal.reason != "AlreadyExists":
+                    raise
+        raise AssertionError("there is always another name")
+
+    def _new(self, workload: JsonObject, data: JsonObject, number: int, collisions: int) -> JsonObject:
+        """The manifest. Its labels are those of the template, so that selectors find revisions with the pods."""
+        template, metadata = workload["spec"]["template"], workload["metadata"]
+        digest = template_hash(template, collisions)
+        annotations = {key: text for key, text in metadata.get("annotations", {}).items() if key != _NOT_COPIED}
+        return {
+            "metadata": {
+                "name": f"{metadata['name']}-{digest}",
+                "labels": {**template.get("metadata", {}).get("labels", {}), REVISION_LABEL: digest},
+                "annotations": annotations,
+                "ownerReferences": [owner_reference(self._resource, workload)],
+            },
+            "data": data,
+            "revision": number,
+        }
+
+    def _renumber(self, revision: JsonObject, number: int) -> JsonObject:
+        metadata = revision["metadata"]
+        return self._api.change(
+            REVISIONS, metadata["namespace"], metadata["name"], lambda held: {**held, "revision": number}
+        )
+
+
+def name_of(revision: JsonObject) -> str:
+    name: str = revision["metadata"]["name"]
+    return name
+
+
+def hash_of(revision: JsonObject) -> str:
+    digest: str = revision["metadata"]["labels"][REVISION_LABEL]
+    return digest
+
+
+def template_of(revision: JsonObject) -> JsonObject:
+    """The template that a revision holds."""
+    return {key: value for key, value in revision["data"]["spec"]["template"].items() if key != "$patch"}
+
+
+def _data_of(workload: JsonObject) -> JsonObject:
+    """A patch that restores the template: kubectl applies it to roll back."""
+    return {"spec": {"template": {**workload["spec"]["template"], "$patch": "replace"}}}
 
 
 def manager_of(item: JsonObject) -> JsonObject | None:

@@ -10,10 +10,15 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.index import Adopters, Orphans
-from mooring.controllers.nodes.pod_states import ACTIVE, available_at_ns
+from mooring.controllers.nodes.pod_statuses import ACTIVE, available_at_ns
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods, first_to_go
-from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_control import PodControl
+from mooring.controllers.workloads.ownership import (
+    PodControl,
+    claim_pods,
+    covers_own_template,
+    managers_concerned,
+    selector_of,
+)
 from mooring.kit.clock import NS_PER_S
 from mooring.rules.conditions import (
     condition_of,

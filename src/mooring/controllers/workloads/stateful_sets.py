@@ -11,7 +11,7 @@ from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import CLAIMS, PODS
 from mooring.controllers.cluster_writes import NORMAL, WARNING
 from mooring.controllers.index import Adopters, Index, Orphans
-from mooring.controllers.nodes.pod_states import (
+from mooring.controllers.nodes.pod_statuses import (
     available_at_ns,
     is_active,
     is_finished,
@@ -20,10 +20,17 @@ from mooring.controllers.nodes.pod_states import (
     phase_of,
 )
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
-from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_control import PodControl
+from mooring.controllers.workloads.ownership import (
+    PodControl,
+    Revisions,
+    claim_pods,
+    covers_own_template,
+    managers_concerned,
+    name_of,
+    selector_of,
+    template_of,
+)
 from mooring.controllers.workloads.replica_sets import REST_NS
-from mooring.controllers.workloads.revisions import Revisions, name_of, template_of
 from mooring.rules.workload_pods import REVISION_LABEL, claims_of, identified
 
 STATEFUL_SETS = RESOURCES["apps", "v1", "statefulsets"]
