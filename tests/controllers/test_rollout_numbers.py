@@ -11,9 +11,9 @@ from mooring.controllers.workloads.deployment_sets import (
     grown,
     proportional,
     rolling_bounds,
-    share_of,
     shrunk,
 )
+from mooring.controllers.workloads.workload_control import share_of
 
 
 @pytest.mark.parametrize(

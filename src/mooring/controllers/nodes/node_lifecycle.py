@@ -1,17 +1,17 @@
 """The node lifecycle controller: marks nodes that stopped their heartbeats, and sets the taints that follow from
 conditions."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
-from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, StoreWrite
+from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, POD_STORE, PODS
-from mooring.controllers.cluster_writes import record_event
+from mooring.controllers.cluster_writes import delete_object, record_event
+from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
 from mooring.kit.clock import NS_PER_S
@@ -25,17 +25,16 @@ _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 _NEVER = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
 
 
-class NodeLifecycle:
+class NodeLifecycle(Controller):
     """Keys are nodes. A heartbeat is a renewed lease; its time is taken by the clock of this process, not from the
     lease, so that clocks need not agree."""
 
     name = "node-lifecycle"
-    storages: Sequence[str] = (NODE_STORE, LEASE_STORE)
-    rest_ns = 0
+    storages = (NODE_STORE, LEASE_STORE)
 
     def __init__(self, api: ResourceApi, pods_by_node: Index, grace_ns: Callable[[], int]) -> None:
         """`grace_ns` says how long a node may be silent."""
-        self._api = api
+        super().__init__(api)
         self._pods_by_node = pods_by_node
         self._grace_ns = grace_ns
         self._heard_ns: dict[str, int] = {}
@@ -107,12 +106,12 @@ class NodeLifecycle:
 def unknown_conditions(node: JsonObject, now: str) -> list[JsonObject]:
     """The node's conditions with all that a kubelet reports set to Unknown."""
     conditions: list[JsonObject] = node.get("status", {}).get("conditions", [])
-    for type in _WATCHED:
-        held = condition_of(node, type)
+    for condition_type in _WATCHED:
+        held = condition_of(node, condition_type)
         if held is not None and held.get("status") == "Unknown":
             continue
         reason, message = _NEVER if held is None else _STOPPED
-        lost = {**(held or {}), "type": type, "status": "Unknown", "reason": reason, "message": message}
+        lost = {**(held or {}), "type": condition_type, "status": "Unknown", "reason": reason, "message": message}
         conditions = with_condition(conditions, lost, now)
     return conditions
 
@@ -182,15 +181,14 @@ _SOURCE = "taint-eviction-controller"
 _REASON = "TaintManagerEviction"
 
 
-class TaintEviction:
+class TaintEviction(Controller):
     """Keys are pods. A toleration with a limit runs from the moment when the pod was first seen beside the taint."""
 
     name = "taint-eviction"
-    storages: Sequence[str] = (POD_STORE, NODE_STORE)
-    rest_ns = 0
+    storages = (POD_STORE, NODE_STORE)
 
     def __init__(self, api: ResourceApi, pods_by_node: Index) -> None:
-        self._api = api
+        super().__init__(api)
         self._pods_by_node = pods_by_node
         self._evicting: dict[str, list[Taint]] = {}
         """By node: its NoExecute taints, where it has any."""
@@ -222,7 +220,7 @@ class TaintEviction:
             self._evicting[name] = taints
         else:
             del self._evicting[name]
-        return [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in self._pods_by_node[name]]
+        return map(key_of, self._pods_by_node[name])
 
     def sync(self, key: Key) -> int | None:
         """Evict the pod, or return when it will be time."""
@@ -248,12 +246,12 @@ class TaintEviction:
 
     def _evict(self, pod: JsonObject) -> None:
         """Mark the pod as disrupted, so that its Job does not count a failure of its own, then delete it."""
-        meta, status = pod["metadata"], pod["status"]
+        status = pod["status"]
         why = disruption_target("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", pod)
         conditions = with_condition(status.get("conditions", ()), why, self._api.now())
         record_event(self._api, _SOURCE, pod, _REASON, f"Marking for deletion Pod {_name(pod)}")
         self._api.put_status(PODS, pod, {**status, "conditions": conditions})
-        self._api.delete(PODS, meta["namespace"], meta["name"], Deletion(uid=meta["uid"]))
+        delete_object(self._api, PODS, pod)
 
 
 def tolerated_s(pod: JsonObject, taints: list[Taint], compares: bool = False) -> int | None:

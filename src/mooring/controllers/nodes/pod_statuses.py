@@ -64,9 +64,10 @@ def available_at_ns(pod: JsonObject, min_ready_s: int) -> int | None:
     return moment_ns(since) + min_ready_s * NS_PER_S if since else None
 
 
-def is_available(pod: JsonObject, min_ready_s: int, now_ns: int) -> bool:
-    at_ns = available_at_ns(pod, min_ready_s)
-    return at_ns is not None and at_ns <= now_ns
+def availability(pods: Iterable[JsonObject], min_ready_s: int, now_ns: int) -> tuple[int, int | None]:
+    """(how many of the pods are available, when the next of the others will be). None: no other pod is ready."""
+    moments = [at_ns for pod in pods if (at_ns := available_at_ns(pod, min_ready_s)) is not None]
+    return sum(at_ns <= now_ns for at_ns in moments), min((at_ns for at_ns in moments if at_ns > now_ns), default=None)
 
 
 def ready_since(pod: JsonObject) -> str:
@@ -253,17 +254,20 @@ class PodMoment:
         return self._conditions[key]
 
 
-def pod_condition(type: str, status: str, now: str, generation: int) -> JsonObject:
+def pod_condition(condition_type: str, status: str, now: str, generation: int) -> JsonObject:
     """One condition; generation 0 leaves observedGeneration out."""
-    condition: JsonObject = {"type": type, "status": status, "lastProbeTime": None, "lastTransitionTime": now}
+    condition: JsonObject = {"type": condition_type, "status": status, "lastProbeTime": None, "lastTransitionTime": now}
     return condition | {"observedGeneration": generation} if generation else condition
 
 
-def readiness(type: str, unready: str, now: str, generation: int) -> JsonObject:
+def readiness(condition_type: str, unready: str, now: str, generation: int) -> JsonObject:
     """Ready or ContainersReady: true if there is no reason why not."""
     if not unready:
-        return pod_condition(type, "True", now, generation)
-    return pod_condition(type, "False", now, generation) | {"reason": "ContainersNotReady", "message": unready}
+        return pod_condition(condition_type, "True", now, generation)
+    return pod_condition(condition_type, "False", now, generation) | {
+        "reason": "ContainersNotReady",
+        "message": unready,
+    }
 
 
 def unready_text(spec: JsonObject) -> str:

@@ -7,28 +7,14 @@ from typing import NamedTuple
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.workloads.replica_sets import REPLICA_SETS
+from mooring.controllers.cluster_kinds import DEPLOYMENTS, REPLICA_SETS
+from mooring.controllers.cluster_writes import change_metadata
+from mooring.controllers.workloads.workload_control import share_of
 from mooring.rules.workload_pods import HASH_LABEL, owner_reference, template_hash
 
 # ---- The arithmetic of rolling updates, as upstream has it: how many pods there may be, how many must be available,
 # and how sets share a change of size. Pure functions of numbers.
-
-
-def share_of(total: int, value: int | str | None, rounds_up: bool = False) -> int:
-    """A number, or so many percent of a total.
-
-    | total | value | rounded down | rounded up |
-    | 10    | 3     | 3            | 3          |
-    | 10    | 25%   | 2            | 3          |
-    """
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value
-    percent = int(value.removesuffix("%"))
-    return -(-total * percent // 100) if rounds_up else total * percent // 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +123,6 @@ def _fraction(bounds: Bounds, part: Part) -> int:
     return int(part.replicas * bounds.most / part.most_before + 0.5) - part.replicas
 
 
-DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]
 # Upstream's annotations: kubectl rollout reads them.
 REVISION = "deployment.kubernetes.io/revision"
 _HISTORY = "deployment.kubernetes.io/revision-history"
@@ -260,7 +245,7 @@ class ReplicaSetWriter:
                 sync.collisions = collisions + 1
         self._note_revision(sync)
 
-    def resize(self, sync: DeploymentSync, replica_set: JsonObject, replicas: int) -> JsonObject:
+    def resize(self, sync: DeploymentSync, replica_set: JsonObject, replicas: int) -> None:
         """Set the size, and note in annotations what the size was computed for."""
         annotations = {**annotations_of(replica_set), **_sizes(sync)}
         changed = self._change(replica_set, annotations, {**replica_set["spec"], "replicas": replicas})
@@ -270,7 +255,6 @@ class ReplicaSetWriter:
             way = "up" if replicas > replicas_of(replica_set) else "down"
             name = replica_set["metadata"]["name"]
             sync.events.append(f"Scaled {way} replica set {name} from {replicas_of(replica_set)} to {replicas}")
-        return changed
 
     def _change(self, replica_set: JsonObject, annotations: dict[str, str], spec: JsonObject) -> JsonObject:
         """Write annotations and spec if one of them differs."""
@@ -311,13 +295,8 @@ class ReplicaSetWriter:
         revision = annotations_of(sync.new).get(REVISION)
         if revision is None or annotations_of(sync.deployment).get(REVISION) == revision:
             return
-        metadata = sync.deployment["metadata"]
         annotations = {**annotations_of(sync.deployment), REVISION: revision}
-
-        def change(held: JsonObject) -> JsonObject:
-            return {**held, "metadata": {**held["metadata"], "annotations": annotations}}
-
-        sync.deployment = self._api.change(DEPLOYMENTS, metadata["namespace"], metadata["name"], change)
+        sync.deployment = change_metadata(self._api, DEPLOYMENTS, sync.deployment, annotations=annotations)
 
 
 def _annotations(sync: DeploymentSync, held: dict[str, str]) -> dict[str, str]:
