@@ -7,8 +7,7 @@ import pytest
 from living_cluster import LivingCluster
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion, Propagation
-from mooring.controllers.lifecycle.garbage import Garbage
-from mooring.controllers.lifecycle.pod_garbage import FinishedPods
+from mooring.controllers.lifecycle.garbage import FinishedPods, Garbage
 
 
 @pytest.fixture

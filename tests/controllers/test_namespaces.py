@@ -5,7 +5,7 @@ import pytest
 from living_cluster import LivingCluster
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.controllers.cluster_kinds import PODS
-from mooring.controllers.lifecycle.event_expiry import EventExpiry
+from mooring.controllers.lifecycle.garbage import EventExpiry
 
 
 @pytest.fixture

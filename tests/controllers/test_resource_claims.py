@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.controllers.cluster_kinds import PODS
-from mooring.controllers.storage.pod_claims import DEVICE_CLAIMS, PROTECTION
+from mooring.controllers.cluster_kinds import DEVICE_CLAIMS, PODS
+from mooring.controllers.storage.pod_claims import PROTECTION
 
 DRIVER = "gpu.example.com"
 CLAIMS, SLICES = "resourceclaims", "resourceslices"

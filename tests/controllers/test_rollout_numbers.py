@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from mooring.controllers.workloads.rollout_numbers import (
+from mooring.controllers.workloads.deployment_sets import (
     Bounds,
     Part,
     Size,
     grown,
     proportional,
     rolling_bounds,
-    share_of,
     shrunk,
 )
+from mooring.controllers.workloads.workload_control import share_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.controllers.nodes.taint_eviction import tolerated_s
+from mooring.controllers.nodes.node_lifecycle import tolerated_s
 from mooring.model.node import Taint
 
 

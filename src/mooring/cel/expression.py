@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.cel.access import AccessStep, path_of
 from mooring.cel.budget import WORK, Exceeded, Frame
 from mooring.cel.costs import LIST_LITERAL, MAP_LITERAL, Cost, cost_of, nominal
 from mooring.cel.evaluation import (
+    AccessStep,
     EvaluationPlan,
     Loop,
     Run,
@@ -28,6 +28,7 @@ from mooring.cel.evaluation import (
     no_overload,
     not_iterable,
     not_strictly_false,
+    path_of,
 )
 from mooring.cel.functions.regex import compiled
 from mooring.cel.language.checker import Declarations, check

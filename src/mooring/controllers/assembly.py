@@ -12,29 +12,23 @@ from types import ModuleType
 
 from mooring import controllers
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.cluster_kinds import POD_STORE, PODS
+from mooring.controllers.cluster_kinds import JOBS, POD_STORE, REPLICA_SETS, REVISIONS
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index, Orphans, by_controller, by_node
-from mooring.controllers.lifecycle.garbage import Garbage
+from mooring.controllers.lifecycle.garbage import StrandedPods
 from mooring.controllers.lifecycle.namespaces import Namespaces
-from mooring.controllers.lifecycle.pod_garbage import FinishedPods, StrandedPods
-from mooring.controllers.nodes.devices import Devices
 from mooring.controllers.nodes.kubelets import Kubelets
 from mooring.controllers.nodes.node_heartbeats import NodeHeartbeats
-from mooring.controllers.nodes.node_lifecycle import NodeLifecycle
+from mooring.controllers.nodes.node_lifecycle import NodeLifecycle, TaintEviction
 from mooring.controllers.nodes.pod_scripts import Script
-from mooring.controllers.nodes.taint_eviction import TaintEviction
-from mooring.controllers.storage.persistent_volumes import ClaimBinding, ClaimProtection, Volumes
-from mooring.controllers.storage.pod_claims import ClaimRelease, EphemeralClaims, PodClaims
 from mooring.controllers.workloads.cron_jobs import CronJobs
 from mooring.controllers.workloads.daemon_sets import DaemonSets
 from mooring.controllers.workloads.deployments import Deployments
-from mooring.controllers.workloads.disruption_budgets import DisruptionBudgets
-from mooring.controllers.workloads.jobs import JOBS, Jobs
+from mooring.controllers.workloads.jobs import Jobs
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex
-from mooring.controllers.workloads.replica_sets import REPLICA_SETS, ReplicaSets, ReplicationControllers
-from mooring.controllers.workloads.revisions import REVISIONS
+from mooring.controllers.workloads.replica_sets import ReplicaSets, ReplicationControllers
 from mooring.controllers.workloads.stateful_sets import StatefulSets
+from mooring.controllers.workloads.workload_control import WorkloadIndexes
 
 
 def all_controllers(api: ResourceApi) -> list[Controller]:
@@ -42,22 +36,16 @@ def all_controllers(api: ResourceApi) -> list[Controller]:
     return [*workload_controllers(api), *cluster_services(api)]
 
 
-# ---- Workloads share the indexes of pods and ReplicaSets: each is kept up to date once for all of them.
-
-
 def workload_controllers(api: ResourceApi) -> list[Controller]:
     """Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs."""
     store = api.store
-    owned_pods, orphans = OwnedPodIndex(store), Orphans(store, PODS.storage)
+    indexes = WorkloadIndexes(
+        OwnedPodIndex(store), Orphans(store, POD_STORE), Index(store, REVISIONS.storage, by_controller)
+    )
     sets, orphan_sets = Index(store, REPLICA_SETS.storage, by_controller), Orphans(store, REPLICA_SETS.storage)
-    revisions = Index(store, REVISIONS.storage, by_controller)
     return [
-        Deployments(api, sets, orphan_sets, owned_pods),
-        ReplicaSets(api, owned_pods, orphans),
-        ReplicationControllers(api, owned_pods, orphans),
-        StatefulSets(api, owned_pods, orphans, revisions),
-        DaemonSets(api, owned_pods, orphans, revisions),
-        Jobs(api, owned_pods, orphans),
+        Deployments(api, sets, orphan_sets, indexes.owned_pods),
+        *(make(api, indexes) for make in (ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets, Jobs)),
         CronJobs(api, Index(store, JOBS.storage, by_controller)),
     ]
 
@@ -88,16 +76,6 @@ def cluster_services(api: ResourceApi, settings: SimulationSettings | None = Non
         NodeLifecycle(api, pods_by_node, heartbeats.grace_ns),
         TaintEviction(api, pods_by_node),
         StrandedPods(api, pods_by_node),
-        FinishedPods(api),
-        DisruptionBudgets(api),
-        ClaimBinding(api),
-        Volumes(api),
-        ClaimProtection(api),
-        EphemeralClaims(api),
-        Devices(api),
-        PodClaims(api),
-        ClaimRelease(api),
-        Garbage(api),
         Namespaces(api, settings.root_certificate),
         *discovered(api),
     ]

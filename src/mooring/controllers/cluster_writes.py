@@ -1,18 +1,24 @@
-"""Writes that many controllers make: events about objects, and finalizers that they remove."""
+"""Writes that many controllers make: events about objects, statuses, parts of metadata, finalizers and deletions."""
 
+from collections.abc import Collection
 from hashlib import blake2b
+from typing import Any
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
+from mooring.apiserver.admission.object_meta import Deletion, Propagation
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import EVENTS
 
 WARNING, NORMAL = "Warning", "Normal"
 
+GONE, REPLACED = 404, 409
+"""Refusals of a deletion: the object does not exist any more, or another object has its name."""
+
 
 def record_event(
-    api: ResourceApi, source: str, item: JsonObject, reason: str, message: str, type: str = NORMAL
+    api: ResourceApi, source: str, item: JsonObject, reason: str, message: str, event_type: str = NORMAL
 ) -> None:
     """Record an event about an object. The same event again raises the count of the one that is there, as upstream's
     recorder does.
@@ -25,7 +31,8 @@ def record_event(
     name = f"{meta['name']}.{_mark(meta['uid'], source, reason, message)}"
     try:
         if api.find(EVENTS, namespace, name) is None:
-            api.create(EVENTS, namespace, _event(item, name, source, reason, message, type, api.now()))
+            own = {"reason": reason, "message": message, "type": event_type}
+            api.create(EVENTS, namespace, _event(item, name, source, own, api.now()))
         else:
             api.change(EVENTS, namespace, name, lambda held: _again(held, api.now()))
     except ApiError:
@@ -37,7 +44,7 @@ def _mark(*parts: str) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 
-def _event(item: JsonObject, name: str, source: str, reason: str, message: str, type: str, now: str) -> JsonObject:
+def _event(item: JsonObject, name: str, source: str, own: JsonObject, now: str) -> JsonObject:
     """The event as core/v1 has it. Events about objects without a namespace go to `default`, as upstream."""
     meta = item["metadata"]
     regarding = {"kind": item["kind"], "apiVersion": item["apiVersion"], "name": meta["name"], "uid": meta["uid"]}
@@ -46,9 +53,7 @@ def _event(item: JsonObject, name: str, source: str, reason: str, message: str, 
     return {
         "metadata": {"name": name},
         "involvedObject": regarding,
-        "reason": reason,
-        "message": message,
-        "type": type,
+        **own,
         "source": {"component": source},
         "firstTimestamp": now,
         "lastTimestamp": now,
@@ -62,17 +67,53 @@ def _again(event: JsonObject, now: str) -> JsonObject:
     return {**event, "count": event.get("count", 1) + 1, "lastTimestamp": now}
 
 
-# ---- Finalizers: the controller that is responsible for one removes it when its work is done.
+# ---- Objects: their status, their metadata, and their end.
+
+
+def put_status(api: ResourceApi, resource: KindSpec, item: JsonObject, status: JsonObject) -> JsonObject:
+    """Write the status of an object if it differs from the one that the object has. Returns the object as it is then."""
+    return api.put_status(resource, item, status) if status != item.get("status") else item
+
+
+def change_metadata(api: ResourceApi, resource: KindSpec, item: JsonObject, **parts: Any) -> JsonObject:
+    """Replace parts of the metadata of an object: `ownerReferences`, `annotations`, `finalizers` or `labels`."""
+    meta = item["metadata"]
+
+    def change(held: JsonObject) -> JsonObject:
+        return {**held, "metadata": {**held["metadata"], **parts}}
+
+    return api.change(resource, meta.get("namespace", ""), meta["name"], change)
 
 
 def lift(api: ResourceApi, resource: KindSpec, item: JsonObject, finalizer: str) -> None:
-    """Remove a finalizer from an object, if it is there. The API server deletes the object with its last one."""
+    """Remove a finalizer from an object, if it is there: the controller that is responsible for it has done its work. The
+    API server deletes the object with its last one."""
     meta = item["metadata"]
-    if finalizer not in meta.get("finalizers", ()):
-        return
-    api.change(resource, meta.get("namespace", ""), meta["name"], lambda held: without_finalizer(held, finalizer))
+
+    def lifted(held: JsonObject) -> JsonObject:
+        left = [name for name in held["metadata"].get("finalizers", ()) if name != finalizer]
+        return {**held, "metadata": {**held["metadata"], "finalizers": left}}
+
+    if finalizer in meta.get("finalizers", ()):
+        api.change(resource, meta.get("namespace", ""), meta["name"], lifted)
 
 
-def without_finalizer(item: JsonObject, finalizer: str) -> JsonObject:
-    held = item["metadata"].get("finalizers", ())
-    return {**item, "metadata": {**item["metadata"], "finalizers": [name for name in held if name != finalizer]}}
+def delete_object(
+    api: ResourceApi,
+    resource: KindSpec,
+    item: JsonObject,
+    propagation: Propagation | None = None,
+    grace_s: int | None = None,
+    accepted: Collection[int] = (),
+) -> None:
+    """Delete this very object: its uid protects an object that was created under the same name since.
+
+    `accepted` are refusals (GONE, REPLACED) that are as good as a deletion; any other is raised.
+    """
+    meta = item["metadata"]
+    how = Deletion(grace_s=grace_s, propagation=propagation, uid=meta["uid"])
+    try:
+        api.delete(resource, meta.get("namespace", ""), meta["name"], how)
+    except ApiError as refusal:
+        if refusal.code not in accepted:
+            raise

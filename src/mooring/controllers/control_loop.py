@@ -5,9 +5,9 @@ Nothing here waits or reads a clock of its own: a driver calls `step` whenever s
 that will be. In production that is an event loop, in tests a virtual clock.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Protocol
 
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.resource_api import ResourceApi
@@ -20,26 +20,34 @@ FIRST_RETRY_NS = NS_PER_S // 10
 LAST_RETRY_NS = 60 * NS_PER_S
 
 
-class Controller(Protocol):
+class Controller(ABC):
     """Keeps one kind of object in its desired state. It gets keys, not changes: what it does depends on the present
     state only, so a write that is missed or seen twice does no harm."""
 
     name: str
     storages: Sequence[str]
     """The storages whose writes it observes: `/pods`, `apps/replicasets`, ..."""
-    rest_ns: int
+    rest_ns: int = 0
     """How long an object is left alone after a sync, so that many changes in a row cost one sync."""
 
+    def __init__(self, api: ResourceApi) -> None:
+        self._api = api
+
+    @abstractmethod
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """The keys to sync because of a write. Called within the write: it has to be quick, and must not write."""
-        ...
 
+    @abstractmethod
     def sync(self, key: Key) -> int | None:
         """Bring one object to its desired state. Returns when to sync it again (ns); None: when something changes.
 
         May raise ApiError, as on a conflict: then the loop tries again a little later.
         """
-        ...
+
+
+def backoff(first: int, last: int, failures: int) -> int:
+    """The pause after so many failures in a row, in the unit of `first` and `last`: it doubles from one to the other."""
+    return min(first << min(failures - 1, 40), last) if failures else 0
 
 
 Report = Callable[[str, Exception], None]
@@ -163,4 +171,4 @@ class ControlLoop:
 
     def _retry(self, task: Task, now_ns: int) -> None:
         tries = self._failures[task] = self._failures.get(task, 0) + 1
-        self._defer(task, now_ns + min(FIRST_RETRY_NS << min(tries - 1, 20), LAST_RETRY_NS))
+        self._defer(task, now_ns + backoff(FIRST_RETRY_NS, LAST_RETRY_NS, tries))

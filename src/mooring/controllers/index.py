@@ -48,13 +48,19 @@ class Index:
             self._files.setdefault(mark, {})[write.key] = write.object
 
 
-def owner_uid(item: JsonObject) -> str:
-    """The uid of the owner that is its controller; empty: it has none."""
+def manager_of(item: JsonObject) -> JsonObject | None:
+    """The reference to the owner that is the controller; None: the object is an orphan."""
     for owner in item["metadata"].get("ownerReferences", ()):
         if owner.get("controller"):
-            uid: str = owner["uid"]
-            return uid
-    return ""
+            found: JsonObject = owner
+            return found
+    return None
+
+
+def owner_uid(item: JsonObject) -> str:
+    """The uid of the owner that is its controller; empty: it has none."""
+    owner = manager_of(item)
+    return owner["uid"] if owner is not None else ""
 
 
 def by_controller(item: JsonObject) -> Collection[str]:

@@ -7,7 +7,7 @@ import msgspec
 
 from mooring.api.validate import validate
 from mooring.api.validation.problem import Problem
-from mooring.controllers.nodes.devices import DEVICES, slices_of
+from mooring.controllers.nodes.simulated_nodes import DEVICES, slices_of
 from mooring.inputs.admission import Admission, ClaimSources, claims_for, group_claims_for, was_admitted
 from mooring.inputs.custom_workloads import MAX_PODS, CustomKinds, CustomWorkload
 from mooring.inputs.documents import DocumentPlace

@@ -26,7 +26,7 @@ from mooring.answers.trial.new_nodes import equipment_of, equipped, node_like
 from mooring.api.decode import decode_as
 from mooring.api.validate import validate
 from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
-from mooring.controllers.nodes.devices import DEVICES, slices_of
+from mooring.controllers.nodes.simulated_nodes import DEVICES, slices_of
 from mooring.inputs.admission import Admission
 from mooring.inputs.field_checks import Validation, check_core_fields, nearest
 from mooring.inputs.input_errors import InputError

@@ -13,8 +13,7 @@ from mooring.answers.trial.budget_counts import is_healthy
 from mooring.answers.trial.changing_cluster import BlockedPod, ChangingCluster
 from mooring.answers.trial.owners import is_daemon
 from mooring.answers.trial.workload_book import is_static
-from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE
-from mooring.controllers.nodes.taint_eviction import tolerated_s
+from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE, tolerated_s
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, Node, Taint
 from mooring.model.pod import Pod
 

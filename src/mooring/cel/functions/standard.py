@@ -9,8 +9,8 @@ from math import isfinite, isnan
 from operator import ge, gt, le, lt
 from typing import Any
 
-from mooring.cel.access import find, type_name
 from mooring.cel.budget import check_length
+from mooring.cel.evaluation import find, type_name
 from mooring.cel.functions.regex import matches
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import (

@@ -13,6 +13,7 @@ from mooring.api.kinds.nodes import NO_VERSION, OLDEST_EMULATION, Version, versi
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES
+from mooring.controllers.control_loop import Controller
 from mooring.kit.clock import NS_PER_S, in_micros, moment_ns
 
 GATE = "CoordinatedLeaderElection"
@@ -51,14 +52,13 @@ class _Standing:
         return self.renewed_ns < self.pinged_ns
 
 
-class LeaderElections:
+class LeaderElections(Controller):
     """Keys are leases that have candidates."""
 
     name = "leader-election"
-    rest_ns = 0
 
     def __init__(self, api: ResourceApi) -> None:
-        self._api = api
+        super().__init__(api)
         # Hot: nodes renew their leases all the time; without the gate no write of one comes here.
         self.storages: Sequence[str] = (CANDIDATES.storage, LEASES.storage) if api.is_on(GATE) else ()
         self._standing: dict[Key, dict[Key, _Standing]] = {}

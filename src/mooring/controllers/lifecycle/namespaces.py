@@ -1,15 +1,16 @@
-"""Namespaces: each has a default service account and the root certificate, and its content is deleted before it is."""
+"""Namespaces: each has a default service account and the root certificate, its content is deleted before it is, and its
+quotas say what it uses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, QUOTAS, SERVICE_ACCOUNTS
+from mooring.controllers.cluster_writes import GONE, REPLACED, delete_object
+from mooring.controllers.control_loop import Controller
 from mooring.kit.clock import NS_PER_S
 
 ROOT_CERTIFICATE = "kube-root-ca.crt"
@@ -27,16 +28,15 @@ Parity: pods go first, so that none runs on without what was to bound it (upstre
 """
 
 
-class Namespaces:
+class Namespaces(Controller):
     """Keys are namespaces. Upstream has three controllers for this."""
 
     name = "namespaces"
-    storages: Sequence[str] = (NAMESPACES.storage, SERVICE_ACCOUNTS.storage, CONFIG_MAPS.storage)
-    rest_ns = 0
+    storages = (NAMESPACES.storage, SERVICE_ACCOUNTS.storage, CONFIG_MAPS.storage)
 
     def __init__(self, api: ResourceApi, root_certificate: str = "") -> None:
         """`root_certificate` is what clients in the cluster trust, as PEM."""
-        self._api = api
+        super().__init__(api)
         self._defaults: tuple[tuple[KindSpec, JsonObject], ...] = (
             (SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}),
             (CONFIG_MAPS, {"metadata": {"name": ROOT_CERTIFICATE}, "data": {"ca.crt": root_certificate}}),
@@ -67,7 +67,8 @@ class Namespaces:
         for resource, item in self._content(name):
             left += 1
             if not item["metadata"].get("deletionTimestamp"):
-                self._delete(resource, item)
+                # It may be gone already, or another of its name may be there.
+                delete_object(self._api, resource, item, "Background", accepted=(GONE, REPLACED))
             if left == _MOST_A_STEP:
                 break
         if not left:
@@ -83,16 +84,6 @@ class Namespaces:
                 if item["metadata"].get("namespace") == name:
                     yield resource, item
 
-    def _delete(self, resource: KindSpec, item: JsonObject) -> None:
-        """Delete one object. It may be gone already, or another of its name may be there."""
-        meta = item["metadata"]
-        how = Deletion(propagation="Background", uid=meta["uid"])
-        try:
-            self._api.delete(resource, meta["namespace"], meta["name"], how)
-        except ApiError as refusal:
-            if refusal.code not in (404, 409):
-                raise
-
     def _finish(self, name: str) -> None:
         """Remove the finalizer of the spec: the API server then deletes the namespace."""
 
@@ -100,3 +91,40 @@ class Namespaces:
             return {**namespace, "spec": {**namespace.get("spec", {}), "finalizers": []}}
 
         self._api.change(NAMESPACES, "", name, finalized, subresource="finalize")
+
+
+# ---- Quotas: the status of each says what its namespace uses. Admission does the counting.
+
+
+class ResourceQuotas(Controller):
+    """Keys are quotas."""
+
+    name = "resource-quotas"
+    storages = tuple({r.storage: None for r in RESOURCES.values() if r.namespaced})
+    rest_ns = NS_PER_S // 20
+    """Creating many objects changes the usage with each: 20 statuses a second are enough."""
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Quotas that count objects of this storage. Hot: most namespaces have no quota, and then this is all there is
+        to do."""
+        namespace = write.key[0]
+        accounts = self._api.quotas.of(namespace)
+        return [
+            (namespace, name)
+            for name, account in accounts.items()
+            if write.storage in account.storages or write.storage == QUOTAS.storage
+        ]
+
+    def sync(self, key: Key) -> int | None:
+        """Write the status if it differs. Returns when a pod's grace period ends, after which it counts no more."""
+        account = self._api.quotas.of(key[0]).get(key[1])
+        quota = self._api.find(QUOTAS, *key)
+        if account is None or quota is None:
+            return None
+        if quota.get("status") != account.status():
+            self._api.put_status(QUOTAS, quota, account.status())
+        ends_ns = account.next_expiry_ns()
+        return ends_ns + 1 if ends_ns is not None else None
+
+
+CONTROLLERS = (ResourceQuotas,)

@@ -2,7 +2,7 @@
 stops."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.cluster_writes import WARNING, record_event
+from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.pod_life import next_step, rejected, scheduled_ns
 from mooring.controllers.nodes.pod_scripts import Script, script_of
@@ -242,16 +243,15 @@ two would run without a pause."""
 FIRST_POD_ADDRESS, POD_ADDRESSES = "10.128.0.1", (1 << 23) - 2
 
 
-class Kubelets:
+class Kubelets(Controller):
     """Keys are pods. Pods of a node that has failed stay exactly as they are until it recovers."""
 
     name = "kubelets"
-    storages: Sequence[str] = (POD_STORE, NODE_STORE)
-    rest_ns = 0
+    storages = (POD_STORE, NODE_STORE)
 
     def __init__(self, api: ResourceApi, pods_by_node: Index, usual: Script | None = None) -> None:
         """`usual` is how pods behave whose annotations do not say otherwise."""
-        self._api = api
+        super().__init__(api)
         self._pods_by_node = pods_by_node
         self._usual = usual or Script()
         held = (pod.get("status", {}).get("podIP", "") for pod in api.store.all(POD_STORE))

@@ -1,14 +1,26 @@
-"""Heartbeats: every living node renews its lease in kube-node-lease, and reports its status: that it is ready when it starts,
-and what is allocatable when its capacity changes."""
+"""What simulated nodes write of themselves: heartbeats and devices.
 
-from collections.abc import Iterable, Sequence
+Every living node renews its lease in kube-node-lease, and reports its status: that it is ready when it starts, and what is
+allocatable when its capacity changes. It publishes a slice for each driver of its devices.
+"""
+
+from collections.abc import Iterable
 from zlib import crc32
 
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
-from mooring.controllers.nodes.simulated_nodes import Addresses, address_of, alive_status, lives, missing_labels
+from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES, SLICES
+from mooring.controllers.control_loop import Controller
+from mooring.controllers.nodes.simulated_nodes import (
+    Addresses,
+    address_of,
+    alive_status,
+    declared_devices,
+    lives,
+    missing_labels,
+    slices_of,
+)
 from mooring.kit.clock import NS_PER_S, in_micros
 
 # Upstream's namespace and lease duration of kubelets.
@@ -18,17 +30,16 @@ LEASE_S = 40
 FIRST_NODE_ADDRESS, NODE_ADDRESSES = "172.16.0.1", (1 << 20) - 2
 
 
-class NodeHeartbeats:
+class NodeHeartbeats(Controller):
     """Keys are nodes. Node objects come alive by themselves, whichever client creates them."""
 
     name = "node-heartbeats"
-    storages: Sequence[str] = (NODE_STORE,)
-    rest_ns = 0
+    storages = (NODE_STORE,)
 
     def __init__(self, api: ResourceApi, interval_s: float = 5.0, most_per_s: float = 200.0) -> None:
         """With many nodes the interval grows, so that there are at most `most_per_s` renewals a second: 5,000 nodes
         renew every 25 s."""
-        self._api = api
+        super().__init__(api)
         self._interval_s = interval_s
         self._most_per_s = most_per_s
         self._resized: dict[Key, JsonObject] = {}
@@ -118,3 +129,31 @@ def _node_uid(lease: JsonObject) -> str:
 
 def _labelled(node: JsonObject, labels: JsonObject) -> JsonObject:
     return {**node, "metadata": {**node["metadata"], "labels": {**labels, **node["metadata"].get("labels", {})}}}
+
+
+class Devices(Controller):
+    """Publishes one slice for each driver that a node names."""
+
+    name = "devices"
+    storages = (NODE_STORE,)
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        return (write.key,) if write.type != "DELETED" and declared_devices(write.object) else ()
+
+    def sync(self, key: Key) -> int | None:
+        """Create or update the slices. A changed slice gets a new generation: schedulers go by it."""
+        node = self._api.find(NODES, "", key[1])
+        if node is None:
+            return None
+        for made in slices_of(node):
+            spec = made["spec"]
+            held = self._api.find(SLICES, "", made["metadata"]["name"])
+            if held is None:
+                self._api.create(SLICES, "", made)
+            elif held["spec"]["devices"] != spec["devices"]:
+                pool = {**spec["pool"], "generation": held["spec"]["pool"]["generation"] + 1}
+                self._api.put_spec(SLICES, held, {**spec, "pool": pool})
+        return None
+
+
+CONTROLLERS = (Devices,)

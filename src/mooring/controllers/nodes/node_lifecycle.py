@@ -1,18 +1,23 @@
 """The node lifecycle controller: marks nodes that stopped their heartbeats, and sets the taints that follow from
 conditions."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+
+import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PODS
-from mooring.controllers.cluster_writes import record_event
+from mooring.apiserver.store import Key, StoreWrite, key_of
+from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, POD_STORE, PODS
+from mooring.controllers.cluster_writes import delete_object, record_event
+from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
-from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
-from mooring.rules.conditions import condition_of, holds, with_condition
+from mooring.kit.clock import NS_PER_S
+from mooring.model.node import COMPARISON_GATE, NO_EXECUTE, NO_SCHEDULE, Taint, covers
+from mooring.model.pod_spec import Toleration
+from mooring.rules.conditions import condition_of, disruption_target, holds, with_condition
 
 # Conditions that become Unknown with a silent kubelet, and upstream's reasons.
 _WATCHED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -20,17 +25,16 @@ _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 _NEVER = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
 
 
-class NodeLifecycle:
+class NodeLifecycle(Controller):
     """Keys are nodes. A heartbeat is a renewed lease; its time is taken by the clock of this process, not from the
     lease, so that clocks need not agree."""
 
     name = "node-lifecycle"
-    storages: Sequence[str] = (NODE_STORE, LEASE_STORE)
-    rest_ns = 0
+    storages = (NODE_STORE, LEASE_STORE)
 
     def __init__(self, api: ResourceApi, pods_by_node: Index, grace_ns: Callable[[], int]) -> None:
         """`grace_ns` says how long a node may be silent."""
-        self._api = api
+        super().__init__(api)
         self._pods_by_node = pods_by_node
         self._grace_ns = grace_ns
         self._heard_ns: dict[str, int] = {}
@@ -102,12 +106,12 @@ class NodeLifecycle:
 def unknown_conditions(node: JsonObject, now: str) -> list[JsonObject]:
     """The node's conditions with all that a kubelet reports set to Unknown."""
     conditions: list[JsonObject] = node.get("status", {}).get("conditions", [])
-    for type in _WATCHED:
-        held = condition_of(node, type)
+    for condition_type in _WATCHED:
+        held = condition_of(node, condition_type)
         if held is not None and held.get("status") == "Unknown":
             continue
         reason, message = _NEVER if held is None else _STOPPED
-        lost = {**(held or {}), "type": type, "status": "Unknown", "reason": reason, "message": message}
+        lost = {**(held or {}), "type": condition_type, "status": "Unknown", "reason": reason, "message": message}
         conditions = with_condition(conditions, lost, now)
     return conditions
 
@@ -166,3 +170,112 @@ def taints_of(node: JsonObject) -> list[JsonObject]:
 
 def mark_of(taint: JsonObject) -> Mark:
     return taint.get("key", ""), taint.get("effect", "")
+
+
+# ---- The taint eviction controller: evicts pods from nodes with NoExecute taints, at once or when their tolerations
+# run out.
+
+
+# Upstream's names in events.
+_SOURCE = "taint-eviction-controller"
+_REASON = "TaintManagerEviction"
+
+
+class TaintEviction(Controller):
+    """Keys are pods. A toleration with a limit runs from the moment when the pod was first seen beside the taint."""
+
+    name = "taint-eviction"
+    storages = (POD_STORE, NODE_STORE)
+
+    def __init__(self, api: ResourceApi, pods_by_node: Index) -> None:
+        super().__init__(api)
+        self._pods_by_node = pods_by_node
+        self._evicting: dict[str, list[Taint]] = {}
+        """By node: its NoExecute taints, where it has any."""
+        self._began_ns: dict[str, int] = {}
+        """By uid of a pod: when its toleration began to run."""
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Pods of nodes whose taints changed, and pods that are new on a node with such taints."""
+        if write.storage == NODE_STORE:
+            return self._pods_of(write)
+        pod = write.object
+        if write.type == "DELETED":
+            self._began_ns.pop(pod["metadata"]["uid"], None)
+            return ()
+        # Hot: usually no node has such taints, and then a pod needs no further check.
+        is_concerned = self._evicting and pod["spec"].get("nodeName") in self._evicting and _is_new(write)
+        return (write.key,) if is_concerned else ()
+
+    def _pods_of(self, write: StoreWrite) -> Iterable[Key]:
+        """All pods of a node whose NoExecute taints are others now."""
+        node, name = write.object, write.object["metadata"]["name"]
+        if write.type == "DELETED":
+            self._evicting.pop(name, None)
+            return ()
+        taints = _evicting_taints(node)
+        if taints == self._evicting.get(name, []):
+            return ()
+        if taints:
+            self._evicting[name] = taints
+        else:
+            del self._evicting[name]
+        return map(key_of, self._pods_by_node[name])
+
+    def sync(self, key: Key) -> int | None:
+        """Evict the pod, or return when it will be time."""
+        pod = self._api.store.find(POD_STORE, key)
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
+            return None
+        taints = self._evicting.get(pod["spec"].get("nodeName", ""), [])
+        stay_s = tolerated_s(pod, taints, self._api.is_on(COMPARISON_GATE))
+        if stay_s is None:
+            self._stay(pod)
+            return None
+        now_ns = self._api.clock.now_ns()
+        due_ns = self._began_ns.setdefault(pod["metadata"]["uid"], now_ns) + stay_s * NS_PER_S
+        if now_ns < due_ns:
+            return due_ns
+        self._evict(pod)
+        return None
+
+    def _stay(self, pod: JsonObject) -> None:
+        """The taints are gone, or tolerated: an eviction that was planned is cancelled."""
+        if self._began_ns.pop(pod["metadata"]["uid"], None) is not None:
+            record_event(self._api, _SOURCE, pod, _REASON, f"Cancelling deletion of Pod {_name(pod)}")
+
+    def _evict(self, pod: JsonObject) -> None:
+        """Mark the pod as disrupted, so that its Job does not count a failure of its own, then delete it."""
+        status = pod["status"]
+        why = disruption_target("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", pod)
+        conditions = with_condition(status.get("conditions", ()), why, self._api.now())
+        record_event(self._api, _SOURCE, pod, _REASON, f"Marking for deletion Pod {_name(pod)}")
+        self._api.put_status(PODS, pod, {**status, "conditions": conditions})
+        delete_object(self._api, PODS, pod)
+
+
+def tolerated_s(pod: JsonObject, taints: list[Taint], compares: bool = False) -> int | None:
+    """How long the pod may stay beside these taints: None for ever, 0 not at all. The shortest toleration counts.
+    `compares` is the gate of the operators Lt and Gt."""
+    tolerations = [msgspec.convert(written, Toleration) for written in pod["spec"].get("tolerations", ())]
+    limits = []
+    for taint in taints:
+        fitting = next((toleration for toleration in tolerations if covers(toleration, taint, compares)), None)
+        if fitting is None:
+            return 0
+        if fitting.toleration_seconds is not None:
+            limits.append(max(fitting.toleration_seconds, 0))
+    return min(limits, default=None)
+
+
+def _evicting_taints(node: JsonObject) -> list[Taint]:
+    return [msgspec.convert(taint, Taint) for taint in taints_of(node) if taint.get("effect") == NO_EXECUTE]
+
+
+def _is_new(write: StoreWrite) -> bool:
+    """Whether the pod came to its node, or has other tolerations now."""
+    return write.before is None or write.before["spec"] is not write.object["spec"]
+
+
+def _name(pod: JsonObject) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import deleted_ns
+from mooring.controllers.control_loop import backoff
 from mooring.controllers.nodes import pod_statuses
 from mooring.controllers.nodes.pod_scripts import Script, stop_time_s
 from mooring.controllers.nodes.pod_statuses import (
@@ -216,7 +217,7 @@ def _end(pod: JsonObject, script: Script, moment: PodMoment, ran_s: int) -> Life
 
 def backoff_s(restarts: int) -> int:
     """How long a container waits before its next restart: the first time not at all, then longer each time."""
-    return min(FIRST_BACKOFF_S << min(restarts - 1, 10), LAST_BACKOFF_S) if restarts else 0
+    return backoff(FIRST_BACKOFF_S, LAST_BACKOFF_S, restarts)
 
 
 def _wait_out(pod: JsonObject, script: Script, moment: PodMoment, delay_s: int | None = None) -> LifeStep:

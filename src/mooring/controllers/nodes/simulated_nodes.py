@@ -1,5 +1,5 @@
 """Simulated nodes: manifests made from a template and a number (`mooring up --nodes 5000`), the status that their
-kubelets report, and what pods see of their node."""
+kubelets report, what pods see of their node, and their devices."""
 
 import itertools
 from collections.abc import Collection, Iterable
@@ -181,7 +181,7 @@ def alive_status(
     if not held.get("addresses"):
         hostname = node["metadata"].get("labels", {}).get(HOSTNAME, node["metadata"]["name"])
         given = (("InternalIP", address), ("Hostname", hostname))
-        status["addresses"] = [{"type": type, "address": text} for type, text in given]
+        status["addresses"] = [{"type": kind, "address": text} for kind, text in given]
     if not held.get("capacity") and not held.get("allocatable"):
         status |= {"capacity": dict(DEFAULT_CAPACITY), "allocatable": dict(DEFAULT_CAPACITY)}
     if not held.get("nodeInfo", {}).get("kubeletVersion"):
@@ -192,12 +192,12 @@ def alive_status(
 def _conditions(node: JsonObject, is_new: bool, now: str) -> list[JsonObject]:
     """The node's conditions, with those that are missing or unknown set to healthy."""
     conditions: list[JsonObject] = list(node.get("status", {}).get("conditions", ()))
-    for type, wanted, reason, message in (*_PRESSURES, _READY):
-        known = condition_of(node, type)
+    for kind, wanted, reason, message in (*_PRESSURES, _READY):
+        known = condition_of(node, kind)
         # A condition that a user set to True or False stands, so that pressure and failures can be simulated.
         is_unheard = known is None or known.get("status") not in ("True", "False")
-        if is_unheard or (is_new and type == "Ready"):
-            told = {"type": type, "status": wanted, "lastHeartbeatTime": now, "reason": reason, "message": message}
+        if is_unheard or (is_new and kind == "Ready"):
+            told = {"type": kind, "status": wanted, "lastHeartbeatTime": now, "reason": reason, "message": message}
             conditions = with_condition(conditions, told, now)
     return conditions
 
@@ -284,3 +284,62 @@ def _number(text: str) -> int:
 
 def _text(number: int) -> str:
     return f"{number >> 24}.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+# ---- Devices of simulated nodes: a ResourceSlice for each driver that a node's annotation names.
+
+
+DEVICES = "mooring.dev/devices"
+"""The annotation of a node: `gpu.example.com=8:model=a100,memory=80Gi`, several drivers joined by semicolons."""
+
+MOST_DEVICES = 128
+"""The most devices of one slice (upstream: ResourceSliceMaxDevices)."""
+
+
+def slices_of(node: JsonObject) -> list[JsonObject]:
+    """The slices for the devices that a node's annotation declares. Simulations from manifests use it too."""
+    metadata = node["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata.get("uid", "")}
+    return [
+        {
+            "metadata": {"name": f"{metadata['name']}-{driver}", "ownerReferences": [{**owner, "controller": True}]},
+            "spec": _spec(node, driver, count, attributes),
+        }
+        for driver, count, attributes in _offers(declared_devices(node))
+    ]
+
+
+def declared_devices(node: JsonObject) -> str:
+    """The devices of a node as its annotation has them; empty: it has none."""
+    return str(node["metadata"].get("annotations", {}).get(DEVICES, ""))
+
+
+def _offers(written: str) -> list[tuple[str, int, dict[str, str]]]:
+    """(driver, number, attributes) for each driver. What cannot be parsed is left out."""
+    offers = []
+    for part in filter(None, written.split(";")):
+        what, _, told = part.partition(":")
+        driver, _, count = what.strip().partition("=")
+        if driver and count.isdecimal():
+            pairs = (pair.partition("=") for pair in told.split(",") if "=" in pair)
+            attributes = {name.strip(): value.strip() for name, _, value in pairs}
+            offers.append((driver, min(int(count), MOST_DEVICES), attributes))
+    return offers
+
+
+def _spec(node: JsonObject, driver: str, count: int, told: dict[str, str]) -> JsonObject:
+    """The spec of a slice. `memory` becomes a capacity, everything else a string attribute."""
+    memory = told.get("memory")
+    attributes = {name: {"string": value} for name, value in told.items() if name != "memory"}
+    capacity = {"memory": {"value": memory}} if memory else {}
+    return {
+        "driver": driver,
+        "nodeName": node["metadata"]["name"],
+        "pool": {"name": node["metadata"]["name"], "generation": 1, "resourceSliceCount": 1},
+        "devices": [_device(i, attributes, capacity) for i in range(count)],
+    }
+
+
+def _device(number: int, attributes: JsonObject, capacity: JsonObject) -> JsonObject:
+    device: JsonObject = {"name": f"device-{number}", "attributes": {**attributes, "index": {"int": number}}}
+    return {**device, "capacity": capacity} if capacity else device

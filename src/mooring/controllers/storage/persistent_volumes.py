@@ -1,15 +1,16 @@
 """The persistent volume controllers: binding claims to volumes, the phases of volumes, and the protection of both.
 
 A claim is bound to an existing volume, to the one that the scheduler chose, or to a new one. The rules are in
-rules/volume_matching.py and rules/volume_provisioning.py; this module does the writes.
+rules/persistent_volumes.py; this module does the writes.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable
 
 from mooring.api.json_objects import JsonObject
-from mooring.apiserver.admission.object_meta import Deletion
+from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, StoreWrite
+from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import (
     CLAIM_STORE,
     CLAIMS,
@@ -20,7 +21,8 @@ from mooring.controllers.cluster_kinds import (
     VOLUME_STORE,
     VOLUMES,
 )
-from mooring.controllers.cluster_writes import NORMAL, WARNING, lift, record_event
+from mooring.controllers.cluster_writes import NORMAL, WARNING, delete_object, lift, put_status, record_event
+from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod_spec import FINISHED_PHASES
@@ -40,21 +42,18 @@ from mooring.rules.persistent_volumes import (
     volume_name,
 )
 
-_SOURCE = "persistentvolume-controller"
-"""Upstream's name in events."""
 
-
-class ClaimBinding:
+class ClaimBinding(Controller):
     """Keys are claims. A binding is several writes; any of them can be the last before a stop, and the next sync goes
     on from there."""
 
     name = "claim-binding"
-    storages: Sequence[str] = (CLAIM_STORE, VOLUME_STORE, CLASS_STORE)
+    storages = (CLAIM_STORE, VOLUME_STORE, CLASS_STORE)
     rest_ns = NS_PER_S // 20
     """A binding writes claim and volume several times; one sync sees them all."""
 
     def __init__(self, api: ResourceApi) -> None:
-        self._api = api
+        super().__init__(api)
         # Three indexes, so that a claim costs a look at its candidates and not at all volumes.
         self._volumes_by_claim = Index(
             api.store, VOLUME_STORE, lambda volume: [key for key in (claim_key(volume),) if key]
@@ -73,14 +72,14 @@ class ClaimBinding:
     def _waiting(self, class_name: str) -> list[Key]:
         """Claims without a volume that wait for volumes of a class."""
         waiting = self._waiting_by_class[f"class {class_name}"]
-        return [(claim["metadata"]["namespace"], claim["metadata"]["name"]) for claim in waiting]
+        return [key_of(claim) for claim in waiting]
 
     def _named(self, volume: JsonObject) -> list[Key]:
         """The claim that the volume names, and claims that name the volume."""
         reference = volume["spec"].get("claimRef") or {}
         keys = [(reference.get("namespace", ""), reference["name"])] if reference.get("name") else []
         naming = self._waiting_by_class[f"volume {volume['metadata']['name']}"]
-        return [*keys, *((claim["metadata"]["namespace"], claim["metadata"]["name"]) for claim in naming)]
+        return [*keys, *map(key_of, naming)]
 
     def sync(self, key: Key) -> int | None:
         """A claim that is being deleted gets no volume."""
@@ -97,12 +96,10 @@ class ClaimBinding:
         """Complete the binding of a bound claim; it is Lost if its volume is gone or belongs to another claim."""
         volume = self._api.find(VOLUMES, "", claim["spec"]["volumeName"])
         if volume is None or not is_for(volume, claim):
-            lost = {**claim.get("status", {}), "phase": "Lost"}
             if claim.get("status", {}).get("phase") != "Lost":
-                self._api.put_status(CLAIMS, claim, lost)
-                self._record(
-                    claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-                )
+                self._api.put_status(CLAIMS, claim, {**claim.get("status", {}), "phase": "Lost"})
+                why = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+                self._record(claim, "ClaimLost", why, WARNING)
             return
         self._bind(claim, volume)
 
@@ -126,14 +123,13 @@ class ClaimBinding:
         node_name = claim["metadata"].get("annotations", {}).get(SELECTED_NODE)
         waits = storage_class is not None and storage_class.get("volumeBindingMode") == WAIT_FOR_FIRST_CONSUMER
         if waits and not node_name:
-            return self._record(
-                claim, "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
-            )
+            why = "waiting for first consumer to be created before binding"
+            return self._record(claim, "WaitForFirstConsumer", why)
         volume = None if waits else best_volume(claim, self._free_by_class[class_name])
         if volume is not None:
             return self._bind(claim, volume)
         if storage_class is None or not can_provision(storage_class.get("provisioner", "")):
-            return self._record(claim, "FailedBinding", _why_not(class_name, storage_class), NORMAL)
+            return self._record(claim, "FailedBinding", _why_not(class_name, storage_class))
         return self._provision(claim, storage_class, self._api.find(NODES, "", node_name) if node_name else None)
 
     def _provision(self, claim: JsonObject, storage_class: JsonObject, node: JsonObject | None) -> None:
@@ -142,7 +138,7 @@ class ClaimBinding:
         volume = self._api.find(VOLUMES, "", name)
         if volume is None:
             volume = self._api.create(VOLUMES, "", provisioned(claim, storage_class, node))
-            self._record(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {name}", NORMAL)
+            self._record(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
         self._bind(claim, volume, storage_class["provisioner"])
 
     # ---- the writes of a binding
@@ -156,8 +152,7 @@ class ClaimBinding:
         spec = volume["spec"]
         bound = {"phase": "Bound", "accessModes": spec.get("accessModes", []), "capacity": spec.get("capacity", {})}
         status = {**claim.get("status", {}), **bound}
-        if status != claim.get("status"):
-            self._api.put_status(CLAIMS, claim, status)
+        put_status(self._api, CLAIMS, claim, status)
 
     def _claim_volume(self, claim: JsonObject, volume: JsonObject) -> JsonObject:
         """Write the claim into the volume. The annotation says that the controller chose it and may undo that."""
@@ -184,10 +179,8 @@ class ClaimBinding:
             lambda found: _annotated({**found, "spec": {**found["spec"], "volumeName": volume}}, marks),
         )
 
-    def _record(self, claim: JsonObject, reason: str, message: str, type: str = "") -> None:
-        """Record an event about the claim; ClaimLost is a warning."""
-        usual = WARNING if reason == "ClaimLost" else NORMAL
-        record_event(self._api, _SOURCE, claim, reason, message, type or usual)
+    def _record(self, claim: JsonObject, reason: str, message: str, event_type: str = NORMAL) -> None:
+        record_event(self._api, "persistentvolume-controller", claim, reason, message, event_type)
 
 
 def _is_bound(claim: JsonObject) -> bool:
@@ -239,15 +232,11 @@ def _annotated(item: JsonObject, marks: JsonObject) -> JsonObject:
 VOLUME_PROTECTION, CLAIM_PROTECTION = "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"
 
 
-class Volumes:
+class Volumes(Controller):
     """Keys are volumes: their phase, their reclaim policy and their protection."""
 
     name = "volumes"
-    storages: Sequence[str] = (VOLUME_STORE, CLAIM_STORE)
-    rest_ns = 0
-
-    def __init__(self, api: ResourceApi) -> None:
-        self._api = api
+    storages = (VOLUME_STORE, CLAIM_STORE)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """A volume, or the volume that a claim names."""
@@ -268,7 +257,7 @@ class Volumes:
         if phase != volume.get("status", {}).get("phase"):
             volume = self._api.put_status(VOLUMES, volume, {**volume.get("status", {}), "phase": phase})
         if phase == "Released" and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
-            self._api.delete(VOLUMES, "", key[1], Deletion(uid=volume["metadata"]["uid"]))
+            delete_object(self._api, VOLUMES, volume)
         return None
 
     def _phase(self, volume: JsonObject) -> str:
@@ -289,45 +278,53 @@ class Volumes:
             lift(self._api, VOLUMES, volume, VOLUME_PROTECTION)
 
 
-class ClaimProtection:
-    """Keys are claims. A deleted claim goes when the last pod that uses it has finished."""
+class UseProtection(Controller):
+    """Keys are objects that pods use. A deleted one goes when the last pod that uses it has finished: a finalizer holds it
+    until then."""
 
-    name = "claim-protection"
-    storages: Sequence[str] = (CLAIM_STORE, POD_STORE)
-    rest_ns = 0
+    resource: KindSpec
+    finalizer: str
 
     def __init__(self, api: ResourceApi) -> None:
-        self._api = api
-        self._users = Index(api.store, POD_STORE, used_claims)
+        super().__init__(api)
+        self.storages = (self.resource.storage, POD_STORE)
+        self._users = Index(api.store, POD_STORE, self.used_by)
+
+    @abstractmethod
+    def used_by(self, pod: JsonObject) -> list[str]:
+        """`namespace/name` of the objects that a pod uses which has not finished. Hot: every write of a pod asks twice."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """A deleted claim, and claims that a pod uses no more. Hot: most pods use none."""
-        if write.storage == CLAIM_STORE:
+        """A deleted object, and objects that a pod uses no more."""
+        if write.storage != POD_STORE:
             is_ending = write.object["metadata"].get("deletionTimestamp") and write.type != "DELETED"
             return (write.key,) if is_ending else ()
-        pod = write.object
-        if not pod["spec"].get("volumes"):
+        before = self.used_by(write.before) if write.before is not None else ()
+        if not before:
             return ()
-        before = used_claims(write.before) if write.before is not None else ()
-        after = used_claims(pod) if write.type != "DELETED" else ()
-        return [(pod["metadata"]["namespace"], mark.partition("/")[2]) for mark in before if mark not in after]
+        after = self.used_by(write.object) if write.type != "DELETED" else ()
+        return [(write.key[0], mark.partition("/")[2]) for mark in before if mark not in after]
 
     def sync(self, key: Key) -> int | None:
-        """Remove the finalizer of a deleted claim that no pod uses."""
-        claim = self._api.find(CLAIMS, *key)
-        is_ending = claim is not None and claim["metadata"].get("deletionTimestamp")
-        if claim is not None and is_ending and not self._users.count(f"{key[0]}/{key[1]}"):
-            lift(self._api, CLAIMS, claim, CLAIM_PROTECTION)
+        """Remove the finalizer of a deleted object that no pod uses."""
+        item = self._api.find(self.resource, *key)
+        if item is not None and item["metadata"].get("deletionTimestamp") and not self._users.count("/".join(key)):
+            lift(self._api, self.resource, item, self.finalizer)
         return None
 
 
-def used_claims(pod: JsonObject) -> list[str]:
-    """`namespace/name` of the claims in use by a pod that has a node and has not finished."""
-    spec = pod["spec"]
-    if not spec.get("volumes") or not spec.get("nodeName") or pod.get("status", {}).get("phase") in FINISHED_PHASES:
-        return []
-    meta = pod["metadata"]
-    return [f"{meta['namespace']}/{name}" for volume in spec["volumes"] if (name := _claim_name(pod, volume))]
+class ClaimProtection(UseProtection):
+    """Keys are claims for volumes. A pod uses a claim once it has a node."""
+
+    name = "claim-protection"
+    resource, finalizer = CLAIMS, CLAIM_PROTECTION
+
+    def used_by(self, pod: JsonObject) -> list[str]:
+        spec = pod["spec"]
+        if not spec.get("volumes") or not spec.get("nodeName") or pod.get("status", {}).get("phase") in FINISHED_PHASES:
+            return []
+        meta = pod["metadata"]
+        return [f"{meta['namespace']}/{name}" for volume in spec["volumes"] if (name := _claim_name(pod, volume))]
 
 
 def _claim_name(pod: JsonObject, volume: JsonObject) -> str:
@@ -336,3 +333,6 @@ def _claim_name(pod: JsonObject, volume: JsonObject) -> str:
         return f"{pod['metadata']['name']}-{volume['name']}"
     name: str = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
     return name
+
+
+CONTROLLERS = (ClaimBinding, Volumes, ClaimProtection)

@@ -1,17 +1,19 @@
-"""Claims that belong to pods: made from ephemeral volumes and from templates, and released when no pod needs them."""
+"""Claims that belong to pods and pod groups: made from ephemeral volumes and from templates, and released when no pod needs
+them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds import RESOURCES
-from mooring.api.kinds.scheduling import POD_GROUP
-from mooring.apiserver.admission.object_meta import Deletion
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.scheduling import GROUP_PROTECTION, POD_GROUP
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
-from mooring.controllers.cluster_writes import lift
-from mooring.controllers.index import Index, owner_uid
-from mooring.controllers.nodes.pod_states import is_finished
+from mooring.controllers.cluster_kinds import CLAIMS, DEVICE_CLAIMS, POD_STORE, PODS, TEMPLATES
+from mooring.controllers.cluster_writes import delete_object, lift
+from mooring.controllers.control_loop import Controller
+from mooring.controllers.index import Index, by_controller, owner_uid
+from mooring.controllers.nodes.pod_statuses import is_finished
+from mooring.controllers.storage.persistent_volumes import UseProtection
 from mooring.rules.pod_claims import (
     GROUP_CLAIMS_GATE,
     POD_CLAIM_NAME,
@@ -25,18 +27,16 @@ from mooring.rules.pod_claims import (
     with_users,
 )
 
-# ---- Claims of generic ephemeral volumes: a pod has the template, and owns the claim.
+PROTECTION = "resource.kubernetes.io/delete-protection"
+"""The finalizer that the scheduler sets on allocated claims."""
 
 
-class EphemeralClaims:
-    """Keys are pods. Schedulers wait for these claims before they place the pod."""
+class EphemeralClaims(Controller):
+    """Keys are pods with generic ephemeral volumes: a pod has the template, and owns the claim. Schedulers wait for these
+    claims before they place the pod."""
 
     name = "ephemeral-claims"
-    storages: Sequence[str] = (POD_STORE,)
-    rest_ns = 0
-
-    def __init__(self, api: ResourceApi) -> None:
-        self._api = api
+    storages = (POD_STORE,)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         volumes = write.object["spec"].get("volumes") if write.type == "ADDED" else None
@@ -44,7 +44,7 @@ class EphemeralClaims:
 
     def sync(self, key: Key) -> int | None:
         """Create the claims that are missing. Their names follow from pod and volume."""
-        pod = _staying_pod(self._api, key)
+        pod = _staying(self._api, PODS, key)
         if pod is None:
             return None
         for volume in pod["spec"].get("volumes", ()):
@@ -54,97 +54,127 @@ class EphemeralClaims:
         return None
 
 
-DEVICE_CLAIMS = RESOURCES["resource.k8s.io", "v1", "resourceclaims"]
-TEMPLATES = RESOURCES["resource.k8s.io", "v1", "resourceclaimtemplates"]
-PROTECTION = "resource.kubernetes.io/delete-protection"
-"""The finalizer that the scheduler sets on allocated claims."""
+class TemplateClaims(Controller):
+    """Keys are holders of ResourceClaims, pods or groups. Makes their claims from templates, and names them in the status of
+    the holder."""
 
-
-class PodClaims:
-    """Keys are pods. Makes the ResourceClaims of a pod from their templates, and names them in the pod's status. A claim of
-    the pod's group is made for the group (group_claims.py), and only named."""
-
-    name = "pod-claims"
-    storages: Sequence[str] = (POD_STORE, TEMPLATES.storage, POD_GROUP.storage)
-    rest_ns = 0
+    resource: KindSpec
 
     def __init__(self, api: ResourceApi) -> None:
-        self._api = api
-        self._has_groups = api.is_on(GROUP_CLAIMS_GATE)
-        self._waiting = Index(api.store, POD_STORE, keys_of_templates)
-        self._waiting_members = Index(api.store, POD_STORE, _group_waited_for)
-        self._by_owner = Index(api.store, DEVICE_CLAIMS.storage, by_owner)
+        super().__init__(api)
+        self._waiting = Index(api.store, self.resource.storage, _keys_of_templates)
+        self._by_owner = Index(api.store, DEVICE_CLAIMS.storage, by_controller)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """Pods with templates that have no claims yet; a template or a group that comes later wakes the pods that wait for
-        it."""
+        """Holders with templates that have no claims yet; a template that comes later wakes the holders that wait for it."""
         if write.storage == TEMPLATES.storage:
-            return [key_of(pod) for pod in self._waiting["/".join(write.key)]]
-        if write.storage == POD_GROUP.storage:
-            return [key_of(pod) for pod in self._waiting_members["/".join(write.key)]] if self._has_groups else ()
-        return (write.key,) if write.type != "DELETED" and keys_of_templates(write.object) else ()
+            return map(key_of, self._waiting["/".join(write.key)])
+        return (write.key,) if write.type != "DELETED" and _keys_of_templates(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
-        """Create what can be created now, and name all claims in the pod's status. A template that does not exist yet
-        is waited for."""
-        pod = _staying_pod(self._api, key)
-        if pod is None:
+        """Create what can be created now, and name all claims in the holder's status. A template that does not exist yet is
+        waited for."""
+        holder = _staying(self._api, self.resource, key)
+        if holder is None:
             return None
-        group = None
-        if self._has_groups and group_name(pod):
-            group = self._api.find(POD_GROUP, key[0], group_name(pod))
-            if group is None:
-                return None
-        made = list(pod.get("status", {}).get("resourceClaimStatuses", ()))
-        for entry, template_name in templates_waited_for(pod).items():
-            claim = self._made_claim(pod, group, entry, template_name)
-            if claim is not None:
-                made.append({"name": entry, "resourceClaimName": claim["metadata"]["name"]})
+        before = holder.get("status", {}).get("resourceClaimStatuses", ())
+        claims = {entry: self.claim_for(holder, entry, name) for entry, name in templates_waited_for(holder).items()}
+        made = [
+            {"name": entry, "resourceClaimName": claim["metadata"]["name"]}
+            for entry, claim in claims.items()
+            if claim is not None
+        ]
         if made:
-            self._api.put_status(PODS, pod, {**pod.get("status", {}), "resourceClaimStatuses": made})
+            status = {**holder.get("status", {}), "resourceClaimStatuses": [*before, *made]}
+            self._api.put_status(self.resource, holder, status)
         return None
 
-    def _made_claim(
-        self, pod: JsonObject, group: JsonObject | None, entry: str, template_name: str
-    ) -> JsonObject | None:
-        """The claim of an entry: the group's, one that an interrupted sync made, or a new one. None: it must wait for its
-        template or for its group."""
-        if is_claim_of(group, pod, entry):
-            assert group is not None
-            return claim_made_for(self._by_owner, group, entry)
-        template = self._api.find(TEMPLATES, pod["metadata"]["namespace"], template_name)
+    def claim_for(self, holder: JsonObject, entry: str, template_name: str) -> JsonObject | None:
+        """The claim of an entry: one that an interrupted sync made, or a new one. None: it must wait for its template."""
+        namespace = holder["metadata"]["namespace"]
+        template = self._api.find(TEMPLATES, namespace, template_name)
         if template is None:
             return None
-        return claim_made_for(self._by_owner, pod, entry) or self._api.create(
-            DEVICE_CLAIMS, pod["metadata"]["namespace"], device_claim_for(pod, entry, template)
+        return self.claim_made_for(holder, entry) or self._api.create(
+            DEVICE_CLAIMS, namespace, device_claim_for(holder, entry, template, self.resource)
         )
 
-
-def claim_made_for(by_owner: Index, holder: JsonObject, entry: str) -> JsonObject | None:
-    """A claim that was made for an entry of a pod or a group, whose status may not name it yet. `by_owner` has claims by
-    the uid of their owner."""
-    for claim in by_owner[holder["metadata"]["uid"]]:
-        if claim["metadata"].get("annotations", {}).get(POD_CLAIM_NAME) == entry:
-            return claim
-    return None
+    def claim_made_for(self, holder: JsonObject, entry: str) -> JsonObject | None:
+        """A claim that was made for an entry of a pod or a group, whose status may not name it yet."""
+        for claim in self._by_owner[holder["metadata"]["uid"]]:
+            if claim["metadata"].get("annotations", {}).get(POD_CLAIM_NAME) == entry:
+                return claim
+        return None
 
 
-def by_owner(claim: JsonObject) -> list[str]:
-    """The uid of the pod or the group that a claim was made for."""
-    uid = owner_uid(claim)
-    return [uid] if uid else []
+class PodClaims(TemplateClaims):
+    """Keys are pods. A claim of the pod's group is made for the group (GroupClaims), and only named in the pod's status."""
+
+    name = "pod-claims"
+    resource = PODS
+    storages = (POD_STORE, TEMPLATES.storage, POD_GROUP.storage)
+
+    def __init__(self, api: ResourceApi) -> None:
+        super().__init__(api)
+        self._has_groups = api.is_on(GROUP_CLAIMS_GATE)
+        self._waiting_members = Index(api.store, POD_STORE, _group_waited_for)
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """A group that comes later than its pods wakes those that wait for it."""
+        if write.storage != POD_GROUP.storage:
+            return super().concerned(write)
+        return map(key_of, self._waiting_members["/".join(write.key)]) if self._has_groups else ()
+
+    def claim_for(self, holder: JsonObject, entry: str, template_name: str) -> JsonObject | None:
+        """The group's claim, if the entry is one of the group, or the pod's own. None: it must wait for its template or for
+        its group."""
+        name = group_name(holder) if self._has_groups else ""
+        group = self._api.find(POD_GROUP, holder["metadata"]["namespace"], name) if name else None
+        if name and group is None:
+            return None
+        if group is not None and is_claim_of(group, holder, entry):
+            return self.claim_made_for(group, entry)
+        return super().claim_for(holder, entry, template_name)
 
 
-class ClaimRelease:
+class GroupClaims(TemplateClaims):
+    """Keys are PodGroups (gate DRAWorkloadResourceClaims). The garbage collector deletes the claims with the group."""
+
+    name = "group-claims"
+    resource = POD_GROUP
+
+    def __init__(self, api: ResourceApi) -> None:
+        super().__init__(api)
+        self.storages = (POD_GROUP.storage, TEMPLATES.storage) if api.is_on(GROUP_CLAIMS_GATE) else ()
+
+
+def _keys_of_templates(holder: JsonObject) -> list[str]:
+    """The templates of which a pod or a group has no claims yet, by namespace and name."""
+    namespace = holder["metadata"]["namespace"]
+    return list(dict.fromkeys(f"{namespace}/{name}" for name in templates_waited_for(holder).values()))
+
+
+def _group_waited_for(pod: JsonObject) -> list[str]:
+    """The group of a pod that lacks claims, by namespace and name."""
+    name = group_name(pod)
+    return [f"{pod['metadata']['namespace']}/{name}"] if name and templates_waited_for(pod) else []
+
+
+def _staying(api: ResourceApi, resource: KindSpec, key: Key) -> JsonObject | None:
+    """The object, unless it is being deleted: a claim that is made then would be left behind."""
+    item = api.find(resource, *key)
+    return None if item is None or item["metadata"].get("deletionTimestamp") else item
+
+
+class ClaimRelease(Controller):
     """Keys are ResourceClaims. Removes finished pods and deleted groups from reservedFor, and frees the devices of claims
     that no pod uses."""
 
     name = "claim-release"
-    storages: Sequence[str] = (POD_STORE, DEVICE_CLAIMS.storage, POD_GROUP.storage)
-    rest_ns = 0
+    storages = (POD_STORE, DEVICE_CLAIMS.storage, POD_GROUP.storage)
 
     def __init__(self, api: ResourceApi) -> None:
-        self._api = api
+        super().__init__(api)
         self._by_user = Index(api.store, DEVICE_CLAIMS.storage, _users)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
@@ -184,14 +214,13 @@ class ClaimRelease:
 
     def _let_go(self, claim: JsonObject, users: list[JsonObject]) -> None:
         """Delete a claim with the pod that it was made for; let a deleted claim go when no pod uses it."""
-        metadata = claim["metadata"]
         if users:
             return
-        if metadata.get("deletionTimestamp"):
+        if claim["metadata"].get("deletionTimestamp"):
             status = {name: value for name, value in claim.get("status", {}).items() if name != "allocation"}
             lift(self._api, DEVICE_CLAIMS, self._api.put_status(DEVICE_CLAIMS, claim, status), PROTECTION)
         elif self._is_left(claim):
-            self._api.delete(DEVICE_CLAIMS, metadata["namespace"], metadata["name"], Deletion(uid=metadata["uid"]))
+            delete_object(self._api, DEVICE_CLAIMS, claim)
 
     def _is_left(self, claim: JsonObject) -> bool:
         """Whether the pod that the claim was made for needs it no more."""
@@ -201,26 +230,23 @@ class ClaimRelease:
         return not self._is_needed(claim["metadata"]["namespace"], {"name": owner[0], "uid": owner[1]})
 
 
-def _staying_pod(api: ResourceApi, key: Key) -> JsonObject | None:
-    """The pod, unless it is being deleted: a claim that is made then would be left behind."""
-    pod = api.find(PODS, *key)
-    return None if pod is None or pod["metadata"].get("deletionTimestamp") else pod
-
-
-def keys_of_templates(holder: JsonObject) -> list[str]:
-    """The templates of which a pod or a group has no claims yet, by namespace and name."""
-    namespace = holder["metadata"]["namespace"]
-    return list(dict.fromkeys(f"{namespace}/{name}" for name in templates_waited_for(holder).values()))
-
-
-def _group_waited_for(pod: JsonObject) -> list[str]:
-    """The group of a pod that lacks claims, by namespace and name."""
-    name = group_name(pod)
-    return [f"{pod['metadata']['namespace']}/{name}"] if name and templates_waited_for(pod) else []
-
-
 def _users(claim: JsonObject) -> list[str]:
     """Uids of the pods and groups that a claim is reserved for, and of the one that it was made for."""
     reserved = [user["uid"] for user in claim.get("status", {}).get("reservedFor", ())]
     owner = owner_uid(claim)
     return [*reserved, owner] if owner and owner not in reserved else reserved
+
+
+class GroupProtection(UseProtection):
+    """Keys are PodGroups (gate GenericWorkload). A group stays until its last pod has finished: until then its claims are in
+    use."""
+
+    name = "group-protection"
+    resource, finalizer = POD_GROUP, GROUP_PROTECTION
+
+    def used_by(self, pod: JsonObject) -> list[str]:
+        name = group_name(pod)
+        return [f"{pod['metadata']['namespace']}/{name}"] if name and not is_finished(pod) else []
+
+
+CONTROLLERS = (EphemeralClaims, PodClaims, ClaimRelease, GroupClaims, GroupProtection)

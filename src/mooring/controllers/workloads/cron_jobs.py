@@ -1,22 +1,20 @@
 """The CronJob controller: creates a Job at each time of a schedule, and deletes finished ones beyond the history
 limits."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_writes import NORMAL, WARNING, record_event
+from mooring.apiserver.store import Key
+from mooring.controllers.cluster_kinds import CRON_JOBS, JOBS
+from mooring.controllers.cluster_writes import WARNING, delete_object
 from mooring.controllers.index import Index
+from mooring.controllers.nodes.pod_statuses import is_terminating
 from mooring.controllers.workloads.job_outcome import COMPLETE, is_over
-from mooring.controllers.workloads.jobs import JOBS
-from mooring.controllers.workloads.ownership import managers_concerned
+from mooring.controllers.workloads.workload_control import Workloads
 from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.rules.conditions import holds
 from mooring.rules.workload_pods import owner_reference
@@ -155,34 +153,27 @@ def _value(text: str, low: int, names: tuple[str, ...] = ()) -> int:
     return int(text)
 
 
-CRON_JOBS = RESOURCES["batch", "v1", "cronjobs"]
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 """The annotation of a Job with the time that it was made for."""
 
 
-class CronJobs:
+class CronJobs(Workloads):
     """Keys are CronJobs. Of the times that were missed, only the last one is made up for."""
 
     name = "cronjob"
-    storages: Sequence[str] = (CRON_JOBS.storage, JOBS.storage)
+    resource, owned = CRON_JOBS, JOBS
     rest_ns = NS_PER_S // 10
     """A Job that ends writes its status several times in a row."""
 
     def __init__(self, api: ResourceApi, jobs: Index) -> None:
         """`jobs` are jobs by their controller."""
-        self._api = api
+        super().__init__(api)
         self._jobs = jobs
-
-    def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """A CronJob, or the CronJob that owns a Job."""
-        if write.storage == JOBS.storage:
-            return managers_concerned(write, CRON_JOBS.kind)
-        return (write.key,)
 
     def sync(self, key: Key) -> int | None:
         """Create what is due, clean up, and return the next time of the schedule."""
         cron_job = self._api.find(CRON_JOBS, *key)
-        if cron_job is None or "deletionTimestamp" in cron_job["metadata"]:
+        if cron_job is None or is_terminating(cron_job):
             return None
         self._record_finished(cron_job)
         self._forget_finished(cron_job)
@@ -190,9 +181,8 @@ class CronJobs:
         try:
             schedule = parse_schedule(spec["schedule"], spec.get("timeZone", ""))
         except ScheduleError as fault:
-            self._record(
-                cron_job, "UnparseableSchedule", f"unparseable schedule: {spec['schedule']} : {fault}", WARNING
-            )
+            message = f"unparseable schedule: {spec['schedule']} : {fault}"
+            self.record(cron_job, "UnparseableSchedule", message, WARNING)
             return None
         # A suspended CronJob creates nothing, but its status and history are still kept.
         started = None if spec.get("suspend") else self._start_due(cron_job, schedule)
@@ -222,13 +212,12 @@ class CronJobs:
         spec, now_ns = cron_job["spec"], self._api.clock.now_ns()
         deadline_s = spec.get("startingDeadlineSeconds")
         if deadline_s is not None and due_ns + deadline_s * NS_PER_S < now_ns:
-            self._record(
-                cron_job, "MissSchedule", f"Missed scheduled time to start a job: {in_seconds(due_ns)}", WARNING
-            )
+            message = f"Missed scheduled time to start a job: {in_seconds(due_ns)}"
+            self.record(cron_job, "MissSchedule", message, WARNING)
             return False
         if spec["concurrencyPolicy"] == "Forbid" and self._active(cron_job):
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._record(cron_job, "JobAlreadyActive", message)
+            self.record(cron_job, "JobAlreadyActive", message)
             return False
         return True
 
@@ -251,9 +240,9 @@ class CronJobs:
         except ApiError as refusal:
             if refusal.reason == "AlreadyExists":
                 return
-            self._record(cron_job, "FailedCreate", f"Error creating job: {refusal.message}", WARNING)
+            self.record(cron_job, "FailedCreate", f"Error creating job: {refusal.message}", WARNING)
             raise
-        self._record(cron_job, "SuccessfulCreate", f"Created job {name}")
+        self.record(cron_job, "SuccessfulCreate", f"Created job {name}")
 
     # ---- jobs that are over
 
@@ -268,7 +257,7 @@ class CronJobs:
             if job["metadata"]["uid"] in noted and is_over(job):
                 outcome = "Complete" if holds(job, COMPLETE) else "Failed"
                 message = f"Saw completed job: {job['metadata']['name']}, condition: {outcome}"
-                self._record(cron_job, "SawCompletedJob", message)
+                self.record(cron_job, "SawCompletedJob", message)
 
     def _forget_finished(self, cron_job: JsonObject) -> None:
         """Delete the oldest finished Jobs beyond the limits, successful and failed ones apart."""
@@ -281,10 +270,8 @@ class CronJobs:
 
     def _delete(self, cron_job: JsonObject, job: JsonObject) -> None:
         """Delete a Job and, in the background, its pods."""
-        metadata = job["metadata"]
-        how = Deletion(uid=metadata["uid"], propagation="Background")
-        self._api.delete(JOBS, metadata["namespace"], metadata["name"], how)
-        self._record(cron_job, "SuccessfulDelete", f"Deleted job {metadata['name']}")
+        delete_object(self._api, JOBS, job, "Background")
+        self.record(cron_job, "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
 
     # ---- status
 
@@ -303,9 +290,6 @@ class CronJobs:
         status |= {key: text for key, text in times.items() if text}
         if status != held:
             self._api.put_status(CRON_JOBS, cron_job, status)
-
-    def _record(self, cron_job: JsonObject, reason: str, message: str, type: str = NORMAL) -> None:
-        record_event(self._api, "cronjob-controller", cron_job, reason, message, type)
 
 
 def _reference(job: JsonObject) -> JsonObject:

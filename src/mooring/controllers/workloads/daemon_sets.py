@@ -1,33 +1,34 @@
 """The DaemonSet controller: one pod on each node that is eligible."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import NODES, PODS
-from mooring.controllers.cluster_writes import NORMAL, WARNING
-from mooring.controllers.index import Adopters, Index, Orphans
-from mooring.controllers.nodes.pod_states import available_at_ns, is_finished, is_ready, is_terminating, phase_of
-from mooring.controllers.workloads.owned_pods import OwnedPodIndex
-from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_control import PodControl
-from mooring.controllers.workloads.revisions import Revisions, hash_of
-from mooring.controllers.workloads.rollout_numbers import share_of
+from mooring.apiserver.store import Key, StoreWrite, key_of
+from mooring.controllers.cluster_kinds import DAEMON_SETS, NODE_STORE, POD_STORE
+from mooring.controllers.cluster_writes import WARNING
+from mooring.controllers.control_loop import backoff
+from mooring.controllers.nodes.pod_statuses import available_at_ns, is_finished, is_ready, is_terminating, phase_of
+from mooring.controllers.workloads.workload_control import (
+    BURST,
+    PodWorkloads,
+    Revisions,
+    WorkloadIndexes,
+    name_of,
+    revision_label,
+    selector_of,
+    share_of,
+)
 from mooring.kit.clock import NS_PER_S
 from mooring.model.node import COMPARISON_GATE, NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod_spec import NodeSelector, Toleration
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.rules.workload_pods import REVISION_LABEL, daemon_tolerations, meant_for
 
-DAEMON_SETS = RESOURCES["apps", "v1", "daemonsets"]
-_BURST = 500
-"""Pods made or deleted in one sync; the next one goes on. Upstream's burst is 250 for DaemonSets and 500 for ReplicaSets."""
 _FIRST_DELAY_NS, _LAST_DELAY_NS = NS_PER_S, 15 * 60 * NS_PER_S
 """How long a failed pod of a node is left before it is replaced: upstream's backoff of failed daemon pods."""
 
@@ -119,36 +120,26 @@ class DaemonSetSync:
     """Times at which the set has to be synced again."""
 
 
-class DaemonSets:
-    """A sync takes time in proportion to the number of nodes, so a set rests between two."""
+class DaemonSets(PodWorkloads):
+    """Keys are DaemonSets. A sync takes time in proportion to the number of nodes, so a set rests between two."""
 
     name = "daemonset"
-    storages: Sequence[str] = (DAEMON_SETS.storage, PODS.storage, NODES.storage)
+    resource = DAEMON_SETS
     rest_ns = NS_PER_S // 4
     """While nodes are added one by one, each of them concerns every DaemonSet."""
 
-    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans, revisions: Index) -> None:
-        """`orphans` are pods without a controller, `revisions` are ControllerRevisions by their controller."""
-        self._api = api
-        self._owned_pods = owned_pods
-        self._orphans = orphans
-        self._revisions = Revisions(api, DAEMON_SETS, revisions)
-        self._adopters = Adopters(api.store, DAEMON_SETS.storage)
-        self._control = PodControl(api, DAEMON_SETS, "daemonset-controller")
+    def __init__(self, api: ResourceApi, indexes: WorkloadIndexes) -> None:
+        super().__init__(api, indexes)
+        self.storages = (DAEMON_SETS.storage, POD_STORE, NODE_STORE)
+        self._revisions = Revisions(api, DAEMON_SETS, indexes.revisions)
         self._eligibility: dict[Key, Eligibility] = {}
         self._retries = Retries(_FIRST_DELAY_NS, _LAST_DELAY_NS)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """The owner of a pod; all DaemonSets for a node that changed."""
-        if write.storage == PODS.storage:
-            return managers_concerned(write, DAEMON_SETS.kind, self._adopters)
-        if write.storage == NODES.storage:
-            return self._all_keys() if _matters(write) else ()
-        return (write.key,)
-
-    def _all_keys(self) -> list[Key]:
-        found = self._api.store.all(DAEMON_SETS.storage)
-        return [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in found]
+        if write.storage != NODE_STORE:
+            return super().concerned(write)
+        return map(key_of, self._api.store.all(DAEMON_SETS.storage)) if _matters(write) else ()
 
     def sync(self, key: Key) -> int | None:
         """Adopt, survey, place, update, report. After changes the survey is repeated, so that the status counts them."""
@@ -156,32 +147,29 @@ class DaemonSets:
         if daemon_set is None:
             self._eligibility.pop(key, None)
             return None
-        selector = selector_of(daemon_set)
         # An empty selector would adopt every pod of the namespace; upstream refuses such sets as well.
-        if selector.is_empty or not covers_own_template(daemon_set, selector):
+        if selector_of(daemon_set).is_empty or not self.claim_pods(daemon_set):
             return None
-        owned = self._owned_pods.of(daemon_set["metadata"]["uid"])
-        claim_pods(self._api, DAEMON_SETS, daemon_set, selector, owned, self._orphans)
         revision = self._revisions.settle(daemon_set)
-        sync = self._survey(key, daemon_set, hash_of(revision))
-        if "deletionTimestamp" not in daemon_set["metadata"] and (self._place(sync) or self._update(sync)):
-            sync = self._survey(key, daemon_set, hash_of(revision))
+        sync = self._survey(key, daemon_set, revision_label(revision))
+        if not is_terminating(daemon_set) and (self._place(sync) or self._update(sync)):
+            sync = self._survey(key, daemon_set, revision_label(revision))
         self._report(sync)
         live = {f"{key[1]}-{digest}" for digest in self._digests(daemon_set)}
-        self._revisions.trim(daemon_set, live | {revision["metadata"]["name"]})
-        return min((at for at in sync.again_ns if at > self._api.clock.now_ns()), default=None)
+        self._revisions.trim(daemon_set, live | {name_of(revision)})
+        return self.next_ns(sync.again_ns)
 
     # ---- who is where
 
     def _survey(self, key: Key, daemon_set: JsonObject, digest: str) -> DaemonSetSync:
         """Sort pods and nodes. Notes pods that should not be where they are, and failed ones that may be replaced now."""
         pods: dict[str, list[JsonObject]] = {}
-        for pod in self._owned_pods.of(daemon_set["metadata"]["uid"]).pods.values():
+        for pod in self.pods_of(daemon_set).pods.values():
             pods.setdefault(node_of(pod), []).append(pod)
         sync = DaemonSetSync(daemon_set, digest, [], pods)
         eligibility = self._eligibility_of(key, daemon_set)
         known: set[str] = set()
-        for node in self._api.store.all(NODES.storage):
+        for node in self._api.store.all(NODE_STORE):
             name = node["metadata"]["name"]
             known.add(name)
             verdict = eligibility.of(node)
@@ -231,13 +219,13 @@ class DaemonSets:
     def _place(self, sync: DaemonSetSync) -> bool:
         """Create missing pods and delete surplus ones. Returns whether there were any: then updates wait for the next
         sync."""
-        missing = [name for name in sync.wanted if name not in sync.pods][:_BURST]
-        template = self._control.pod_of(sync.daemon_set, sync.daemon_set["spec"]["template"])
-        self._control.create_many(sync.daemon_set, [meant_for(template, name, sync.digest) for name in missing])
+        missing = [name for name in sync.wanted if name not in sync.pods][:BURST]
+        template = self.pod_of(sync.daemon_set)
+        self.create_many(sync.daemon_set, [meant_for(template, name, sync.digest) for name in missing])
         for pod in sync.surplus:
             if is_finished(pod):
                 self._record_finished(sync.daemon_set, pod)
-        self._control.delete_many(sync.daemon_set, sync.surplus[:_BURST])
+        self.delete_many(sync.daemon_set, sync.surplus[:BURST])
         return bool(missing or sync.surplus)
 
     def _record_finished(self, daemon_set: JsonObject, pod: JsonObject) -> None:
@@ -245,10 +233,10 @@ class DaemonSets:
         name, node = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", node_of(pod)
         if phase_of(pod) == "Failed":
             message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
-            self._control.record(daemon_set, WARNING, "FailedDaemonPod", message)
+            self.record(daemon_set, "FailedDaemonPod", message, WARNING)
         else:
             message = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
-            self._control.record(daemon_set, NORMAL, "SucceededDaemonPod", message)
+            self.record(daemon_set, "SucceededDaemonPod", message)
 
     def _update(self, sync: DaemonSetSync) -> bool:
         """Replace pods of old templates, up to maxUnavailable at once; pods that do not work are replaced in any case.
@@ -265,13 +253,13 @@ class DaemonSets:
         unavailable = 0
         for name in sync.wanted:
             staying = [pod for pod in sync.pods.get(name, ()) if not is_terminating(pod) and not is_finished(pod)]
-            old = [pod for pod in staying if not is_updated(pod, sync.digest)]
+            old = [pod for pod in staying if revision_label(pod) != sync.digest]
             if len(staying) == 1 and old:
                 (working if self._is_available(sync, old[0]) else broken).append(old[0])
             else:
                 unavailable += len(staying) != 1 or not self._is_available(sync, staying[0])
         outdated = [*broken, *working[: max(0, allowed - unavailable)]]
-        self._control.delete_many(sync.daemon_set, outdated)
+        self.delete_many(sync.daemon_set, outdated)
         return bool(outdated)
 
     def _is_available(self, sync: DaemonSetSync, pod: JsonObject) -> bool:
@@ -294,7 +282,7 @@ class DaemonSets:
         placed = [pod for name, pod in held.items() if name in wanted]
         available = sum(self._is_available(sync, pod) for pod in placed)
         misplaced = [name for name, pod in held.items() if name not in wanted and phase_of(pod) == "Running"]
-        updated = sum(is_updated(pod, sync.digest) and not is_terminating(pod) for pod in placed)
+        updated = sum(revision_label(pod) == sync.digest and not is_terminating(pod) for pod in placed)
         status: JsonObject = {
             "currentNumberScheduled": len(placed),
             "numberMisscheduled": len(misplaced),
@@ -308,13 +296,11 @@ class DaemonSets:
             "numberUnavailable": len(wanted) - available,
         }
         status |= {key: number for key, number in counts.items() if number}
-        if status != sync.daemon_set.get("status"):
-            self._api.put_status(DAEMON_SETS, sync.daemon_set, status)
+        self.report(sync.daemon_set, status)
 
     def _digests(self, daemon_set: JsonObject) -> set[str]:
         """The hashes of the templates that its pods are made from."""
-        owned = self._owned_pods.of(daemon_set["metadata"]["uid"])
-        return {dict(labels).get(REVISION_LABEL, "") for labels, _ in owned.tally}
+        return {dict(labels).get(REVISION_LABEL, "") for labels, _ in self.pods_of(daemon_set).tally}
 
 
 def _oldest(pods: list[JsonObject]) -> JsonObject:
@@ -361,7 +347,7 @@ class Retries:
         if row is not None and row.failure == failure:
             return row.due_ns
         count = 0 if row is None or now_ns - row.due_ns > 2 * self._last_ns else row.count
-        pause_ns = min(self._first_ns << min(count - 1, 40), self._last_ns) if count else 0
+        pause_ns = backoff(self._first_ns, self._last_ns, count)
         self._rows[mark] = _Row(failure, count + 1, now_ns + pause_ns)
         return now_ns + pause_ns
 
@@ -380,8 +366,3 @@ def node_of(pod: JsonObject) -> str:
             if line["key"] == "metadata.name" and line["operator"] == "In" and len(line["values"]) == 1:
                 return str(line["values"][0])
     return ""
-
-
-def is_updated(pod: JsonObject, digest: str) -> bool:
-    """Whether the pod is made from the template with this hash."""
-    return bool(pod["metadata"].get("labels", {}).get(REVISION_LABEL) == digest)

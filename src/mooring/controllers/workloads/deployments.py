@@ -1,33 +1,35 @@
 """The Deployment controller: moves pods from the sets of old templates to that of the present one, and keeps the old
 sets as history."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
-from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_writes import record_event
-from mooring.controllers.index import Adopters, Index, Orphans, equal_labels
-from mooring.controllers.workloads import rollout_numbers as numbers
+from mooring.apiserver.store import Key
+from mooring.controllers.cluster_kinds import DEPLOYMENTS, REPLICA_SETS
+from mooring.controllers.cluster_writes import delete_object
+from mooring.controllers.index import Index, Orphans
+from mooring.controllers.nodes.pod_statuses import is_terminating
 from mooring.controllers.workloads.deployment_sets import (
-    DEPLOYMENTS,
     DeploymentSync,
+    Part,
     ReplicaSetWriter,
+    Size,
     available_of,
+    grown,
     is_recreated,
     is_rescaled,
     look_at,
     most_before,
+    proportional,
     replicas_of,
     revision_of,
+    shrunk,
 )
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex
-from mooring.controllers.workloads.ownership import adopt, managers_concerned, release, selector_of
-from mooring.controllers.workloads.replica_sets import REPLICA_SETS, REST_NS
+from mooring.controllers.workloads.workload_control import REST_NS, Workloads, selector_of
 from mooring.kit.clock import NS_PER_S, moment_ns
-from mooring.model.selectors import Selector
 from mooring.rules.conditions import (
     condition_of,
     find_condition,
@@ -50,9 +52,9 @@ _NO_DEADLINE = 2**31 - 1
 _COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 
 
-def note(sync: DeploymentSync, type: str, status: bool | str, now: str, reason: str, message: str) -> None:
+def note(sync: DeploymentSync, condition_type: str, status: bool | str, now: str, reason: str, message: str) -> None:
     """Set a condition. Conditions of Deployments also have the time of their last update."""
-    condition = {**workload_condition(type, status, now, reason, message), "lastUpdateTime": now}
+    condition = {**workload_condition(condition_type, status, now, reason, message), "lastUpdateTime": now}
     sync.conditions = with_workload_condition(sync.conditions, condition)
 
 
@@ -192,27 +194,20 @@ def _with_failure(sync: DeploymentSync) -> list[JsonObject]:
     return without_condition(sync.conditions, FAILURE)
 
 
-class Deployments:
+class Deployments(Workloads):
     """Keys are Deployments. Owns ReplicaSets, never pods. Each sync takes one small step: a change of a set brings it
     back."""
 
     name = "deployment"
-    storages: Sequence[str] = (DEPLOYMENTS.storage, REPLICA_SETS.storage)
+    resource, owned = DEPLOYMENTS, REPLICA_SETS
     rest_ns = REST_NS
 
     def __init__(self, api: ResourceApi, sets: Index, orphan_sets: Orphans, owned_pods: OwnedPodIndex) -> None:
         """`sets` are ReplicaSets by their controller."""
-        self._api = api
+        super().__init__(api, orphan_sets)
         self._sets = sets
-        self._orphans = orphan_sets
         self._owned_pods = owned_pods
-        self._adopters = Adopters(api.store, DEPLOYMENTS.storage)
         self._writer = ReplicaSetWriter(api)
-
-    def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        if write.storage == REPLICA_SETS.storage:
-            return managers_concerned(write, DEPLOYMENTS.kind, self._adopters)
-        return (write.key,)
 
     def sync(self, key: Key) -> int | None:
         """Adopt, take one step, record events. Returns when the progress deadline passes."""
@@ -223,18 +218,21 @@ class Deployments:
         # An empty selector would adopt every ReplicaSet of the namespace.
         if selector.is_empty or selector.is_nothing:
             return None
-        self._claim(deployment, selector)
+        owned = self._sets[deployment["metadata"]["uid"]]
+        strangers = [item for item in owned if not selector.matches(item["metadata"].get("labels", {}))]
+        self.claim(deployment, selector, strangers)
         sync = look_at(deployment, self._sets[deployment["metadata"]["uid"]])
         try:
             self._step(sync)
         finally:
-            self._record(sync)
+            for message in sync.events:
+                self.record(sync.deployment, "ScalingReplicaSet", message)
         late_ns = late_at_ns(sync)
         return late_ns if late_ns is not None and late_ns > self._api.clock.now_ns() else None
 
     def _step(self, sync: DeploymentSync) -> None:
         """One step, in upstream's order: deleted, paused, rescaled, Recreate, RollingUpdate."""
-        if "deletionTimestamp" in sync.deployment["metadata"]:
+        if is_terminating(sync.deployment):
             self._put(sync, counted(sync, self._api.now()))
             return
         note_pause(sync, self._api.now())
@@ -255,15 +253,6 @@ class Deployments:
             self._roll(sync)
             self._conclude(sync)
 
-    def _claim(self, deployment: JsonObject, selector: Selector) -> None:
-        """Adopt matching orphaned sets, and release sets that do not match any more."""
-        for item in self._sets[deployment["metadata"]["uid"]]:
-            if not selector.matches(item["metadata"].get("labels", {})):
-                release(self._api, deployment, REPLICA_SETS, item)
-        candidates = self._orphans.candidates(deployment["metadata"]["namespace"], equal_labels(deployment))
-        wanted = [item for item in candidates if selector.matches(item["metadata"].get("labels", {}))]
-        adopt(self._api, DEPLOYMENTS, deployment, REPLICA_SETS, wanted)
-
     # ---- the ways to the present template
 
     def _roll(self, sync: DeploymentSync) -> None:
@@ -272,14 +261,14 @@ class Deployments:
         # Sizes as specified, not pods as they are: the ReplicaSets have yet to act on the last step.
         total = sum(replicas_of(item) for item in sync.sets)
         if sync.new is None:
-            self._begin(sync, numbers.grown(sync.bounds, 0, total))
+            self._begin(sync, grown(sync.bounds, 0, total))
             return
-        size = numbers.grown(sync.bounds, replicas_of(sync.new), total)
+        size = grown(sync.bounds, replicas_of(sync.new), total)
         if size != replicas_of(sync.new):
             self._writer.resize(sync, sync.new, size)
             return
         old = list(sync.old)
-        sizes = numbers.shrunk(sync.bounds, _size(sync.new), [_size(item) for item in old])
+        sizes = shrunk(sync.bounds, _size(sync.new), [_size(item) for item in old])
         for item, size in zip(old, sizes, strict=True):
             if size != replicas_of(item):
                 self._writer.resize(sync, item, size)
@@ -350,8 +339,8 @@ class Deployments:
         grows = sync.bounds.most >= sum(replicas_of(item) for item in active)
         by_age = list(reversed(active)) if grows else active
         favoured = sorted(by_age, key=replicas_of, reverse=True)
-        parts = [numbers.Part(replicas_of(item), most_before(item, sync.deployment)) for item in favoured]
-        for item, size in zip(favoured, numbers.proportional(sync.bounds, parts), strict=True):
+        parts = [Part(replicas_of(item), most_before(item, sync.deployment)) for item in favoured]
+        for item, size in zip(favoured, proportional(sync.bounds, parts), strict=True):
             self._writer.resize(sync, item, size)
 
     # ---- the end of a look
@@ -364,26 +353,19 @@ class Deployments:
         self._put(sync, status)
 
     def _put(self, sync: DeploymentSync, status: JsonObject) -> None:
-        if status != sync.deployment.get("status"):
-            sync.deployment = self._api.put_status(DEPLOYMENTS, sync.deployment, status)
+        sync.deployment = self.report(sync.deployment, status)
 
     def _forget_history(self, sync: DeploymentSync) -> None:
         """Delete the sets of the oldest revisions beyond revisionHistoryLimit, if they are empty."""
         empty = [item for item in sync.old if _is_empty(item)]
         surplus = len(empty) - sync.deployment["spec"].get("revisionHistoryLimit", len(empty))
         for item in sorted(empty, key=revision_of)[: max(0, surplus)]:
-            metadata = item["metadata"]
-            how = Deletion(uid=metadata["uid"], propagation="Background")
-            self._api.delete(REPLICA_SETS, metadata["namespace"], metadata["name"], how)
+            delete_object(self._api, REPLICA_SETS, item, "Background")
             sync.old = [other for other in sync.old if other is not item]
 
-    def _record(self, sync: DeploymentSync) -> None:
-        for message in sync.events:
-            record_event(self._api, "deployment-controller", sync.deployment, "ScalingReplicaSet", message)
 
-
-def _size(replica_set: JsonObject) -> numbers.Size:
-    return numbers.Size(replicas_of(replica_set), available_of(replica_set))
+def _size(replica_set: JsonObject) -> Size:
+    return Size(replicas_of(replica_set), available_of(replica_set))
 
 
 def _is_empty(replica_set: JsonObject) -> bool:

@@ -1,15 +1,25 @@
 """The disruption controller: writes into each PodDisruptionBudget how many of its pods are healthy, have to be, and may
 be disrupted now."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from mooring.api.json_objects import JsonObject
-from mooring.api.kind_spec import KindSpec
-from mooring.api.kinds import RESOURCES
 from mooring.api.selector_text import selector_from
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Store, StoreWrite
-from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
+from mooring.controllers.cluster_kinds import (
+    BUDGET_STORE,
+    BUDGETS,
+    DEPLOYMENTS,
+    POD_STORE,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+)
+from mooring.controllers.cluster_writes import put_status
+from mooring.controllers.control_loop import Controller
+from mooring.controllers.index import manager_of
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.selectors import Selector
 from mooring.rules.conditions import holds, with_condition
@@ -17,12 +27,7 @@ from mooring.rules.conditions import holds, with_condition
 DISRUPTION_LASTS_S = 120
 """An evicted pod that does not begin to end within this time counts again (upstream: DeletionTimeout)."""
 
-_DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]
-_SCALED: dict[str, KindSpec] = {
-    "ReplicaSet": RESOURCES["apps", "v1", "replicasets"],
-    "StatefulSet": RESOURCES["apps", "v1", "statefulsets"],
-    "ReplicationController": RESOURCES["", "v1", "replicationcontrollers"],
-}
+_SCALED = {kind.kind: kind for kind in (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS)}
 """Controllers of pods that say how many there should be."""
 
 
@@ -30,21 +35,16 @@ class NoScale(Exception):
     """The expected number of pods is unknown: then no disruption is allowed."""
 
 
-class DisruptionBudgets:
+class DisruptionBudgets(Controller):
     """Keys are budgets. Evictions and preemption read `disruptionsAllowed`."""
 
     name = "disruption-budgets"
-    storages: Sequence[str] = (
-        POD_STORE,
-        BUDGET_STORE,
-        _DEPLOYMENTS.storage,
-        *(r.storage for r in _SCALED.values()),
-    )
+    storages = (POD_STORE, BUDGET_STORE, DEPLOYMENTS.storage, *(kind.storage for kind in _SCALED.values()))
     rest_ns = NS_PER_S // 4
     """A rollout changes hundreds of pods in a second; four counts a second are enough."""
 
     def __init__(self, api: ResourceApi) -> None:
-        self._api = api
+        super().__init__(api)
         self._members = BudgetMembers(api.store)
         self._by_owner: dict[str, set[Key]] = {}
         """By uid of a workload: the budgets that counted on its scale when they were last looked at."""
@@ -74,8 +74,7 @@ class DisruptionBudgets:
             allowed = max(healthy - desired, 0) if expected > 0 else 0
             status = self._counted(budget, expected, desired, healthy, allowed)
         status = {**status, "disruptedPods": disrupted} if disrupted else status
-        if status != budget.get("status"):
-            self._api.put_status(BUDGETS, budget, status)
+        put_status(self._api, BUDGETS, budget, status)
         return again_ns
 
     def _disrupted(self, key: Key, noted: JsonObject) -> tuple[JsonObject, int | None]:
@@ -106,7 +105,7 @@ class DisruptionBudgets:
     def _scale(self, key: Key, pods: list[JsonObject]) -> int:
         """The sum of the replicas of all workloads that own the pods, each counted once."""
         scales: dict[str, int] = {}
-        for owner in {reference["uid"]: reference for pod in pods if (reference := _controller(pod))}.values():
+        for owner in {reference["uid"]: reference for pod in pods if (reference := manager_of(pod))}.values():
             uid, replicas = self._scale_of(key[0], owner)
             scales[uid] = replicas
             self._by_owner.setdefault(uid, set()).add(key)
@@ -121,9 +120,9 @@ class DisruptionBudgets:
             raise NoScale(
                 f"{owner['kind'].lower()}s {namespace}/{owner['name']} does not implement the scale subresource"
             )
-        above = _controller(found)
+        above = manager_of(found)
         if above is not None and above["kind"] == "Deployment":
-            found = self._api.find(_DEPLOYMENTS, namespace, above["name"]) or found
+            found = self._api.find(DEPLOYMENTS, namespace, above["name"]) or found
         return found["metadata"]["uid"], found["spec"].get("replicas", 1)
 
     def _counted(self, budget: JsonObject, expected: int, desired: int, healthy: int, allowed: int) -> JsonObject:
@@ -161,11 +160,6 @@ def part_of(whole: int, written: int | str) -> int:
 
 def _is_healthy(pod: JsonObject) -> bool:
     return holds(pod, "Ready") and not pod["metadata"].get("deletionTimestamp")
-
-
-def _controller(item: JsonObject) -> JsonObject | None:
-    owners: list[JsonObject] = item["metadata"].get("ownerReferences", [])
-    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def _is_scaled(write: StoreWrite) -> bool:
@@ -227,3 +221,6 @@ class BudgetMembers:
             for pod in self._store.all(POD_STORE)
             if pod["metadata"]["namespace"] == key[0] and selector.matches(pod["metadata"].get("labels", {}))
         }
+
+
+CONTROLLERS = (DisruptionBudgets,)

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
-from mooring.api.kinds import RESOURCES
 from mooring.api.kinds.scheduling import GROUP_TEMPLATES, POD_GROUP
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.cluster_writes import NORMAL, record_event
+from mooring.controllers.cluster_kinds import JOBS
+from mooring.controllers.cluster_writes import record_event
 from mooring.model.names import safe_encode
 from mooring.rules.conditions import condition_of
 from mooring.rules.workload_pods import owner_reference
 
 GATE = "WorkloadWithJob"
-JOBS = RESOURCES["batch", "v1", "jobs"]
 _LONGEST_NAME = 253
 
 
@@ -82,7 +81,7 @@ class JobGroups:
             return None
         if kind is GROUP_TEMPLATES:
             text = f"Created Workload {made['metadata']['name']} for Job {job['metadata']['name']}"
-            record_event(self._api, "job-controller", job, "WorkloadCreated", text, NORMAL)
+            record_event(self._api, "job-controller", job, "WorkloadCreated", text)
         return made
 
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Key, StoreWrite
+from mooring.controllers.control_loop import backoff
 from mooring.controllers.index import owner_uid
-from mooring.controllers.nodes.pod_states import is_finished, is_terminating, phase_of
+from mooring.controllers.nodes.pod_statuses import is_finished, is_terminating, phase_of
 from mooring.controllers.workloads.owned_pods import OwnedPods
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.rules.conditions import condition_of, find_condition
@@ -61,7 +62,7 @@ class JobAccount:
         """When the next pod may be created."""
         if not self.failures:
             return 0
-        return self.last_failure_ns + min(FIRST_PAUSE_NS << min(self.failures - 1, 20), LAST_PAUSE_NS)
+        return self.last_failure_ns + backoff(FIRST_PAUSE_NS, LAST_PAUSE_NS, self.failures)
 
 
 class Ledger:
@@ -176,7 +177,7 @@ def expires_ns(job: JsonObject) -> int | None:
     if ttl_s is None:
         return None
     status = job["status"]
-    end = next(held for type in (COMPLETE, FAILED) if (held := find_condition(status["conditions"], type)) is not None)
+    end = next(held for kind in (COMPLETE, FAILED) if (held := find_condition(status["conditions"], kind)) is not None)
     return int(moment_ns(end["lastTransitionTime"]) + ttl_s * NS_PER_S)
 
 

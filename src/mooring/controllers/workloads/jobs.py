@@ -1,17 +1,14 @@
 """The Job controller: runs pods until a number of them has succeeded, with a limit on how many run at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds import RESOURCES
-from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import PODS
-from mooring.controllers.cluster_writes import NORMAL, WARNING
-from mooring.controllers.index import Adopters, Orphans
-from mooring.controllers.nodes.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
+from mooring.controllers.cluster_kinds import JOBS, POD_STORE
+from mooring.controllers.cluster_writes import WARNING, delete_object
+from mooring.controllers.nodes.pod_statuses import ACTIVE, is_active, is_finished, is_terminating, phase_of
 from mooring.controllers.workloads.job_groups import JobGroups, in_group
 from mooring.controllers.workloads.job_outcome import (
     COMPLETE,
@@ -29,22 +26,11 @@ from mooring.controllers.workloads.job_outcome import (
     verdict_on,
     wanted_active,
 )
-from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods, first_to_go
-from mooring.controllers.workloads.ownership import (
-    claim_pods,
-    covers_own_template,
-    manager_key,
-    managers_concerned,
-    selector_of,
-)
-from mooring.controllers.workloads.pod_control import PodControl
+from mooring.controllers.workloads.owned_pods import OwnedPods, first_to_go
+from mooring.controllers.workloads.workload_control import BURST, PodWorkloads, WorkloadIndexes, manager_key
 from mooring.kit.clock import NS_PER_S
 from mooring.rules.conditions import condition_of, with_workload_condition, workload_condition
 from mooring.rules.workload_pods import with_index
-
-JOBS = RESOURCES["batch", "v1", "jobs"]
-_BURST = 500
-"""Pods created or deleted in one sync: the next one goes on."""
 
 
 @dataclass(slots=True)
@@ -72,33 +58,26 @@ class JobSync:
         return bool(spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy"))
 
 
-class Jobs:
+class Jobs(PodWorkloads):
     """Keys are Jobs. Counts what finished and creates missing pods, after a backoff where pods failed."""
 
     name = "job"
-    storages: Sequence[str] = (JOBS.storage, PODS.storage)
+    resource = JOBS
     rest_ns = NS_PER_S // 10
     """While hundreds of pods of a Job finish, each of their writes concerns it."""
 
-    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans) -> None:
-        """`orphans` are pods without a controller."""
-        self._api = api
-        self._owned_pods = owned_pods
-        self._orphans = orphans
+    def __init__(self, api: ResourceApi, indexes: WorkloadIndexes) -> None:
+        super().__init__(api, indexes)
         self._ledger = Ledger()
-        self._adopters = Adopters(api.store, JOBS.storage)
-        self._control = PodControl(api, JOBS, "job-controller")
         self._groups = JobGroups(api)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """The Job, or the Job that owns a pod. Pods that are gone are counted here: a sync would not see them."""
-        if write.storage != PODS.storage:
-            return (write.key,)
-        if write.type == "DELETED":
+        if write.storage == POD_STORE and write.type == "DELETED":
             key = manager_key(write.object, JOBS.kind)
             if key is not None:
                 self._ledger.observe(key, write)
-        return managers_concerned(write, JOBS.kind, self._adopters)
+        return super().concerned(write)
 
     def sync(self, key: Key) -> int | None:
         """Finished: wait for its time to live. Otherwise adopt, judge, act and report, in upstream's order."""
@@ -106,41 +85,34 @@ class Jobs:
         if job is None or is_over(job):
             self._ledger.close(key)
             return self._expire(job) if job is not None else None
-        selector = selector_of(job)
-        if not covers_own_template(job, selector):
+        if not self.claim_pods(job):
             return None
-        owned = self._owned_pods.of(job["metadata"]["uid"])
-        claim_pods(self._api, JOBS, job, selector, owned, self._orphans)
         sync = self._begin_sync(key, job)
-        sync.group = self._groups.group_of(job, bool(self._owned(job).pods))
+        sync.group = self._groups.group_of(job, bool(self.pods_of(job).pods))
         self._note_suspension(sync)
         verdict = self._judge(sync)
-        again_ns = None if "deletionTimestamp" in job["metadata"] else self._act(sync, verdict)
+        again_ns = None if is_terminating(job) else self._act(sync, verdict)
         self._report(sync, verdict)
         return again_ns
 
     def _expire(self, job: JsonObject) -> int | None:
         """Delete a finished Job after ttlSecondsAfterFinished. Returns when."""
-        due_ns, metadata = expires_ns(job), job["metadata"]
-        if due_ns is None or "deletionTimestamp" in metadata:
+        due_ns = expires_ns(job)
+        if due_ns is None or is_terminating(job):
             return None
         if due_ns > self._api.clock.now_ns():
             return due_ns
-        how = Deletion(uid=metadata["uid"], propagation="Background")
-        self._api.delete(JOBS, metadata["namespace"], metadata["name"], how)
+        delete_object(self._api, JOBS, job, "Background")
         return None
 
     def _begin_sync(self, key: Key, job: JsonObject) -> JobSync:
         """What the status and the present pods say together."""
-        owned, status = self._owned(job), job.get("status", {})
+        owned, status = self.pods_of(job), job.get("status", {})
         account = self._ledger.of(key, job, owned)
         sync = JobSync(job, account, set(), list(status.get("conditions", ())), status.get("startTime"))
         if sync.is_indexed:
             sync.completed = parse_indexes(status.get("completedIndexes", "")) | _completed(owned, job)
         return sync
-
-    def _owned(self, job: JsonObject) -> OwnedPods:
-        return self._owned_pods.of(job["metadata"]["uid"])
 
     # ---- the look
 
@@ -151,11 +123,11 @@ class Jobs:
         if sync.job["spec"].get("suspend"):
             if not is_held:
                 self._note(sync, SUSPENDED, True, "JobSuspended", "Job suspended")
-                self._control.record(sync.job, NORMAL, "Suspended", "Job suspended")
+                self.record(sync.job, "Suspended", "Job suspended")
             return
         if is_held:
             self._note(sync, SUSPENDED, False, "JobResumed", "Job resumed")
-            self._control.record(sync.job, NORMAL, "Resumed", "Job resumed")
+            self.record(sync.job, "Resumed", "Job resumed")
             sync.started = now
         sync.started = sync.started or now
 
@@ -164,11 +136,11 @@ class Jobs:
         counts, now_ns = self._counts(sync), self._api.clock.now_ns()
         sync.account.note(counts.succeeded, counts.failed, now_ns)
         started = {**sync.job.get("status", {}), "startTime": sync.started}
-        return verdict_on({**sync.job, "status": started}, counts, self._owned(sync.job), now_ns)
+        return verdict_on({**sync.job, "status": started}, counts, self.pods_of(sync.job), now_ns)
 
     def _counts(self, sync: JobSync) -> Counts:
         """The counts of now: pods that were created or deleted in this sync are included."""
-        owned = self._owned(sync.job)
+        owned = self.pods_of(sync.job)
         succeeded = len(sync.completed) if sync.is_indexed else sync.account.succeeded(owned)
         return Counts(owned.count(*ACTIVE), succeeded, sync.account.failed(owned, sync.waits_for_end))
 
@@ -186,29 +158,26 @@ class Jobs:
         if counts.active < wanted and resumes_ns <= self._api.clock.now_ns():
             self._make(sync, wanted - counts.active)
         # The end of the backoff matters only while pods are missing; the deadline always.
-        moments = [resumes_ns if counts.active < wanted else 0, deadline_ns(self._with_start(sync)) or 0]
-        return min((at for at in moments if at > self._api.clock.now_ns()), default=None)
-
-    def _with_start(self, sync: JobSync) -> JsonObject:
-        return {**sync.job, "status": {"startTime": sync.started}}
+        started = {**sync.job, "status": {"startTime": sync.started}}
+        return self.next_ns([resumes_ns if counts.active < wanted else 0, deadline_ns(started) or 0])
 
     # ---- pods
 
     def _make(self, sync: JobSync, number: int) -> None:
         """Create missing pods; of an Indexed Job, one for each free index."""
         if sync.waits_for_end:
-            number -= self._owned(sync.job).count("terminating")
-        pod = self._control.pod_of(sync.job, sync.job["spec"]["template"])
+            number -= self.pods_of(sync.job).count("terminating")
+        pod = self.pod_of(sync.job)
         pod = pod if sync.group is None else in_group(pod, sync.group)
-        pods = [pod] * max(0, min(number, _BURST))
+        pods = [pod] * max(0, min(number, BURST))
         if sync.is_indexed:
             name = sync.job["metadata"]["name"]
             pods = [with_index(pod, name, index) for index in self._free_indexes(sync, len(pods))]
-        self._control.create_many(sync.job, pods)
+        self.create_many(sync.job, pods)
 
     def _free_indexes(self, sync: JobSync, number: int) -> list[int]:
         """The lowest indexes that are neither done nor being worked on."""
-        held = [p for p in self._owned(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
+        held = [p for p in self.pods_of(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
         taken = sync.completed | {index for pod in held if (index := index_of(pod)) is not None}
         free = (index for index in range(sync.job["spec"]["completions"]) if index not in taken)
         return [index for index, _ in zip(free, range(number), strict=False)]
@@ -219,27 +188,27 @@ class Jobs:
 
     def _reduce(self, sync: JobSync, number: int) -> None:
         """Delete surplus pods. They do not count as failed."""
-        surplus = first_to_go(self._owned(sync.job).active(), min(number, _BURST), self._api.clock.now_ns())
+        surplus = first_to_go(self.pods_of(sync.job).active(), min(number, BURST), self._api.clock.now_ns())
         sync.account.excused.update(pod["metadata"]["uid"] for pod in surplus)
-        self._control.delete_many(sync.job, surplus)
+        self.delete_many(sync.job, surplus)
 
     def _end_all(self, sync: JobSync, is_excused: bool) -> None:
         """Delete all pods that run: the outcome is decided."""
-        active = self._owned(sync.job).active()
+        active = self.pods_of(sync.job).active()
         if is_excused:
             sync.account.excused.update(pod["metadata"]["uid"] for pod in active)
-        self._control.delete_many(sync.job, active)
+        self.delete_many(sync.job, active)
 
     # ---- status
 
-    def _note(self, sync: JobSync, type: str, status: bool, reason: str, message: str) -> None:
+    def _note(self, sync: JobSync, condition_type: str, status: bool, reason: str, message: str) -> None:
         now = self._api.now()
-        condition = {**workload_condition(type, status, now, reason, message), "lastProbeTime": now}
+        condition = {**workload_condition(condition_type, status, now, reason, message), "lastProbeTime": now}
         sync.conditions = with_workload_condition(sync.conditions, condition)
 
     def _report(self, sync: JobSync, verdict: JobVerdict | None) -> None:
         """Write the status if it differs."""
-        owned, counts = self._owned(sync.job), self._counts(sync)
+        owned, counts = self.pods_of(sync.job), self._counts(sync)
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         status: JsonObject = {key: number for key, number in numbers.items() if number}
         status |= {"ready": owned.count("ready"), "terminating": owned.count("terminating")}
@@ -252,8 +221,7 @@ class Jobs:
             self._conclude(sync, verdict, status)
         if sync.conditions:
             status["conditions"] = sync.conditions
-        if status != sync.job.get("status"):
-            self._api.put_status(JOBS, sync.job, status)
+        self.report(sync.job, status)
 
     def _conclude(self, sync: JobSync, verdict: JobVerdict, status: JsonObject) -> None:
         """Set the condition for the outcome at once, the final one when no pod runs any more."""
@@ -263,9 +231,9 @@ class Jobs:
         self._note(sync, verdict.end, True, verdict.reason, verdict.message)
         if verdict.end == COMPLETE:
             status["completionTime"] = self._api.now()
-            self._control.record(sync.job, NORMAL, "Completed", "Job completed")
+            self.record(sync.job, "Completed", "Job completed")
         else:
-            self._control.record(sync.job, WARNING, verdict.reason, verdict.message)
+            self.record(sync.job, verdict.reason, verdict.message, WARNING)
 
 
 def _completed(owned: OwnedPods, job: JsonObject) -> set[int]:

@@ -8,7 +8,7 @@ from typing import Any
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.controllers.index import owner_uid
-from mooring.controllers.nodes.pod_states import ACTIVE, State, is_ready, phase_of, ready_since, restarts_of, state_of
+from mooring.controllers.nodes.pod_statuses import ACTIVE, State, is_ready, phase_of, ready_since, restarts_of, state_of
 from mooring.kit.clock import moment_ns
 from mooring.model.selectors import Selector, parse_int64
 

@@ -1,32 +1,32 @@
 """The StatefulSet controller: pods with stable names and claims, created, updated and deleted in order."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds import RESOURCES
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import CLAIMS, PODS
-from mooring.controllers.cluster_writes import NORMAL, WARNING
-from mooring.controllers.index import Adopters, Index, Orphans
-from mooring.controllers.nodes.pod_states import (
-    available_at_ns,
+from mooring.apiserver.store import Key
+from mooring.controllers.cluster_kinds import CLAIMS, STATEFUL_SETS
+from mooring.controllers.cluster_writes import WARNING
+from mooring.controllers.nodes.pod_statuses import (
+    availability,
     is_active,
     is_finished,
     is_ready,
     is_terminating,
     phase_of,
 )
-from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
-from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_control import PodControl
-from mooring.controllers.workloads.replica_sets import REST_NS
-from mooring.controllers.workloads.revisions import Revisions, name_of, template_of
-from mooring.rules.workload_pods import REVISION_LABEL, claims_of, identified
-
-STATEFUL_SETS = RESOURCES["apps", "v1", "statefulsets"]
+from mooring.controllers.workloads.owned_pods import OwnedPods
+from mooring.controllers.workloads.workload_control import (
+    REST_NS,
+    PodWorkloads,
+    Revisions,
+    WorkloadIndexes,
+    name_of,
+    revision_label,
+    template_of,
+)
+from mooring.rules.workload_pods import claims_of, identified
 
 
 @dataclass(slots=True)
@@ -73,56 +73,41 @@ class StatefulSetSync:
         return self.current if is_kept else self.update
 
 
-class StatefulSets:
+class StatefulSets(PodWorkloads):
     """Keys are StatefulSets. One step at a time where the set is ordered; all at once where it is parallel."""
 
     name = "statefulset"
-    storages: Sequence[str] = (STATEFUL_SETS.storage, PODS.storage)
+    resource = STATEFUL_SETS
     rest_ns = REST_NS
 
-    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans, revisions: Index) -> None:
-        """`orphans` are pods without a controller, `revisions` are ControllerRevisions by their controller."""
-        self._api = api
-        self._owned_pods = owned_pods
-        self._orphans = orphans
-        self._revisions = Revisions(api, STATEFUL_SETS, revisions)
-        self._adopters = Adopters(api.store, STATEFUL_SETS.storage)
-        self._control = PodControl(api, STATEFUL_SETS, "statefulset-controller")
+    def __init__(self, api: ResourceApi, indexes: WorkloadIndexes) -> None:
+        super().__init__(api, indexes)
+        self._revisions = Revisions(api, STATEFUL_SETS, indexes.revisions)
 
-    def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        if write.storage == PODS.storage:
-            return managers_concerned(write, STATEFUL_SETS.kind, self._adopters)
-        return (write.key,)
+    def may_adopt(self, workload: JsonObject, orphan: JsonObject) -> bool:
+        """An orphan is adopted only if its name is one of the set's."""
+        return ordinal_of(workload, orphan) is not None
 
     def sync(self, key: Key) -> int | None:
         """Adopt, take a step, report."""
         stateful_set = self._api.find(STATEFUL_SETS, *key)
-        if stateful_set is None:
+        if stateful_set is None or not self.claim_pods(stateful_set):
             return None
-        selector = selector_of(stateful_set)
-        if not covers_own_template(stateful_set, selector):
-            return None
-        owned = self._owned_pods.of(stateful_set["metadata"]["uid"])
-        claim_pods(self._api, STATEFUL_SETS, stateful_set, selector, owned, self._orphans, _belongs_to(stateful_set))
         sync = self._begin_sync(stateful_set)
-        if "deletionTimestamp" not in stateful_set["metadata"]:
+        if not is_terminating(stateful_set):
             self._step(sync)
         return self._report(sync)
 
     def _begin_sync(self, stateful_set: JsonObject) -> StatefulSetSync:
-        """The revisions, and the pods by ordinal. Without a current revision in the status the update revision is the
-        current one."""
+        """The revisions, and the pods by ordinal; pods with other names are left out. Without a current revision in the
+        status the update revision is the current one."""
         update = self._revisions.settle(stateful_set)
         named = stateful_set.get("status", {}).get("currentRevision")
         held = self._revisions.of(stateful_set)
         current = next((item for item in held if name_of(item) == named), update)
-        return StatefulSetSync(stateful_set, self._pods(stateful_set), current, update)
-
-    def _pods(self, stateful_set: JsonObject) -> dict[int, JsonObject]:
-        """The owned pods by ordinal; those with other names are left out."""
-        owned = self._owned_pods.of(stateful_set["metadata"]["uid"])
-        numbered = ((ordinal_of(stateful_set, pod), pod) for pod in owned.pods.values())
-        return {ordinal: pod for ordinal, pod in numbered if ordinal is not None}
+        numbered = ((ordinal_of(stateful_set, pod), pod) for pod in self.pods_of(stateful_set).pods.values())
+        pods = {ordinal: pod for ordinal, pod in numbered if ordinal is not None}
+        return StatefulSetSync(stateful_set, pods, current, update)
 
     # ---- the steps
 
@@ -169,7 +154,7 @@ class StatefulSets:
             pod = sync.pods.get(ordinal)
             if pod is None:
                 return
-            if revision_of(pod) != name_of(sync.update) and not is_terminating(pod):
+            if revision_label(pod) != name_of(sync.update) and not is_terminating(pod):
                 self._delete(sync, pod)
                 return
             if not self._is_healthy(sync, pod):
@@ -179,8 +164,7 @@ class StatefulSets:
         """Running, available, and not being deleted."""
         if is_terminating(pod) or is_finished(pod):
             return False
-        at_ns = available_at_ns(pod, sync.spec.get("minReadySeconds", 0))
-        return at_ns is not None and at_ns <= self._api.clock.now_ns()
+        return availability([pod], sync.spec.get("minReadySeconds", 0), self._api.clock.now_ns())[0] == 1
 
     # ---- single pods
 
@@ -188,14 +172,12 @@ class StatefulSets:
         """Claims first: the pod's volumes refer to them."""
         self._make_claims(sync, ordinal)
         revision = sync.revision_for(ordinal)
-        pod = self._control.pod_of(sync.stateful_set, template_of(revision))
-        made = self._control.create_one(
-            sync.stateful_set, identified(sync.stateful_set, pod, name_of(revision), ordinal)
-        )
+        pod = self.pod_of(sync.stateful_set, template_of(revision))
+        made = self.create_one(sync.stateful_set, identified(sync.stateful_set, pod, name_of(revision), ordinal))
         self._record(sync, "SuccessfulCreate", f"create Pod {made['metadata']['name']}")
 
     def _delete(self, sync: StatefulSetSync, pod: JsonObject) -> None:
-        self._control.delete_one(pod)
+        self.delete_one(pod)
         self._record(sync, "SuccessfulDelete", f"delete Pod {pod['metadata']['name']}")
 
     def _replace_finished(self, sync: StatefulSetSync, pod: JsonObject) -> None:
@@ -206,7 +188,8 @@ class StatefulSets:
         failed = phase_of(pod) == "Failed"
         reason, what = ("RecreatingFailedPod", "failed") if failed else ("RecreatingTerminatedPod", "terminated")
         place = f"{sync.stateful_set['metadata']['namespace']}/{owner}"
-        self._control.record(sync.stateful_set, WARNING, reason, f"StatefulSet {place} is recreating {what} Pod {name}")
+        message = f"StatefulSet {place} is recreating {what} Pod {name}"
+        self.record(sync.stateful_set, reason, message, WARNING)
         self._delete(sync, pod)
 
     def _make_claims(self, sync: StatefulSetSync, ordinal: int) -> None:
@@ -217,32 +200,30 @@ class StatefulSets:
             if self._api.find(CLAIMS, namespace, name) is None:
                 self._api.create(CLAIMS, namespace, claim)
                 message = f"create Claim {name} Pod {owner}-{ordinal} in StatefulSet {owner} success"
-                self._control.record(sync.stateful_set, NORMAL, "SuccessfulCreate", message)
+                self.record(sync.stateful_set, "SuccessfulCreate", message)
 
     def _record(self, sync: StatefulSetSync, reason: str, what: str) -> None:
         owner = sync.stateful_set["metadata"]["name"]
-        self._control.record(sync.stateful_set, NORMAL, reason, f"{what} in StatefulSet {owner} successful")
+        self.record(sync.stateful_set, reason, f"{what} in StatefulSet {owner} successful")
 
     # ---- status
 
     def _report(self, sync: StatefulSetSync) -> int | None:
         """Write the status if it is another. Returns when the next ready pod will count as available."""
-        owned = self._owned_pods.of(sync.stateful_set["metadata"]["uid"])
+        owned = self.pods_of(sync.stateful_set)
         status, again_ns = self._status(sync, owned)
-        if status != sync.stateful_set.get("status"):
-            self._api.put_status(STATEFUL_SETS, sync.stateful_set, status)
-        live = {status["currentRevision"], status["updateRevision"], *map(revision_of, owned.pods.values())}
+        self.report(sync.stateful_set, status)
+        live = {status["currentRevision"], status["updateRevision"], *map(revision_label, owned.pods.values())}
         self._revisions.trim(sync.stateful_set, live)
         return again_ns
 
     def _status(self, sync: StatefulSetSync, owned: OwnedPods) -> tuple[JsonObject, int | None]:
         """The status, and when the next pod becomes available. The update revision becomes the current one when all
         pods have it."""
-        now_ns, pods = self._api.clock.now_ns(), list(owned.pods.values())
-        min_ready_s = sync.spec.get("minReadySeconds", 0)
+        pods = list(owned.pods.values())
         ready = [pod for pod in pods if is_ready(pod) and not is_finished(pod)]
-        moments = [at for pod in ready if (at := available_at_ns(pod, min_ready_s)) is not None]
-        staying = [revision_of(pod) for pod in pods if is_active(pod)]
+        available, again_ns = availability(ready, sync.spec.get("minReadySeconds", 0), self._api.clock.now_ns())
+        staying = [revision_label(pod) for pod in pods if is_active(pod)]
         counts = {
             "readyReplicas": len(ready),
             "currentReplicas": staying.count(name_of(sync.current)),
@@ -256,17 +237,12 @@ class StatefulSets:
             "observedGeneration": sync.stateful_set["metadata"]["generation"],
             "replicas": len(pods),
             **{key: number for key, number in counts.items() if number},
-            "availableReplicas": sum(at <= now_ns for at in moments),
+            "availableReplicas": available,
             "currentRevision": name_of(current),
             "updateRevision": name_of(sync.update),
             "collisionCount": 0,
         }
-        return status, min((at for at in moments if at > now_ns), default=None)
-
-
-def _belongs_to(stateful_set: JsonObject) -> Callable[[JsonObject], bool]:
-    """An orphan is adopted only if its name is one of the set's."""
-    return lambda pod: ordinal_of(stateful_set, pod) is not None
+        return status, again_ns
 
 
 # ---- Ordinals: the pods of a StatefulSet have stable names, `<set>-<ordinal>`.
@@ -287,8 +263,3 @@ def ordinals_of(stateful_set: JsonObject) -> range:
     """The ordinals that should exist."""
     start = stateful_set["spec"].get("ordinals", {}).get("start", 0)
     return range(start, start + stateful_set["spec"]["replicas"])
-
-
-def revision_of(pod: JsonObject) -> str:
-    name: str = pod["metadata"].get("labels", {}).get(REVISION_LABEL, "")
-    return name

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from mooring.cel.access import type_name
 from mooring.cel.budget import Exceeded
+from mooring.cel.evaluation import type_name
 from mooring.cel.expression import CompileFault, Expression, compile_expression
-from mooring.cel.functions.amounts import AMOUNTS, QUANTITY, Quantity, semver_of
-from mooring.cel.functions.formats import NAMED_FORMATS
+from mooring.cel.functions.amounts import AMOUNTS, NAMED_FORMATS, QUANTITY, Quantity, semver_of
 from mooring.cel.functions.lists import LISTS
 from mooring.cel.functions.networks import CIDR, IP, NETWORKS, URLS
 from mooring.cel.functions.standard import STANDARD, TYPES
