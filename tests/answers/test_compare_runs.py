@@ -20,8 +20,8 @@ from mooring.answers.compare.workers import RunFault
 from mooring.api.validation.problem import Problem
 from mooring.framework import config as configuration
 from mooring.inputs.arrivals import arrivals_of
-from mooring.inputs.given_loads import plan_from
 from mooring.inputs.input_errors import InputError
+from mooring.inputs.load_plan import read_load_plan
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.version import VERSION
 from mooring.model.meta import KubeObject
@@ -254,7 +254,7 @@ def test_the_pods_of_arrivals_say_what_people_run() -> None:
 
 def test_a_generated_load_is_scaled() -> None:
     inputs = RunInputs(
-        [], load_plan=plan_from({"pods": 10, "over": "1m", "templates": 2, "nodes": [{"name": "g", "count": 1}]})
+        [], load_plan=read_load_plan({"pods": 10, "over": "1m", "templates": 2, "nodes": [{"name": "g", "count": 1}]})
     )
     assert [sum(inputs.generated(load).counts()) for load in (1, 2, 0.5)] == [10, 20, 5]
     assert inputs.pods_per_run() == 10

@@ -30,7 +30,7 @@ from mooring.inputs.custom_workloads import TemplatePaths, template_paths
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
 from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
-from mooring.inputs.manifests import Manifests, read
+from mooring.inputs.manifests import Manifests, ReadOptions, read
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -123,16 +123,9 @@ class ClusterSource:
         if self.is_live:
             refuse("--from cannot be used with --kubeconfig or --context; choose a file or a live cluster")
         gates = chosen_gates(self.feature_gates) if self.feature_gates else None
+        options = ReadOptions((), Validation(self.validate), gates, self.templates, separates=separates)
         with LateBar("reading") as bar:
-            manifests = read(
-                self.sources,
-                sys.stdin.buffer,
-                bar,
-                validation=Validation(self.validate),
-                gates=gates,
-                templates=self.templates,
-                separates=separates,
-            )
+            manifests = read(self.sources, sys.stdin.buffer, options, bar)
         for warning in manifests.warnings:
             tell(f"warning: {warning}", err=True)
         if manifests.problems:

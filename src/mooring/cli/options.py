@@ -213,7 +213,7 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
         return None
     # Hot: the check of fields takes 0.1 s to import, and `mooring run` shares this module.
     from mooring.inputs.documents import ManifestFile
-    from mooring.inputs.served_objects import template_problems
+    from mooring.inputs.field_checks import template_problems
 
     try:
         text = read_file(path)

@@ -18,8 +18,8 @@ from mooring.api.kinds import WORKLOADS
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.api.object_names import split_kind
 from mooring.framework.attempts.runner import Runner
+from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.loaded_cluster import LoadedCluster
-from mooring.inputs.pod_events import PodEvent
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition

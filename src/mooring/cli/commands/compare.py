@@ -12,9 +12,9 @@ from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
 from mooring.answers.compare.comparing import compare as compare_runs
 from mooring.answers.compare.comparison import Comparison
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
-from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import chosen_gates, configured, enable_loaded, registry_with
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.report import ReportFile, writes_report
 from mooring.cli.terminal import LateBar, tell
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.inputs.arrivals import Arrival, read_arrivals
@@ -177,4 +177,4 @@ def _arrivals(path: str, loaded: LoadedCluster, source: ClusterSource) -> list[A
     def warn(problem: object) -> None:
         tell(f"warning: {problem}", err=True)
 
-    return read_arrivals(path, loaded.objects, Validation(source.validate), warn, loaded.gates)
+    return read_arrivals(path, loaded.objects, loaded.gates, Validation(source.validate), warn)

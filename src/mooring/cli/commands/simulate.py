@@ -32,11 +32,10 @@ from mooring.cli.answering import (
     table_blocks,
     tell_notes,
 )
-from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import idle_plugins
 from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
 from mooring.cli.refusal import refusals, refuse, tracebacks
-from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
+from mooring.cli.report import ReportFile, told_others, told_outcome, told_preemption, told_story, writes_report
 from mooring.cli.terminal import Block, LateBar, tell, tell_blocks
 from mooring.framework.config.durations import parse_duration
 from mooring.inputs.arrivals import Arrival, ArrivalsError, read_arrivals
@@ -47,10 +46,9 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.manifests import Manifests
 from mooring.kit.private_files import open_private
 from mooring.kit.process import relax_collector
-from mooring.sim.day_record import StayFile
+from mooring.sim.gauge import StayFile
 from mooring.sim.results import Explanation
-from mooring.sim.simulated_cluster import RecordTo
-from mooring.sim.simulation_recording import SimulationRecording
+from mooring.sim.simulated_cluster import RecordTo, SimulationRecording
 from mooring.state.recording.reading import runs_in
 
 NOT_ALL_PLACED = 1
@@ -275,7 +273,7 @@ class _Task:
     def run_arrivals(self, path: str) -> bool:
         """Let pods arrive over time. Returns whether no pod is pending in the end and none was preempted."""
         try:
-            arrivals = read_arrivals(path, self.loaded.objects, self.validation, _warn, self.loaded.gates)
+            arrivals = read_arrivals(path, self.loaded.objects, self.loaded.gates, self.validation, _warn)
         except ArrivalsError as error:
             refuse(*error.problems)
         return self._show_day(self._day(arrivals))

@@ -58,8 +58,7 @@ from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.inputs.dump_header import is_header
-from mooring.inputs.field_checks import Validation
-from mooring.inputs.served_objects import read_served
+from mooring.inputs.field_checks import Validation, read_served
 from mooring.kit import process
 from mooring.kit.clock import Clock
 from mooring.kit.log_formats import one_line

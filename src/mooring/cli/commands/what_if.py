@@ -10,9 +10,9 @@ import click
 from mooring.answers.what_if.question import Change
 from mooring.answers.what_if.question import what_if as ask
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
-from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.options import configured, enable_loaded
 from mooring.cli.refusal import refuse
+from mooring.cli.report import ReportFile, writes_report
 from mooring.cli.terminal import tell
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.loaded_cluster import LoadedCluster

@@ -16,7 +16,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unanswered
 from mooring.dashboard.interfaces import AskedChanges, Question, Refused
 from mooring.dashboard.questions.asked_cluster import FetchObjects
-from mooring.inputs.live_kinds import resource_name
+from mooring.inputs.live_source import resource_name
 
 MAX_NAMED = 20
 """Workloads that one question may name: each is a request."""

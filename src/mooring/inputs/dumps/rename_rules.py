@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from mooring.inputs import pod_events
-from mooring.inputs.dumps.name_book import NameBook
-from mooring.inputs.dumps.public_words import (
+from mooring.inputs.dump_header import EventSource, InvolvedObject, PodEvent, RepeatedEvent
+from mooring.inputs.dumps.name_book import (
     AMOUNT,
     NUMBER,
     PUBLIC_FEATURES,
     PUBLIC_PROVISIONERS,
     TIME,
     WORDS,
+    NameBook,
     public_condition,
     public_event_reason,
     public_reason,
@@ -363,10 +363,10 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     devices.ResourcePool: {"name": _name},
     devices.ResourceSliceSpec: {"driver": lambda book, text: book.driver(text), "node_name": _name},
     # ---- events
-    pod_events.InvolvedObject: {"kind": word, "namespace": _public, "name": _name, "uid": _name},
-    pod_events.RepeatedEvent: {"last_observed_time": _time},
-    pod_events.EventSource: {"component": _public},
-    pod_events.PodEvent: {
+    InvolvedObject: {"kind": word, "namespace": _public, "name": _name, "uid": _name},
+    RepeatedEvent: {"last_observed_time": _time},
+    EventSource: {"component": _public},
+    PodEvent: {
         "reason": lambda book, text: public_event_reason(text),
         "message": _empty,
         "reporting_component": _public,
