@@ -1,18 +1,16 @@
-"""How results are printed: tables as kubectl prints them, stories, and the last attempt of a pod node by node."""
+"""How results are shown: as a web page, in tables as kubectl prints them, as stories, and the last attempt of a pod node by
+node."""
 
 import os
 import shlex
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
-
-import click
+from typing import NoReturn
 
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.simulate.day_answer import BARS
@@ -24,50 +22,23 @@ from mooring.kit.shown_text import shown
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim.results import Explanation, Fate, Story
 
-# ---- `--html FILE`: the answer of a command as a web page, for all commands that have it.
+# ---- web pages
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_HTML = click.option(
-    "--html",
-    metavar="FILE",
-    help="Also write the answer as a web page: one file with tables and plots, without scripts.",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ReportFile:
-    """The file of a report, if there is to be one."""
-
-    path: Path | None
-
-    def write(self, answer: ClusterAnswer, notes: Sequence[str] = ()) -> None:
-        """Write the file at once: readers see the old report or the new one. Refuses a file that cannot be written."""
-        if self.path is None:
-            return
-        made = f"Made by mooring {version('mooring')} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC"
-        page = answer.to_html(notes=notes, made=made, command=_command())
-        try:
-            write_private(self.path, page.encode())
-        except OSError as error:
-            _refuse(self.path, error.strerror or str(error))
+def write_page(path: Path, answer: ClusterAnswer, notes: Sequence[str]) -> None:
+    """Write the web page of an answer at once: readers see the old one or the new one. Refuses a file that cannot be
+    written."""
+    made = f"Made by mooring {version('mooring')} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC"
+    page = answer.to_html(notes=notes, made=made, command=_command())
+    try:
+        write_private(path, page.encode())
+    except OSError as error:
+        _refuse(path, error.strerror or str(error))
 
 
-def writes_report(command: F) -> F:
-    """The option --html of a command: it gets the file as an argument, `report`. A file that cannot be written is refused
+def writable(path: str) -> Path:
+    """The file that will be replaced: the target of a symbolic link, not the link. Refuses a file that cannot be written,
     before the work begins."""
-
-    def with_report(*, html: str | None, **rest: Any) -> Any:
-        return command(report=ReportFile(None if html is None else _checked(html)), **rest)
-
-    with_report.__doc__, with_report.__name__ = command.__doc__, command.__name__
-    with_report.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    return _HTML(with_report)  # type: ignore[return-value]
-
-
-def _checked(path: str) -> Path:
-    """The file that will be replaced: the target of a symbolic link, not the link."""
     try:
         target = Path(path).resolve()
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
