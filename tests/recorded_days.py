@@ -10,8 +10,8 @@ from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.sim.day import Day, DayReport
-from mooring.sim.day_record import ArrivalStream
-from mooring.sim.simulation_recording import SimulationRecording
+from mooring.sim.gauge import ArrivalStream
+from mooring.sim.simulated_cluster import SimulationRecording
 from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.recorder import RecordingSettings
 from mooring.state.recording.run_files import RecordingLimits

@@ -22,8 +22,8 @@ from mooring.framework.config import ConfigError
 from mooring.framework.contract.plain import NodeView, PlainPlugin
 from mooring.framework.profile.registry import load_file
 from mooring.inputs.arrivals import arrivals_of
-from mooring.inputs.given_loads import plan_from
 from mooring.inputs.input_errors import InputError
+from mooring.inputs.load_plan import read_load_plan
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -109,7 +109,7 @@ def test_a_plan_may_be_read_already(tmp_path: Path) -> None:
     plan = {"pods": 4, "over": "1m", "templates": 1, "nodes": [{"name": "g", "count": 1}]}
     file = tmp_path / "plan.yaml"
     file.write_text(json.dumps(plan))
-    for generate in (plan, file, plan_from(plan)):
+    for generate in (plan, file, read_load_plan(plan)):
         answer = compare(a_loaded(), vary=SEEDS, generate=generate)
         assert [run.figures.pods for run in answer.runs] == [4, 4]
 

@@ -26,11 +26,10 @@ from mooring.answers.compare.workers import RunFault
 from mooring.api.validation.problem import Problem
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
-from mooring.inputs.arrivals import arrivals_of
-from mooring.inputs.given_loads import plan_from
+from mooring.inputs.arrivals import PlannedChange, arrivals_of
 from mooring.inputs.input_errors import InputError
+from mooring.inputs.load_plan import read_load_plan
 from mooring.inputs.loaded_cluster import LoadedCluster
-from mooring.inputs.planned_change import PlannedChange
 from mooring.kit.version import VERSION
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -264,7 +263,7 @@ def test_the_pods_of_arrivals_say_what_people_run() -> None:
 
 def test_a_generated_load_is_scaled() -> None:
     inputs = RunInputs(
-        [], load_plan=plan_from({"pods": 10, "over": "1m", "templates": 2, "nodes": [{"name": "g", "count": 1}]})
+        [], load_plan=read_load_plan({"pods": 10, "over": "1m", "templates": 2, "nodes": [{"name": "g", "count": 1}]})
     )
     assert [sum(inputs.generated(load).counts()) for load in (1, 2, 0.5)] == [10, 20, 5]
     assert inputs.pods_per_run() == 10
@@ -373,7 +372,7 @@ def test_a_day_is_likely_to_last_until_its_last_pod_ends_or_as_long_as_it_is_tol
 ) -> None:
     found = horizons(monkeypatch)
     entries = [{**HOUR, "at": "10s", "run": "15s"}, {"at": "20s", "cpu": "1"}]
-    plan = plan_from({"pods": 3, "over": "40s", "templates": 1, "nodes": [{"name": "g", "count": 1}]})
+    plan = read_load_plan({"pods": 3, "over": "40s", "templates": 1, "nodes": [{"name": "g", "count": 1}]})
     for until_ns in (None, 30 * 10**9):
         run_once(RunInputs([a_node("n")], arrivals_of(entries, []), until_ns=until_ns), a_plan("run"))
         run_once(RunInputs([], load_plan=plan, until_ns=until_ns), a_plan("run"))
@@ -436,7 +435,7 @@ def test_runs_with_so_many_pods_keep_their_placements_and_with_more_only_the_dig
 
 def test_finished_pods_say_nothing_about_what_people_run() -> None:
     done = pending("done", cpu="3", nodeName="n", status={"phase": "Succeeded"})
-    plan = plan_from({"pods": 6, "over": "1m", "templates": 1, "nodes": [{"name": "g", "count": 1}]})
+    plan = read_load_plan({"pods": 6, "over": "1m", "templates": 1, "nodes": [{"name": "g", "count": 1}]})
     shapes, _ = RunInputs([done, pending("p", cpu="7"), pending("q", cpu="7", nodeName="n")]).shapes
     assert [shape.count for shape in shapes] == [2]
     generated, _ = RunInputs([pending("p", cpu="7")], load_plan=plan).shapes
@@ -444,7 +443,7 @@ def test_finished_pods_say_nothing_about_what_people_run() -> None:
 
 
 def test_the_pods_of_a_run_are_those_that_wait_arrive_and_are_generated() -> None:
-    plan = plan_from({"pods": 6, "over": "1m", "templates": 1, "nodes": [{"name": "g", "count": 1}]})
+    plan = read_load_plan({"pods": 6, "over": "1m", "templates": 1, "nodes": [{"name": "g", "count": 1}]})
     there = [a_node("n"), pending("p"), pending("q", nodeName="n")]
     assert RunInputs(there, arrivals_of([ENTRY], [])).pods_per_run() == 3
     assert RunInputs(there, load_plan=plan).pods_per_run() == 7
@@ -452,7 +451,7 @@ def test_the_pods_of_a_run_are_those_that_wait_arrive_and_are_generated() -> Non
 
 
 def test_the_nodes_of_inputs_are_those_that_are_there_come_and_are_generated() -> None:
-    plan = plan_from({"pods": 6, "over": "1m", "templates": 1, "nodes": [{"name": "g", "count": 2}]})
+    plan = read_load_plan({"pods": 6, "over": "1m", "templates": 1, "nodes": [{"name": "g", "count": 2}]})
     changes = [PlannedChange(5, a_node("late")), PlannedChange(7, a_node("n", cpu="9")), PlannedChange(9, pending("p"))]
     given = RunInputs([a_node("n"), pending("p")], [], changes=changes).nodes
     assert [(node.name, (node.status.allocatable or {})["cpu"]) for node in given] == [("n", "9"), ("late", "4")]
@@ -471,7 +470,7 @@ def test_the_digest_changes_with_arrivals_changes_plans_and_plugin_files(tmp_pat
         RunInputs([], [], changes=[PlannedChange(1, a_node("m"))]),
     ]
     inputs += [
-        RunInputs([], load_plan=plan_from({"pods": pods, "over": "1m", "nodes": [{"name": "g", "count": 1}]}))
+        RunInputs([], load_plan=read_load_plan({"pods": pods, "over": "1m", "nodes": [{"name": "g", "count": 1}]}))
         for pods in (1, 2)
     ]
     digests = [each.digest("1") for each in inputs]

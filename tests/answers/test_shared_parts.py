@@ -15,7 +15,7 @@ from mooring.answers.trial.owners import behind_replica_set, is_daemon, pods_of_
 from mooring.answers.trial.settled import settled
 from mooring.api.kinds import KINDS, WORKLOADS
 from mooring.inputs.input_errors import NoSuchPod
-from mooring.inputs.live_kinds import EVENTS, LISTED, NODES, PODS, is_gated, loss_without
+from mooring.inputs.live_source import EVENTS, LISTED, NODES, PODS, is_gated, loss_without
 from mooring.inputs.loaded_cluster import load
 from mooring.model.node import Node
 from mooring.model.pod import Pod

@@ -19,7 +19,7 @@ from mooring.framework.contract.status import Code, Rejection
 from mooring.inputs.arrivals import arrivals_of
 from mooring.scheduler.decision import Diagnosis
 from mooring.sim import results
-from mooring.sim.day_record import StayFile
+from mooring.sim.gauge import StayFile
 from mooring.sim.results import FailureCounter, FailureReason
 
 ROOT = Path(__file__).parents[2]

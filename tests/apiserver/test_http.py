@@ -23,7 +23,7 @@ from mooring.apiserver.server.request import MAX_BODY_BYTES
 from mooring.apiserver.server.watching import MAX_WAITING_BYTES
 from mooring.apiserver.store import StoreWrite
 from mooring.app.up import ServiceSettings
-from mooring.cli.commands.up import _report
+from mooring.cli.up_session import report
 from running_cluster import PATIENCE_S, Neighbour, Reply, a_neighbour
 
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
@@ -135,7 +135,7 @@ def test_a_path_forges_no_line(capsys: pytest.CaptureFixture[str], monkeypatch: 
         raise RuntimeError("a bug\nforged: too")
 
     told = Told()
-    told.server.report = _report
+    told.server.report = report
     monkeypatch.setattr("mooring.apiserver.server.http.answer", fail)
     told.exchange(a_get("/api/v1/nodes/%0aforged:%20line%1b"))
     said = capsys.readouterr().err

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.cli.commands.completion import place_of
-from mooring.cli.completed_values import offer_values
-from mooring.cli.completion_scripts import MARK, SHELLS, script
+from mooring.cli.completion_scripts import MARK, SHELLS, offer_values, script
 from mooring.cli.main import Commands, _short_help, main
 
 PLACES = {

@@ -22,7 +22,7 @@ from mooring.app import record as record_app
 from mooring.app.record import ObserverSettings, Observing
 from mooring.app.up import ServiceSettings
 from mooring.framework import config as configuration
-from mooring.inputs.live_kinds import READER_ROLE
+from mooring.inputs.live_source import READER_ROLE
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.state.recording.observer import ObserverRecorder

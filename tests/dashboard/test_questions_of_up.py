@@ -16,7 +16,7 @@ from mooring.dashboard.questions.stored_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.framework.config import default
 from mooring.inputs.dump_header import DumpHeader, header_object
-from mooring.inputs.live_kinds import EVENTS, LISTED
+from mooring.inputs.live_source import EVENTS, LISTED
 from virtual_cluster import VirtualCluster
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

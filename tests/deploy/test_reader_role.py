@@ -5,7 +5,7 @@ from typing import Any
 from deploying import DEPLOY, items_of
 from mooring.apiclient.reflectors.reflector import watched_with
 from mooring.framework.config.feature_gates import GATES
-from mooring.inputs.live_kinds import EVENTS, LISTED
+from mooring.inputs.live_source import EVENTS, LISTED
 
 
 def role(name: str) -> dict[str, Any]:

@@ -14,12 +14,11 @@ from mooring.framework.config import from_object
 from mooring.framework.config.settings import settings_object
 from mooring.inputs.created_objects import Manifest
 from mooring.inputs.documents import STDIN
-from mooring.inputs.dumps.anonymize import Anonymizer
+from mooring.inputs.dump_header import PodEvent
+from mooring.inputs.dumps.anonymize import Anonymizer, renamed, rules_of, structs_in
 from mooring.inputs.dumps.contents import dumped_objects
 from mooring.inputs.dumps.name_book import PUBLIC_KEYS, PUBLIC_NAMES, PUBLIC_VALUES, NameBook
-from mooring.inputs.dumps.renaming import renamed, rules_of, structs_in
 from mooring.inputs.manifests import Manifests, read
-from mooring.inputs.pod_events import PodEvent
 from mooring.model.devices import Device, DeviceStatus
 from mooring.model.meta import Condition, Wire
 from mooring.model.workloads import Workload

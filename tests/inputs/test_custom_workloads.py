@@ -7,7 +7,7 @@ import pytest
 
 from mooring.inputs.custom_workloads import template_paths
 from mooring.inputs.documents import ManifestFile
-from mooring.inputs.manifests import Manifests, read_files
+from mooring.inputs.manifests import Manifests, ReadOptions, read_files
 
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
 GUESS = "a guess, because Mooring does not know the kind; name another place with --pod-template-path"
@@ -23,7 +23,7 @@ def an_object(kind: str, name: str, api_version: str = "example.com/v1", **spec:
 
 def read(*items: dict[str, Any], paths: tuple[str, ...] = ()) -> Manifests:
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
-    return read_files([ManifestFile("a.json", text)], templates=template_paths(paths))
+    return read_files([ManifestFile("a.json", text)], ReadOptions(templates=template_paths(paths)))
 
 
 def pods(found: Manifests) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.inputs.field_checks import Validation, nearest
-from mooring.inputs.manifests import Manifests, read
+from mooring.inputs.manifests import Manifests, ReadOptions, read
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
 SERVER = {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "7"}
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read_text(name: str, text: str, validation: Validation = Validation.STRICT) -> Manifests:
     Path(name).write_text(text)
-    return read([name], validation=validation)
+    return read([name], options=ReadOptions(validation=validation))
 
 
 def read_object(written: dict[str, Any], validation: Validation = Validation.STRICT) -> Manifests:

@@ -13,8 +13,17 @@ from mooring.api.kinds import BY_KIND, KINDS
 from mooring.apiclient.request_errors import Unreadable
 from mooring.inputs import live_source
 from mooring.inputs.input_errors import LiveSourceError
-from mooring.inputs.live_kinds import EVENTS, LISTED, NODES, PODS, READER_ROLE, loss_without
-from mooring.inputs.live_source import LiveLists, has_items, list_cluster
+from mooring.inputs.live_source import (
+    EVENTS,
+    LISTED,
+    NODES,
+    PODS,
+    READER_ROLE,
+    LiveLists,
+    has_items,
+    list_cluster,
+    loss_without,
+)
 
 Asked = dict[str, str]
 SERVER = "https://cluster"

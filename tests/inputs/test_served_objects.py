@@ -5,8 +5,7 @@ import json
 from typing import Any
 
 from mooring.inputs.documents import STDIN, ManifestFile
-from mooring.inputs.field_checks import Validation
-from mooring.inputs.served_objects import ServedObjects, read_served, template_problems
+from mooring.inputs.field_checks import ServedObjects, Validation, read_served, template_problems
 
 TEXT = """\
 apiVersion: v1

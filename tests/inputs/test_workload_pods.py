@@ -7,7 +7,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.api.decode import decode_as
-from mooring.inputs.workload_pods import Ownership, expand, pods_of, replica_set_of
+from mooring.inputs.created_objects import Ownership, expand, pods_of, replica_set_of
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolumeClaim

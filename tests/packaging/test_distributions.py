@@ -114,7 +114,7 @@ def test_the_installed_command_tells_its_version(installed: Path) -> None:
 
 
 def test_the_installed_package_has_the_roles_that_its_errors_name(installed: Path) -> None:
-    code = "from mooring.inputs.live_kinds import READER_ROLE; print(READER_ROLE); print(READER_ROLE.read_text())"
+    code = "from mooring.inputs.live_source import READER_ROLE; print(READER_ROLE); print(READER_ROLE.read_text())"
     told = subprocess.check_output([str(installed / "python"), "-c", code], cwd=installed, text=True)
     path, _, text = told.partition("\n")
     assert str(installed.parent) in path

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from build import a_node, a_pod
 from mooring.cli.commands.simulate import simulate
 from mooring.framework import config
+from mooring.sim.simulated_cluster import SimulationRecording
 from mooring.sim.simulation import Simulation
-from mooring.sim.simulation_recording import SimulationRecording
 from mooring.state.recording.reading import runs_in
 from mooring.state.recording.recorder import RecordingSettings
 from mooring.state.recording.run_files import RecordingLimits

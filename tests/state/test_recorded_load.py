@@ -13,8 +13,7 @@ from test_replayed_days import ENTRIES, SHORT, nodes
 from build import a_node, a_pod
 from how_many import examples
 from mooring.framework import config as configuration
-from mooring.inputs.arrivals import Arrival, arrivals_of
-from mooring.inputs.planned_change import PlannedChange
+from mooring.inputs.arrivals import Arrival, PlannedChange, arrivals_of
 from mooring.inputs.recorded_load import RecordedLoad, recorded_load
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject

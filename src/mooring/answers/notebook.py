@@ -32,10 +32,10 @@ from mooring.framework.config import ConfigError
 from mooring.framework.config.durations import parse_duration
 from mooring.framework.config.feature_gates import GateError
 from mooring.framework.profile.registry import RegistryError
-from mooring.inputs.arrivals import ArrivalsError
+from mooring.inputs.arrivals import ArrivalsError, read_arrivals
 from mooring.inputs.generated_load import GeneratedLoad
-from mooring.inputs.given_loads import arrivals_from, plan_from
 from mooring.inputs.input_errors import InputError
+from mooring.inputs.load_plan import read_load_plan
 from mooring.inputs.loaded_cluster import Config, Gates, LoadedCluster, Objects, Plugins, Source, Written
 from mooring.inputs.loaded_cluster import load as load_cluster
 from mooring.kit.words import count
@@ -402,9 +402,11 @@ def _simulated(
     until_ns = _until(until)
     _check_use(explain, arrivals, generate)
     if generate is not None:
-        return run_day(cluster, GeneratedLoad(plan_from(generate), cluster.objects), story=story, until_ns=until_ns)
+        return run_day(
+            cluster, GeneratedLoad(read_load_plan(generate), cluster.objects), story=story, until_ns=until_ns
+        )
     if arrivals is not None:
-        return run_day(cluster, arrivals_from(arrivals, cluster.objects, cluster.gates), story=story, until_ns=until_ns)
+        return run_day(cluster, read_arrivals(arrivals, cluster.objects, cluster.gates), story=story, until_ns=until_ns)
     return place_pending(cluster, explain, story=story, until_ns=until_ns)
 
 

@@ -11,7 +11,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, watched_with
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.inputs.live_kinds import READER_ROLE
+from mooring.inputs.live_source import READER_ROLE
 from mooring.kit.clock import SteadyClock
 from mooring.kit.process import on_stop_signals
 from mooring.kit.tasks import settle

@@ -4,65 +4,67 @@ Standard output has only the answer, which programs may read; notes, warnings an
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
 
 import click
 
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.cli.options import (
+    Decorator,
     chosen_gates,
     config_file,
     configured,
+    context_name,
     enable_loaded,
     feature_gates,
+    field_validation,
+    file_option,
+    gathered,
     plugin_files,
     read_by,
     registry_with,
     tell_gates,
 )
 from mooring.cli.refusal import refusals, refuse
-from mooring.cli.report import cut_table, with_known_bars
+from mooring.cli.report import cut_table, with_known_bars, writable, write_page
 from mooring.cli.terminal import Block, LateBar, spaced, tell, tell_json, tell_yaml
 from mooring.inputs.custom_workloads import TemplatePaths, template_paths
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
 from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
-from mooring.inputs.manifests import Manifests, read
+from mooring.inputs.manifests import Manifests, ReadOptions, read
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_FROM = click.option(
-    "--from",
-    "sources",
-    multiple=True,
-    metavar="FILE",
-    help="A dump, a snapshot, manifests or a folder of them, also with gzip; - is standard input. Can be given several "
-    "times. Without it, the cluster that kubectl would use.",
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--from",
+        "sources",
+        multiple=True,
+        metavar="FILE",
+        help="A dump, a snapshot, manifests or a folder of them, also with gzip; - is standard input. Can be given several "
+        "times. Without it, the cluster that kubectl would use.",
+    ),
+    file_option("--kubeconfig", "Ask about the live cluster of this kubeconfig; nothing is written to it."),
+    context_name,
 )
-_KUBECONFIG = click.option(
-    "--kubeconfig", metavar="FILE", help="Ask about the live cluster of this kubeconfig; nothing is written to it."
-)
-_CONTEXT = click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
-_VALIDATE = click.option(
-    "--validate",
-    type=click.Choice([each.value for each in Validation]),
-    default=Validation.STRICT.value,
-    show_default=True,
-    help="Unknown or repeated fields: refuse the input, warn, or ignore them, as kubectl does.",
-)
-
-
-_TEMPLATES = click.option(
-    "--pod-template-path",
-    multiple=True,
-    callback=read_by(template_paths),
-    metavar="KIND=PATH",
-    help="Where a kind that Mooring does not know has its pod template, with the number of pods (replicas or parallelism) "
-    "beside it: CronTab=spec.jobTemplate.spec.template, or PodSet=spec.tasks[].template for each entry of a list or map. Can "
-    "be given several times.  [default: spec.template]",
+_SCHEDULER_OPTIONS = (
+    plugin_files,
+    feature_gates,
+    field_validation(),
+    click.option(
+        "--pod-template-path",
+        "templates",
+        multiple=True,
+        callback=read_by(template_paths),
+        metavar="KIND=PATH",
+        help="Where a kind that Mooring does not know has its pod template, with the number of pods (replicas or "
+        "parallelism) beside it: CronTab=spec.jobTemplate.spec.template, or PodSet=spec.tasks[].template for each entry of "
+        "a list or map. Can be given several times.  [default: spec.template]",
+    ),
 )
 output_form = click.option(
     "-o",
@@ -82,10 +84,10 @@ class ClusterSource:
     config: str | None
     plugins: tuple[str, ...]
     feature_gates: str
-    validate: str
-    kubeconfig: str | None = None
-    context: str = ""
-    templates: TemplatePaths = field(default_factory=dict)
+    validate: Validation
+    kubeconfig: str | None
+    context: str
+    templates: TemplatePaths
 
     @property
     def is_live(self) -> bool:
@@ -112,7 +114,7 @@ class ClusterSource:
             from mooring.answers.what_if.applied_files import with_files
 
             with own_output():
-                loaded = with_files(loaded, manifests.to_apply, Validation(self.validate))
+                loaded = with_files(loaded, manifests.to_apply, self.validate)
         return loaded, notes
 
     def read(self, separates: bool = False) -> Manifests:
@@ -123,18 +125,11 @@ class ClusterSource:
         if self.is_live:
             refuse("--from cannot be used with --kubeconfig or --context; choose a file or a live cluster")
         gates = chosen_gates(self.feature_gates) if self.feature_gates else None
+        options = ReadOptions((), self.validate, gates, self.templates, separates=separates)
         with LateBar("reading") as bar:
-            manifests = read(
-                self.sources,
-                sys.stdin.buffer,
-                bar,
-                validation=Validation(self.validate),
-                gates=gates,
-                templates=self.templates,
-                separates=separates,
-            )
+            manifests = read(self.sources, sys.stdin.buffer, options, bar)
         for warning in manifests.warnings:
-            tell(f"warning: {warning}", err=True)
+            warn(warning)
         if manifests.problems:
             refuse(*manifests.problems)
         tell_notes(manifests.notes_of_dump())
@@ -161,34 +156,24 @@ def tell_notes(notes: Iterable[str]) -> None:
         tell(f"note: {note}", err=True)
 
 
-def asks_cluster(command: F, configuration: Callable[[Any], Any] = config_file) -> F:
+def warn(problem: object) -> None:
+    """Print a problem that does not prevent the answer."""
+    tell(f"warning: {problem}", err=True)
+
+
+def asks_cluster(command: Any, configuration: Decorator = config_file) -> Any:
     """Options of a command that asks about a cluster: it gets them as one argument, `source`.
 
     `configuration` is the option for the scheduler configuration, for a command in which --config means another one.
     """
 
-    def with_source(
-        *,
-        sources: tuple[str, ...],
-        config: str | None,
-        plugins: tuple[str, ...],
-        feature_gates: str,
-        validate: str,
-        kubeconfig: str | None,
-        context: str,
-        pod_template_path: dict[str, str],
-        **rest: Any,
-    ) -> Any:
-        live = kubeconfig, context
-        source = ClusterSource(sources, config, plugins, feature_gates, validate, *live, pod_template_path)
-        with refusals(config or "configuration", plugins):
+    @wraps(command)
+    def refusing(source: ClusterSource, **rest: Any) -> Any:
+        with refusals(source.config or "configuration", source.plugins):
             return command(source=source, **rest)
 
-    with_source.__doc__, with_source.__name__ = command.__doc__, command.__name__
-    with_source.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in (_TEMPLATES, _VALIDATE, feature_gates, plugin_files, configuration, _CONTEXT, _KUBECONFIG, _FROM):
-        with_source = option(with_source)
-    return with_source  # type: ignore[return-value]
+    options = (*_CLUSTER_OPTIONS, configuration, *_SCHEDULER_OPTIONS)
+    return gathered("source", ClusterSource, *options)(refusing)
 
 
 @contextmanager
@@ -196,6 +181,37 @@ def own_output() -> Iterator[None]:
     """A context in which what plugins print goes to standard error."""
     with redirect_stdout(sys.stderr):
         yield
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """How a command shows its answer: on standard output, and as a web page if a file is named."""
+
+    output: str
+    page: Path | None
+
+    def show(self, answer: ClusterAnswer, notes: Sequence[str] = ()) -> None:
+        """Print the answer, write its page, and tell the notes."""
+        print_answer(answer, self.output)
+        self.write_page(answer, notes)
+        tell_notes(notes)
+
+    def write_page(self, answer: ClusterAnswer, notes: Sequence[str]) -> None:
+        if self.page is not None:
+            write_page(self.page, answer, notes)
+
+
+def _shown_answer(output: str, html: str | None) -> ShownAnswer:
+    return ShownAnswer(output, None if html is None else writable(html))
+
+
+shows_answer = gathered(
+    "shown",
+    _shown_answer,
+    output_form,
+    file_option("--html", "Also write the answer as a web page: one file with tables and plots, without scripts."),
+)
+"""The options -o and --html of a command: it gets them as one argument, `shown`."""
 
 
 def print_answer(answer: ClusterAnswer, output: str) -> None:

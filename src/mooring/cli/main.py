@@ -65,7 +65,7 @@ class Commands(SuggestingGroup):
         with without_collector():
             command: click.Command = getattr(import_module(f"{commands.__name__}.{name}"), name)
         if VARIABLE in os.environ:
-            from mooring.cli.completed_values import offer_values
+            from mooring.cli.completion_scripts import offer_values
 
             offer_values(command)
         return command

@@ -6,6 +6,8 @@ Also the values of all flags as /flagz shows them. Commands exit with status 2 t
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
+from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -52,12 +54,51 @@ def examples(*lines: str) -> str:
 
 
 T = TypeVar("T")
+Decorator = Callable[[Any], Any]
+"""Adds an option to a command, or several."""
 
-config_file = click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
+
+def gathered(argument: str, into: Callable[..., Any], *options: Decorator) -> Decorator:
+    """Options that a command gets as one argument: what `into` makes of their values, which it takes by name."""
+
+    def decorate(command: Any) -> Any:
+        @wraps(command)
+        def with_group(**given: Any) -> Any:
+            group = into(**{name: given.pop(name) for name in names})
+            return command(**{argument: group}, **given)
+
+        params: list[click.Parameter] = [*getattr(command, "__click_params__", ())]
+        names, before = [], len(params)
+        with_group.__click_params__ = params  # type: ignore[attr-defined]
+        for option in reversed(options):
+            option(with_group)
+        names += [param.name for param in params[before:] if param.name is not None]
+        return with_group
+
+    return decorate
+
+
+def file_option(name: str, text: str, **settings: Any) -> Decorator:
+    """An option that names a file; `text` is its help."""
+    return click.option(name, metavar="FILE", help=text, **settings)
+
+
+def path_option(name: str, text: str, **settings: Any) -> Decorator:
+    """An option that gives a Path; `text` is its help."""
+    return click.option(name, type=click.Path(path_type=Path, **settings), help=text)
+
+
+config_file = file_option("--config", "A KubeSchedulerConfiguration (v1).")
 plugin_files = click.option(
     "--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins."
 )
-node_template = click.option("--node-template", metavar="FILE", help="A Node manifest to make the nodes from.")
+node_template = file_option("--node-template", "A Node manifest to make the nodes from.")
+context_name = click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
+dashboard_port = click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    help="With --serve: the port of the dashboard; 0 takes a free one.  [default: 6480 if it is free]",
+)
 feature_gates = click.option(
     "--feature-gates",
     multiple=True,
@@ -120,6 +161,32 @@ class ByteQuantity(click.ParamType[int]):
         if count < 0:
             self.fail(f"{value} is negative", param, ctx)
         return count
+
+
+def duration(name: str, text: str, default: str | None = None, argument: str | None = None) -> Decorator:
+    """An option that takes a duration as Go writes it; `text` is its help, and `argument` what the command gets it as."""
+    names = (name,) if argument is None else (name, argument)
+    return click.option(*names, type=GoDuration(), default=default, show_default=True, help=text)
+
+
+def size(name: str, text: str, default: str) -> Decorator:
+    """An option that takes a number of bytes; `text` is its help."""
+    return click.option(name, type=ByteQuantity(), default=default, show_default=True, help=text)
+
+
+def field_validation(of: str = "") -> Decorator:
+    """The option --validate, which gives a Validation; `of` names the input, if it is not all input of the command."""
+    # Hot: the check of fields takes 0.1 s to import, and `mooring run` shares this module.
+    from mooring.inputs.field_checks import Validation
+
+    return click.option(
+        "--validate",
+        type=click.Choice([each.value for each in Validation]),
+        default=Validation.STRICT.value,
+        show_default=True,
+        callback=lambda context, option, written: Validation(written),
+        help=f"Unknown or repeated fields{of}: refuse the input, warn, or ignore them, as kubectl does.",
+    )
 
 
 kept_answers_limit = click.option(
@@ -211,9 +278,8 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
     """The Node manifest from which nodes are made; None for the default."""
     if path is None:
         return None
-    # Hot: the check of fields takes 0.1 s to import, and `mooring run` shares this module.
-    from mooring.inputs.documents import ManifestFile
-    from mooring.inputs.served_objects import template_problems
+    from mooring.inputs.documents import ManifestFile  # Hot: as in `field_validation`
+    from mooring.inputs.field_checks import template_problems
 
     try:
         text = read_file(path)
@@ -232,71 +298,9 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
 # ---- /flagz
 
 
-_FLAGZ = """
-allow-metric-labels=[]
-allow-metric-labels-manifest=
-authentication-kubeconfig=
-authentication-skip-lookup=false
-authentication-token-webhook-cache-ttl=10s
-authentication-tolerate-lookup-failure=true
-authorization-always-allow-paths=[/healthz,/readyz,/livez]
-authorization-kubeconfig=
-authorization-webhook-cache-authorized-ttl=10s
-authorization-webhook-cache-unauthorized-ttl=10s
-bind-address=0.0.0.0
-cert-dir=
-client-ca-file=
-config=
-contention-profiling=true
-disable-http2-serving=false
-disabled-metrics=[]
-emulated-version=[]
-feature-gates=
-help=false
-http2-max-streams-per-connection=0
-kube-api-burst=100
-kube-api-content-type=application/vnd.kubernetes.protobuf
-kube-api-qps=50
-kubeconfig=
-leader-elect=true
-leader-elect-lease-duration=15s
-leader-elect-renew-deadline=10s
-leader-elect-resource-lock=leases
-leader-elect-resource-name=kube-scheduler
-leader-elect-resource-namespace=kube-system
-leader-elect-retry-period=2s
-log-flush-frequency=5s
-log-json-info-buffer-size=0
-log-json-split-stream=false
-log-text-info-buffer-size=0
-log-text-split-stream=false
-logging-format=text
-master=
-min-compatibility-version=[]
-permit-address-sharing=false
-permit-port-sharing=false
-pod-max-in-unschedulable-pods-duration=5m0s
-profiling=true
-requestheader-allowed-names=[]
-requestheader-client-ca-file=
-requestheader-extra-headers-prefix=[x-remote-extra-]
-requestheader-group-headers=[x-remote-group]
-requestheader-uid-headers=[]
-requestheader-username-headers=[x-remote-user]
-secure-port=10259
-show-hidden-metrics-for-version=
-tls-cert-file=
-tls-cipher-suites=[]
-tls-curve-preferences=[]
-tls-min-version=
-tls-private-key-file=
-tls-sni-cert-key=[]
-v=0
-version=false
-vmodule=
-write-config-to=
-"""
-DEFAULTS: dict[str, str] = dict(line.split("=", 1) for line in _FLAGZ.split())
+DEFAULTS: dict[str, str] = dict(
+    line.split("=", 1) for line in Path(__file__).with_name("flagz.txt").read_text().splitlines()
+)
 """The flags of kube-scheduler v1.36.4 with their defaults, copied from its /flagz. Lists are in brackets."""
 
 

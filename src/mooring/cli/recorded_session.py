@@ -8,9 +8,9 @@ from mooring.app.dashboards import DashboardPlan, plan_of_recording
 from mooring.app.recorded_cluster import RecordedClusterSettings, moment_in, open_recorded
 from mooring.app.up import ServiceSettings
 from mooring.cli.answering import own_output
-from mooring.cli.commands.up import UpSession
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar, tell
+from mooring.cli.up_session import UpSession, report
 from mooring.dashboard.interfaces import Program
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.framework.profile.registry import Registry
@@ -61,7 +61,7 @@ def _cluster(served: ServedRecording, nothing: str) -> EmbeddedCluster:
         refuse(nothing)
     recorded = recorded_settings(served.runs)
     settings = RecordedClusterSettings(recorded.config, served.registry, recorded.gates, served.schedules)
-    cluster, refusals = open_recorded(moment, settings, _report)
+    cluster, refusals = open_recorded(moment, settings, report)
     for text in refusals[:LEFT_OUT]:
         tell(one_line(f"left out: {text}"), err=True)
     if len(refusals) > LEFT_OUT:
@@ -75,7 +75,7 @@ def _dashboard(served: ServedRecording, command: str | None) -> DashboardPlan | 
     port = 0 if command is not None and served.dashboard_port is None else served.dashboard_port
     try:
         with own_output(), LateBar("replaying") as bar:
-            return plan_of_recording(served.program, served.runs, served.registry, served.until_ns, _report, port, bar)
+            return plan_of_recording(served.program, served.runs, served.registry, served.until_ns, report, port, bar)
     except RecordingError as fault:
         warn(f"no dashboard: {line}" for line in str(fault).splitlines())
         return None
@@ -84,7 +84,3 @@ def _dashboard(served: ServedRecording, command: str | None) -> DashboardPlan | 
 def warn(problems: Iterable[str]) -> None:
     for problem in problems:
         tell(one_line(f"warning: {problem}"), err=True)
-
-
-def _report(text: str, error: Exception | None) -> None:
-    tell(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)

@@ -1,13 +1,13 @@
-"""The options by which a command records its scheduler, and what they mean."""
+"""The options by which a command records, traces and checks its scheduler, and what they mean."""
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from mooring.cli.options import ByteQuantity, GoDuration, keep_annotations
+from mooring.cli.options import duration, gathered, keep_annotations, size
 from mooring.cli.refusal import refuse
 from mooring.drivers.self_checks import SelfCheckSettings
 from mooring.framework.config import KubeSchedulerConfiguration
@@ -20,51 +20,53 @@ from mooring.serve.tracing import PLUGIN_THRESHOLD, Tracing, TracingError, Traci
 from mooring.state.recording.recorder import RecordingSettings
 from mooring.state.recording.run_files import RecordingLimits
 
-# ---- The flags of the self-check, for `mooring run` and `mooring up`.
-
+# ---- the self-check
 
 SHORTEST_S = 1.0
 """A check of a small cluster takes some milliseconds of processor time; more often than each second nothing new is found."""
 
 
-def self_check_flags(command: Any) -> Any:
-    """Add --self-check and --self-check-repair to a command."""
-    for option in (_REPAIR, _SELF_CHECK):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class SelfCheckFlags:
+    """The values of --self-check and --self-check-repair."""
+
+    self_check: Duration | None
+    self_check_repair: bool
+
+    def settings(self) -> SelfCheckSettings | None:
+        """What the flags say. Exits if they contradict each other."""
+        if self.self_check is None:
+            if self.self_check_repair:
+                refuse("--self-check-repair needs --self-check with an interval, such as --self-check=10m")
+            return None
+        if self.self_check.seconds < SHORTEST_S:
+            refuse(f"--self-check {self.self_check}: must be at least 1s")
+        return SelfCheckSettings(self.self_check.seconds, self.self_check_repair)
 
 
-_SELF_CHECK = click.option(
-    "--self-check",
-    type=GoDuration(),
-    help="At this interval, such as 10m, build a fresh scheduler from the API's objects and report where the running one "
-    "differs from it.  [default: off]",
+self_check_flags = gathered(
+    "self_check",
+    SelfCheckFlags,
+    duration(
+        "--self-check",
+        "At this interval, such as 10m, build a fresh scheduler from the API's objects and report where the running one "
+        "differs from it.  [default: off]",
+    ),
+    click.option(
+        "--self-check-repair",
+        is_flag=True,
+        help="Mend what --self-check finds, and give stranded pods another attempt.",
+    ),
 )
-_REPAIR = click.option(
-    "--self-check-repair", is_flag=True, help="Mend what --self-check finds, and give stranded pods another attempt."
-)
+"""The options of the self-check: a command gets them as one argument, `self_check`."""
 
 
-def chosen_self_check(interval: Duration | None, repairs: bool) -> SelfCheckSettings | None:
-    """What the flags say. Exits if they contradict each other."""
-    if interval is None:
-        if repairs:
-            refuse("--self-check-repair needs --self-check with an interval, such as --self-check=10m")
-        return None
-    if interval.seconds < SHORTEST_S:
-        refuse(f"--self-check {interval}: must be at least 1s")
-    return SelfCheckSettings(interval.seconds, repairs)
+# ---- traces
 
-
-# ---- How commands that run a scheduler turn traces on: one option, and what configuration and environment say.
-
-
-trace_plugins_over = click.option(
+trace_plugins_over = duration(
     "--trace-plugins-over",
-    type=GoDuration(),
-    default=str(PLUGIN_THRESHOLD),
-    show_default=True,
-    help="In traces, show the plugins that take at least this time at an extension point.",
+    "In traces, show the plugins that take at least this time at an extension point.",
+    str(PLUGIN_THRESHOLD),
 )
 
 
@@ -100,67 +102,50 @@ def tracing_of(config: KubeSchedulerConfiguration, threshold: Duration, report: 
     return tracing
 
 
-_OPTIONS = (
+# ---- recordings
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingFlags:
+    """The values of --record and of the options that go with it."""
+
+    record: Path | None
+    record_interval: Duration
+    record_max_size: int
+    record_max_age: Duration
+    keep_annotations: Sequence[str]
+
+    def settings(self, registry: Registry, drops: bool = True) -> RecordingSettings | None:
+        """What the options say; None without --record. Exits with status 2 where the directory cannot be made. `drops`: see
+        RecordingLimits. The recording has the annotations that plugins of the registry declare."""
+        if self.record is None:
+            return None
+        try:
+            make_private_folders(self.record)
+        except OSError as fault:
+            refuse(f"--record {self.record}: the directory cannot be made: {fault.strerror}")
+        limits = recording_limits(self.record_max_size, self.record_max_age, self.record_interval, drops)
+        annotations = registry.all_annotation_keys() | AnnotationKeys.of(self.keep_annotations)
+        return RecordingSettings(self.record, limits, VERSION, tuple(annotations.patterns()))
+
+
+recording_options = gathered(
+    "recording",
+    RecordingFlags,
     click.option(
         "--record",
-        "record",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
         help="Record all that the scheduler is told and decides in this directory, for `mooring replay`.",
     ),
-    click.option(
-        "--record-interval",
-        type=GoDuration(),
-        default="15m",
-        show_default=True,
-        help="How often the recording gets the whole state, so that replay can begin there.",
+    duration(
+        "--record-interval", "How often the recording gets the whole state, so that replay can begin there.", "15m"
     ),
-    click.option(
-        "--record-max-size",
-        type=ByteQuantity(),
-        default="1Gi",
-        show_default=True,
-        help="Remove the oldest files of the directory beyond this size.",
-    ),
-    click.option(
-        "--record-max-age",
-        type=GoDuration(),
-        default="168h",
-        show_default=True,
-        help="Remove files of the directory that are older.",
-    ),
+    size("--record-max-size", "Remove the oldest files of the directory beyond this size.", "1Gi"),
+    duration("--record-max-age", "Remove files of the directory that are older.", "168h"),
     keep_annotations,
 )
-
-
-def recording_options(command: Any) -> Any:
-    """Add the options; `recording_settings` reads them."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def recording_settings(
-    record: Path | None,
-    record_interval: Duration,
-    record_max_size: int,
-    record_max_age: Duration,
-    keep_annotations: Sequence[str],
-    registry: Registry,
-    *,
-    drops: bool = True,
-) -> RecordingSettings | None:
-    """What the options say; None without --record. Exits with status 2 where the directory cannot be made. `drops`: see
-    RecordingLimits. The recording has the annotations that plugins of the registry declare."""
-    if record is None:
-        return None
-    try:
-        make_private_folders(record)
-    except OSError as fault:
-        refuse(f"--record {record}: the directory cannot be made: {fault.strerror}")
-    limits = recording_limits(record_max_size, record_max_age, record_interval, drops)
-    annotations = registry.all_annotation_keys() | AnnotationKeys.of(keep_annotations)
-    return RecordingSettings(record, limits, VERSION, tuple(annotations.patterns()))
+"""The options of a recording: a command gets them as one argument, `recording`."""
 
 
 def undeclared_annotations(settings: RecordingSettings | None, registry: Registry) -> list[str]:

@@ -1,13 +1,65 @@
-"""How results are printed: tables as kubectl prints them, stories, and the last attempt of a pod node by node."""
+"""How results are shown: as a web page, in tables as kubectl prints them, as stories, and the last attempt of a pod node by
+node."""
 
+import os
+import shlex
+import stat
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import NoReturn
 
+from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.simulate.day_answer import BARS
 from mooring.answers.simulate.results_as_data import why_not_placed
+from mooring.api.validation.problem import Problem
+from mooring.cli.refusal import refuse
+from mooring.kit.private_files import write_private
 from mooring.kit.shown_text import shown
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim.results import Explanation, Fate, Story
+
+# ---- web pages
+
+
+def write_page(path: Path, answer: ClusterAnswer, notes: Sequence[str]) -> None:
+    """Write the web page of an answer at once: readers see the old one or the new one. Refuses a file that cannot be
+    written."""
+    made = f"Made by mooring {version('mooring')} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC"
+    page = answer.to_html(notes=notes, made=made, command=_command())
+    try:
+        write_private(path, page.encode())
+    except OSError as error:
+        _refuse(path, error.strerror or str(error))
+
+
+def writable(path: str) -> Path:
+    """The file that will be replaced: the target of a symbolic link, not the link. Refuses a file that cannot be written,
+    before the work begins."""
+    try:
+        target = Path(path).resolve()
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            _refuse(path, "it is not a file")
+        handle, scratch = tempfile.mkstemp(dir=target.parent)
+        os.close(handle)
+        os.unlink(scratch)  # a command that is killed while it works leaves nothing behind
+    except (OSError, ValueError) as error:
+        _refuse(path, (error.strerror if isinstance(error, OSError) else None) or str(error))
+    return target
+
+
+def _refuse(path: str | Path, reason: str) -> NoReturn:
+    refuse(Problem("", f"cannot be written: {reason}", file=str(path)))
+
+
+def _command() -> str:
+    """The command line, if this is the program and not a test or a notebook."""
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return shlex.join(["mooring", *sys.argv[1:]]) if name in ("mooring", "__main__.py") else ""
+
 
 ROWS = 100
 """How many rows a table shows; `-o wide` shows all."""

@@ -22,6 +22,7 @@ resource (cpu, memory, example.com/gpu, ...). An empty cell counts as missing.
 
 import csv
 import io
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,9 +35,9 @@ from mooring.api.validation.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.framework.config.durations import parse_duration
 from mooring.inputs.admission import Admission
 from mooring.inputs.documents import ManifestFile, bytes_of
-from mooring.inputs.field_checks import Validation, check_pod_fields
+from mooring.inputs.field_checks import Validation, check_core_fields
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.own_files import documents_of, on_lines
+from mooring.inputs.lines import DURATION_FORM, documents_of, on_lines
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
@@ -49,7 +50,6 @@ _SHORTHAND = ("cpu", "memory", "requests")
 _FIELDS = frozenset((*_TIMES, *_SHORTHAND, "count", "name", "namespace", "labels", "priority", "pod"))
 _CSV_FIELDS = frozenset(("at", "run", "name", "namespace", "priority", "count"))
 _CSV_PLACE = re.compile(r"line (\d+)\.?(.*)")
-_DURATION = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +61,36 @@ class Arrival:
     run_ns: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """What others do to an object while a day passes: it comes, is changed, or goes."""
+
+    at_ns: int
+    """Since the beginning."""
+    item: KubeObject
+    """As it is from then on; a pod keeps the node and the status that the simulation gave it."""
+    is_removal: bool = False
+
+
 class ArrivalsError(InputError):
     """Arrivals that cannot be used."""
 
 
 def read_arrivals(
-    path: str,
+    given: str | os.PathLike[str] | Sequence[Mapping[str, Any]],
     objects: Sequence[KubeObject] = (),
+    gates: Mapping[str, bool] | None = None,
     validation: Validation = Validation.STRICT,
     on_warning: Callable[[Problem], None] | None = None,
-    gates: Mapping[str, bool] | None = None,
 ) -> list[Arrival]:
-    """All arrivals of a file, in the order of their time. Raises ArrivalsError.
+    """All arrivals of a file, or of entries as such a file has them, in the order of their time. Raises ArrivalsError.
 
     `objects` are the cluster that the pods arrive in: its classes and limits apply to them, and the names of its pods are
     taken; so do its feature gates. `on_warning` gets unknown fields if `validation` is WARN.
     """
+    if not isinstance(given, str | os.PathLike):
+        return arrivals_of(given, objects, gates)
+    path = os.fspath(given)
     text = bytes_of(path, MAX_BYTES, "split it", ArrivalsError)
     reader = _Reader(path, objects, validation, gates)
     if path.lower().endswith(".csv"):
@@ -239,7 +253,7 @@ class _Reader:
         if written is None:
             return None
         pod, problems = decode_as(Pod, written)
-        unknown = check_pod_fields(written) if self._validation is not Validation.IGNORE else []
+        unknown = check_core_fields("Pod", written) if self._validation is not Validation.IGNORE else []
         if self._validation is Validation.STRICT:
             problems += unknown
         else:
@@ -308,7 +322,7 @@ class _Reader:
         value = entry.get(key)
         found = parse_duration(value)
         if value is not None and found is None:
-            self._fault(f"{where}.{key}", show(value), _DURATION)
+            self._fault(f"{where}.{key}", show(value), DURATION_FORM)
         return found
 
     def _whole(self, entry: Mapping[str, Any], key: str, where: str, default: int, least: int | None = None) -> int:

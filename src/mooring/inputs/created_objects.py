@@ -1,22 +1,243 @@
 """What the controllers of a real cluster would create for the objects of manifests, with the place that each came from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import BY_KIND, WORKLOADS
 from mooring.api.validate import validate
 from mooring.api.validation.problem import Problem
 from mooring.controllers.nodes.simulated_nodes import DEVICES, slices_of
 from mooring.inputs.admission import Admission, ClaimSources, claims_for, group_claims_for, was_admitted
 from mooring.inputs.custom_workloads import MAX_PODS, CustomKinds, CustomWorkload
 from mooring.inputs.documents import DocumentPlace
-from mooring.inputs.workload_pods import Ownership, count_pods, expand
 from mooring.model.devices import ResourceSlice
-from mooring.model.meta import KubeObject
-from mooring.model.node import Node
+from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, OwnerReference
+from mooring.model.node import Node, tolerates_hard
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup, Workload
+from mooring.model.pod_spec import PodSpec, Toleration
+from mooring.model.selectors import compile_node_selector
+from mooring.model.storage import PersistentVolumeClaim
+from mooring.model.workloads import LabelSelectorSpec, PodGroup, ReplicaSet, Workload
+from mooring.rules.workload_pods import (
+    HASH_LABEL,
+    claims_of,
+    daemon_tolerations,
+    identified,
+    job_labels,
+    meant_for,
+    owner_reference,
+    pod_of,
+    template_hash,
+    with_index,
+)
+
+# ---- The pods and volume claims that controllers would create for the workloads of manifests.
+#
+# A simulation runs no workload controllers, but manifests have Deployments. Names are numbered instead of random, so
+# that two runs have the same names. The rules are those of the embedded cluster's controllers
+# (`rules/workload_pods.py`).
+
+
+_HASH_LABELS = (("Deployment", HASH_LABEL), ("Rollout", "rollouts-pod-template-hash"))
+"""Kinds whose pods belong to ReplicaSets, with the label of their pods that is the end of the ReplicaSet's name. Rollouts are
+Argo's."""
+
+
+class Ownership:
+    """Which workloads have pods in the input already, as in a dump of a real cluster; they get no new ones."""
+
+    def __init__(self, objects: Iterable[KubeObject]) -> None:
+        self._owners: set[tuple[str, ...]] = set()
+        for owned in objects:
+            if isinstance(owned, Pod | ReplicaSet):
+                self._note(owned)
+
+    def _note(self, owned: Pod | ReplicaSet) -> None:
+        """Note the controller of a pod or ReplicaSet by name and by uid."""
+        owner = owned.controller()
+        if owner is None:
+            return
+        self._owners |= {(owner.kind, owned.namespace, owner.name), ("uid", owner.uid)}
+        # A dump may have Deployments and pods but no ReplicaSets; their names show which Deployment owns a pod.
+        for kind, label in _HASH_LABELS:
+            suffix = "-" + owned.labels.get(label, "")
+            if (
+                isinstance(owned, Pod)
+                and owner.kind == "ReplicaSet"
+                and len(suffix) > 1
+                and owner.name.endswith(suffix)
+            ):
+                self._owners.add((kind, owned.namespace, owner.name.removesuffix(suffix)))
+
+    def covers(self, workload: Workload) -> bool:
+        """Whether the input has pods of the workload, or a ReplicaSet of the Deployment, which gets the pods itself."""
+        return self.covers_named(workload.kind, workload.namespace, workload.name, workload.uid)
+
+    def covers_named(self, kind: str, namespace: str, name: str, uid: str) -> bool:
+        """Whether the input has pods or ReplicaSets of an owner, which may be of any kind."""
+        return (kind, namespace, name) in self._owners or (bool(uid) and ("uid", uid) in self._owners)
+
+
+def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[KubeObject]:
+    """What controllers would create for a workload: the ReplicaSet of a Deployment, claims, pods."""
+    pods = pods_of(workload, nodes, taken)
+    between = replica_set_of(workload)
+    claims = _claims(workload, pods) if workload.spec.volume_claim_templates else []
+    return [*([between] if between else []), *claims, *pods]
+
+
+def pods_of(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[Pod]:
+    """The pods, named `<workload>-0` and so on; `<workload>-<kind>-0` if one of the names is in `taken` (pod keys)."""
+    hosts = _hosts(workload.spec.template.spec, nodes) if _is_daemon(workload) else []
+    start = _first(workload)
+    indices = range(start, start + (len(hosts) if _is_daemon(workload) else count_pods(workload)))
+    stem = workload.name
+    if any(f"{workload.namespace}/{stem}-{i}" in taken for i in indices):
+        stem = f"{stem}-{workload.kind.lower()}"
+    make = _PodMaker(workload, stem)
+    return [make.pod(i, hosts[i - start].name if hosts else "") for i in indices]
+
+
+class _PodMaker:
+    """Creates the pods of one workload. Computes what they share once: a workload may have a million."""
+
+    def __init__(self, workload: Workload, stem: str) -> None:
+        self._workload = workload
+        self._digest = _hash(workload)
+        self._plain = msgspec.to_builtins(workload)
+        self._plain["metadata"] = {**self._plain["metadata"], "name": stem}
+        template: JsonObject = self._plain.setdefault("spec", {}).get("template", {})
+        self._pod = pod_of(*_owner_of_pods(workload), template)
+
+    def pod(self, index: int, node: str) -> Pod:
+        made = self._made(index, node)
+        metadata = {**made["metadata"], "name": f"{self._plain['metadata']['name']}-{index}"}
+        metadata |= {"namespace": self._workload.namespace}
+        metadata.pop("generateName", None)
+        return msgspec.convert({"metadata": metadata, "spec": made["spec"]}, Pod)
+
+    def _made(self, index: int, node: str) -> JsonObject:
+        """The pod with what its kind of workload adds: labels, index, node affinity, claims."""
+        workload, pod = self._workload, self._pod
+        match workload.kind:
+            case "Deployment":
+                return _labelled(pod, {HASH_LABEL: self._digest})
+            case "DaemonSet":
+                return meant_for(pod, node, self._digest)
+            case "StatefulSet":
+                return identified(self._plain, pod, f"{workload.name}-{self._digest}", index)
+            case "Job":
+                # The uid may be a key (admission.py), which is not a valid label value.
+                named = _labelled(pod, job_labels(workload.name, "" if "/" in workload.uid else workload.uid))
+                return with_index(named, workload.name, index) if _is_indexed(workload) else named
+        return pod
+
+
+def _labelled(pod: JsonObject, labels: dict[str, str]) -> JsonObject:
+    metadata = pod["metadata"]
+    return {**pod, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **labels}}}
+
+
+def count_pods(workload: Workload) -> int:
+    """How many pods the workload should have now. Not for a DaemonSet, whose nodes decide."""
+    spec, status = workload.spec, workload.status
+    if workload.kind != "Job":
+        return 1 if spec.replicas is None else spec.replicas
+    finished = any(c.type in ("Complete", "Failed") and c.status == "True" for c in status.conditions or ())
+    if finished or spec.suspend:
+        return 0
+    at_once = 1 if spec.parallelism is None else spec.parallelism
+    return at_once if spec.completions is None else max(0, min(at_once, spec.completions - status.succeeded))
+
+
+def replica_set_of(workload: Workload) -> ReplicaSet | None:
+    """The ReplicaSet of a Deployment; default topology spreading reads its selector."""
+    if workload.kind != "Deployment":
+        return None
+    written = workload.spec.selector or LabelSelector()
+    mark = {HASH_LABEL: _hash(workload)}
+    selector = LabelSelector(
+        match_labels={**(written.match_labels or {}), **mark}, match_expressions=written.match_expressions
+    )
+    meta = ObjectMeta(
+        name=_replica_set_name(workload),
+        namespace=workload.namespace,
+        labels={**(workload.spec.template.metadata.labels or {}), **mark},
+        owner_references=[msgspec.convert(_reference(workload), OwnerReference)],
+    )
+    return ReplicaSet(metadata=meta, spec=LabelSelectorSpec(selector=selector))
+
+
+def _claims(workload: Workload, pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
+    """The claims of a StatefulSet for its pods."""
+    if workload.kind != "StatefulSet":
+        return []
+    plain, made = msgspec.to_builtins(workload), []
+    for ordinal, pod in enumerate(pods, _first(workload)):
+        named = {**plain, "metadata": {"name": pod.name.rpartition("-")[0]}}
+        for claim in claims_of(named, ordinal):
+            made.append(msgspec.convert(claim, PersistentVolumeClaim))
+            made[-1].metadata.namespace = pod.namespace
+    return made
+
+
+def _owner_of_pods(workload: Workload) -> tuple[KindSpec, JsonObject]:
+    """The kind and identity of the pods' controller: for a Deployment, its ReplicaSet."""
+    if workload.kind == "Deployment":
+        name = _replica_set_name(workload)
+        return _resource("ReplicaSet"), {"metadata": {"name": name, "uid": f"{workload.namespace}/{name}"}}
+    return _resource(workload.kind), {"metadata": {"name": workload.name, "uid": workload.uid}}
+
+
+def _resource(kind: str) -> KindSpec:
+    return BY_KIND[WORKLOADS[kind].api_versions[0], kind]
+
+
+def _reference(workload: Workload) -> JsonObject:
+    return owner_reference(_resource(workload.kind), {"metadata": {"name": workload.name, "uid": workload.uid}})
+
+
+def _replica_set_name(workload: Workload) -> str:
+    return f"{workload.name}-{_hash(workload)}"
+
+
+def _hash(workload: Workload) -> str:
+    return template_hash(msgspec.to_builtins(workload.spec.template))
+
+
+def _first(workload: Workload) -> int:
+    return workload.spec.ordinals.start if workload.spec.ordinals else 0
+
+
+def _is_daemon(workload: Workload) -> bool:
+    return workload.kind == "DaemonSet"
+
+
+def _is_indexed(workload: Workload) -> bool:
+    return workload.spec.completion_mode == "Indexed"
+
+
+def _hosts(spec: PodSpec, nodes: Iterable[Node]) -> list[Node]:
+    """The nodes for which the DaemonSet controller would create a pod; it checks selectors and taints itself."""
+    tolerations = msgspec.convert(daemon_tolerations(msgspec.to_builtins(spec)), list[Toleration])
+    return [node for node in nodes if _runs_on(spec, tolerations, node)]
+
+
+def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bool:
+    """Whether a DaemonSet's pod belongs on the node: node name, selector, affinity and NoSchedule/NoExecute taints."""
+    if spec.node_name not in ("", node.name):
+        return False
+    if any(node.labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
+        return False
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    if affinity and affinity.required and not compile_node_selector(affinity.required).matches(node.name, node.labels):
+        return False
+    # Only a cluster whose gate is on has tolerations with Lt or Gt: `Admission` refuses others.
+    return tolerates_hard(tolerations, node.taints, compares=True)
 
 
 @dataclass(slots=True)

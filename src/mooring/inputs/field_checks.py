@@ -4,21 +4,25 @@ The schema and the search are those of the embedded API server (`api/schema/stri
 into Problems with suggestions.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
+from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import BY_KIND, kind_of
 from mooring.api.schema.fields import ANYTHING, type_of
 from mooring.api.schema.strict import FieldFault, Step, field_faults, is_known
 from mooring.api.schema.typed_values import has_conforming_spec
-from mooring.api.validation.problem import Problem, at_key
-from mooring.inputs.documents import Document
+from mooring.api.validation.problem import Problem, Problems, at_key
+from mooring.inputs.documents import Document, DocumentPlace, ManifestFile, gather, split
+from mooring.inputs.lines import placed
+from mooring.model.meta import Wire
 
 _LONGEST_NAME = 64
 """No field name is longer. Comparing longer text with all names would take too long."""
@@ -53,11 +57,6 @@ def check_fields(document: Document, was_admitted: bool) -> list[Problem]:
     else:
         faults = field_faults(resource, document.body)
     return [*map(_problem, faults), *_repeats(document)]
-
-
-def check_pod_fields(written: dict[str, Any]) -> list[Problem]:
-    """The unknown fields of a pod in a file of arrivals."""
-    return check_core_fields("Pod", written)
 
 
 def check_core_fields(kind: str, written: dict[str, Any]) -> list[Problem]:
@@ -121,6 +120,16 @@ def nearest(name: str, known: Collection[str]) -> str:
     return folded[alike[0]] if alike else ""
 
 
+def unknown_fields(written: Any, struct: type[Wire], path: str) -> Problems:
+    """Problems of the fields that a struct of a file of our own does not have. What is no object has no fields."""
+    known = struct.__struct_encode_fields__
+    for key in written if isinstance(written, Mapping) else ():
+        if key not in known:
+            meant = nearest(str(key), known)
+            hint = f"did you mean {meant}?" if meant else f"the fields are {', '.join(known)}"
+            yield Problem(at_key(path, str(key)), f"unknown field; {hint}")
+
+
 def _fold(name: str) -> str:
     return name.casefold().replace("_", "").replace("-", "")
 
@@ -131,3 +140,60 @@ def path_of(way: tuple[Step, ...]) -> str:
     for step in way:
         path = f"{path}[{step}]" if isinstance(step, int) else at_key(path, step)
     return path
+
+
+# ---- manifests for an API server, which defaults and validates them itself
+
+
+@dataclass(slots=True)
+class ServedObjects:
+    """Objects as they are written, and the problems of their fields. Warnings do not prevent the use of the objects."""
+
+    items: list[JsonObject] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+
+def read_served(paths: Sequence[str], stdin: BinaryIO | None, validation: Validation) -> ServedObjects:
+    """All objects of the files, and every problem with its line."""
+    files, problems = gather(paths, stdin)
+    read = ServedObjects(problems=problems)
+    for file in files:
+        for found in split(file, keeps_repeats=True):
+            if isinstance(found, Document):
+                _take(read, file, found, validation)
+            else:
+                read.problems.append(found)
+    return read
+
+
+def _take(read: ServedObjects, file: ManifestFile, document: Document, validation: Validation) -> None:
+    try:
+        item = {"apiVersion": document.api_version, "kind": document.kind} | document.plain()
+    except ValueError:
+        read.problems.append(document.place.problem("", "the text is not UTF-8: write JSON in UTF-8"))
+        return
+    read.items.append(item)
+    if validation is Validation.IGNORE:
+        return
+    was_admitted = _was_admitted(item)
+    found = field_problems(file, document, was_admitted)
+    is_strict = validation is Validation.STRICT and not was_admitted
+    (read.problems if is_strict else read.warnings).extend(found)
+
+
+def _was_admitted(item: JsonObject) -> bool:
+    """Whether an API server wrote the object; a field that is unknown here comes from a newer Kubernetes."""
+    metadata = item.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("uid") and metadata.get("resourceVersion"))
+
+
+def field_problems(file: ManifestFile, document: Document, was_admitted: bool = False) -> list[Problem]:
+    """Unknown and repeated fields of a document, each with its line."""
+    found = check_fields(document, was_admitted)
+    return placed(file, [(document.place, problem.at(document.where(), file.name)) for problem in found])
+
+
+def template_problems(file: ManifestFile, kind: str, body: JsonObject) -> list[Problem]:
+    """Unknown and repeated fields of the only document of a file, which may leave out kind and apiVersion."""
+    return field_problems(file, Document(DocumentPlace(file.name, (1,)), kind, "v1", body))

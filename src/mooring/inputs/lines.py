@@ -16,8 +16,10 @@ import msgspec
 import numpy as np
 import yaml
 
-from mooring.inputs.documents import DocumentPlace, ManifestFile, is_json, json_pieces
-from mooring.kit.yaml_reader import events_of
+from mooring.api.validation.problem import Problem
+from mooring.inputs.documents import DocumentPlace, ManifestFile, bytes_of, is_json, json_pieces
+from mooring.inputs.input_errors import InputError
+from mooring.kit.yaml_reader import YamlFault, events_of, read_documents
 
 Step = str | int
 """The name of a field or the index of an item."""
@@ -63,6 +65,12 @@ def lines_of(file: ManifestFile, fields: Sequence[tuple[DocumentPlace, str]]) ->
         else:
             _find_in_yaml(file.text, root)
     return [root.line_of(way) for way in ways]
+
+
+def placed(file: ManifestFile, found: Sequence[tuple[DocumentPlace, Problem]]) -> list[Problem]:
+    """The problems of a file with their lines. A problem that has a line already keeps it."""
+    lines = lines_of(file, [(place, problem.path) for place, problem in found]) if found else []
+    return [problem.on(problem.line or line) for (_, problem), line in zip(found, lines, strict=True)]
 
 
 def steps_of(path: str) -> list[Step]:
@@ -185,3 +193,43 @@ def _address(view: memoryview) -> int:
 
 def _line(ends: Any, offset: int) -> int:
     return bisect_left(ends, offset) + 1
+
+
+# ---- small YAML files of our own forms: arrivals, plans of loads, offers of nodes
+
+DURATION_FORM = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
+"""What `parse_duration` takes, for problems."""
+
+
+def read_own_file(path: str, max_bytes: int, remedy: str, error: type[InputError]) -> tuple[ManifestFile, Any]:
+    """The file and its one document. Raises the error; `remedy` says what to do about a file that is larger."""
+    file = ManifestFile(path, bytes_of(path, max_bytes, remedy, error))
+    documents = documents_of(file, error)
+    if not documents:
+        raise error([Problem("", "the file has 0 documents; write one", file=path)])
+    return file, documents[0]
+
+
+def documents_of(file: ManifestFile, error: type[InputError]) -> list[Any]:
+    """The one document of a file, or none if the file has no content. Raises the error."""
+    try:
+        documents = [document for document in read_documents(file.text) if document is not None]
+    except YamlFault as fault:
+        raise error([Problem(f"column {fault.column}", str(fault), file=file.name, line=fault.line)]) from fault
+    if len(documents) > 1:
+        raise error([Problem("", f"the file has {len(documents)} documents; write one", file=file.name)])
+    return documents
+
+
+def on_lines(file: ManifestFile, problems: Sequence[Problem], under: str = "") -> list[Problem]:
+    """The problems with file and line. Paths may begin with `under` though the file leaves it out."""
+    document = DocumentPlace(file.name, (1,))
+    found = [
+        lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
+        for prefix in dict.fromkeys(("", under))
+    ]
+    lines = zip(*found, strict=True)
+    return [
+        problem if problem.line else problem.at(problem.where, file.name).on(max(each))
+        for problem, each in zip(problems, lines, strict=True)
+    ]

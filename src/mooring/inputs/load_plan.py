@@ -27,7 +27,8 @@
         taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import field
@@ -35,9 +36,9 @@ from msgspec import field
 from mooring.api.decode import decode_as
 from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
 from mooring.framework.config.durations import parse_duration
-from mooring.inputs.field_checks import nearest
+from mooring.inputs.field_checks import unknown_fields
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.own_files import on_lines, read_own_file
+from mooring.inputs.lines import DURATION_FORM, on_lines, read_own_file
 from mooring.model.meta import Wire
 from mooring.model.node import Taint
 from mooring.model.quantity import QuantityError, QuantityText, parse
@@ -48,7 +49,6 @@ MAX_PODS = 10_000_000
 MAX_NODES = 1_000_000
 MAX_TEMPLATES = 100_000
 MAX_BURST = 10_000
-_DURATION = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
 
 
 class LoadPlanError(InputError):
@@ -107,8 +107,12 @@ class LoadPlan(Wire):
 _RUN_TIMES = ("median", "longest")
 
 
-def read_load_plan(path: str) -> LoadPlan:
-    """The plan in a YAML file. Raises LoadPlanError with all problems, each with its line."""
+def read_load_plan(given: str | os.PathLike[str] | Mapping[str, Any]) -> LoadPlan:
+    """The plan in a YAML file, or in a dictionary of the same form. Raises LoadPlanError with all problems, those of a file
+    with their lines."""
+    if isinstance(given, Mapping):
+        return load_plan_of(dict(given))
+    path = os.fspath(given)
     file, written = read_own_file(path, MAX_BYTES, "write fewer pools", LoadPlanError)
     try:
         return load_plan_of(written)
@@ -134,21 +138,12 @@ def load_plan_of(written: Any) -> LoadPlan:
 
 
 def _unknown_fields(written: dict[str, Any]) -> Problems:
-    """Fields that no plan, run time or pool has."""
-    yield from _unknown(written, LoadPlan, "")
-    yield from _unknown(written.get("run"), RunTimes, "run")
+    """Problems of fields that no plan, run time or pool has."""
+    yield from unknown_fields(written, LoadPlan, "")
+    yield from unknown_fields(written.get("run"), RunTimes, "run")
     pools = written.get("nodes")
     for i, pool in enumerate(pools if isinstance(pools, list) else ()):
-        yield from _unknown(pool, NodePool, f"nodes[{i}]")
-
-
-def _unknown(written: Any, struct: type[Wire], path: str) -> Problems:
-    known = struct.__struct_encode_fields__
-    for key in written if isinstance(written, dict) else ():
-        if key not in known:
-            meant = nearest(str(key), known)
-            hint = f"did you mean {meant}?" if meant else f"the fields are {', '.join(known)}"
-            yield Problem(at_key(path, str(key)), f"unknown field; {hint}")
+        yield from unknown_fields(pool, NodePool, f"nodes[{i}]")
 
 
 def _check(plan: LoadPlan) -> Problems:
@@ -173,7 +168,7 @@ def _check_durations(plan: LoadPlan) -> Problems:
     for path, value in written.items():
         found = parse_duration(value)
         if found is None:
-            yield Problem(path, show(value), _DURATION)
+            yield Problem(path, show(value), DURATION_FORM)
         elif not found and path != "peak":
             yield Problem(path, show(value), "more than 0")
 
@@ -206,6 +201,6 @@ def _check_amount(path: str, amount: QuantityText) -> Problems:
 
 
 def _within(path: str, value: float, least: float, most: float) -> Problems:
-    """NaN is not within any bounds."""
+    """A problem of a number that is out of its bounds. NaN is not within any bounds."""
     if not least <= value <= most:
         yield Problem(path, show(value), f"from {least} to {most}")

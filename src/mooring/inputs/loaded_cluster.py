@@ -22,10 +22,9 @@ from mooring.framework.contract.points import Plugin
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.custom_workloads import TemplatePaths
 from mooring.inputs.documents import STDIN, STDIN_NAME, ManifestFile
-from mooring.inputs.field_checks import Validation
+from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.input_errors import InputError, NoSuchPod
-from mooring.inputs.manifests import Manifests, note_ignored, read
-from mooring.inputs.pod_events import PodEvent
+from mooring.inputs.manifests import STRICT, Manifests, ReadOptions, note_ignored, read
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.words import alike, some
 from mooring.model.meta import KubeObject
@@ -108,7 +107,7 @@ def load(
     Raises InputError with every problem of the objects, ConfigError for the configuration, GateError.
     """
     gates = None if feature_gates is None else gates_with(feature_gates)
-    manifests = read_objects(objects, gates=gates, separates=apply is not None)
+    manifests = read_objects(objects, ReadOptions(gates=gates, separates=apply is not None))
     if manifests.problems:
         raise InputError(manifests.problems)
     loaded = loaded_from(manifests, config, plugins, feature_gates)
@@ -147,19 +146,8 @@ def from_manifests(
     return LoadedCluster(*known, templates=manifests.custom.paths)
 
 
-def read_objects(
-    objects: Objects,
-    cluster: Sequence[KubeObject] = (),
-    validation: Validation = Validation.STRICT,
-    gates: Mapping[str, bool] | None = None,
-    templates: TemplatePaths | None = None,
-    separates: bool = False,
-) -> Manifests:
-    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises InputError for anything else.
-
-    `cluster` are the objects of the cluster that they come to, if there is one, and `gates` its feature gates. The other
-    arguments are those of `read`.
-    """
+def read_objects(objects: Objects, options: ReadOptions = STRICT) -> Manifests:
+    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises InputError for anything else."""
     listed = [*objects] if isinstance(objects, Iterable) and not isinstance(objects, str | Mapping) else [objects]
     for item in listed:
         if not isinstance(item, str | os.PathLike | Mapping):
@@ -169,18 +157,9 @@ def read_objects(
     stdin = getattr(sys.stdin, "buffer", None)
     if written:
         paths, stdin = [*paths, STDIN], io.BytesIO(_as_list(written))
-    manifests = read(
-        paths,
-        stdin,
-        validation=validation,
-        cluster=cluster,
-        gates=gates,
-        templates=templates,
-        separates=separates,
-    )
-    if not written:
-        return manifests
-    manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
+    manifests = read(paths, stdin, options)
+    if written:
+        manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
     return manifests
 
 

@@ -21,10 +21,9 @@ from mooring.inputs.admission import Admission, missing_namespaces, was_admitted
 from mooring.inputs.created_objects import CreatedObjects, Manifest
 from mooring.inputs.custom_workloads import CustomKinds, CustomWorkload, TemplatePaths
 from mooring.inputs.documents import MAX_BYTES, Document, DocumentPlace, ManifestFile, PlacedProblem, gather, split
-from mooring.inputs.dump_header import DumpHeader, is_header, read_header
+from mooring.inputs.dump_header import DumpHeader, PodEvent, is_header, pod_event_of, read_header
 from mooring.inputs.field_checks import Validation, check_fields
-from mooring.inputs.lines import lines_of
-from mooring.inputs.pod_events import PodEvent, pod_event_of
+from mooring.inputs.lines import placed
 from mooring.model.meta import KubeObject
 from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord, is_record, read_record
@@ -68,45 +67,47 @@ class Manifests:
         return self.header.notes() if self.header is not None else []
 
 
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How manifests are read, and which cluster they come to."""
+
+    cluster: Sequence[KubeObject] = ()
+    """Objects that are there already: their classes and limits apply, DaemonSets run on their nodes, and their names are
+    taken. They are not among what is returned."""
+    validation: Validation = Validation.STRICT
+    gates: Mapping[str, bool] | None = None
+    """The feature gates of the cluster."""
+    templates: TemplatePaths = field(default_factory=dict)
+    """Where kinds that Mooring does not know have their pod templates."""
+    header: DumpHeader | None = None
+    """What the files hold, if none of them says it."""
+    separates: bool = False
+    """Whether manifests beside a dump are not read but returned as files that are to be applied to its cluster."""
+
+
+STRICT = ReadOptions()
+
+
 def read(
     paths: Sequence[str],
     stdin: BinaryIO | None = None,
+    options: ReadOptions = STRICT,
     on_progress: OnProgress | None = None,
     max_bytes: int = MAX_BYTES,
-    validation: Validation = Validation.STRICT,
-    cluster: Sequence[KubeObject] = (),
-    gates: Mapping[str, bool] | None = None,
-    templates: TemplatePaths | None = None,
-    separates: bool = False,
 ) -> Manifests:
-    """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes.
-
-    `cluster` are objects that are there already: their classes and limits apply, DaemonSets run on their nodes, and their
-    names are taken. They are not among what is returned. `gates` are the feature gates of the cluster. `templates` says where
-    kinds that Mooring does not know have their pod templates. With `separates`, manifests beside a dump are not read but
-    returned as files that are to be applied to its cluster.
-    """
+    """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes."""
     files, problems = gather(paths, stdin, max_bytes)
-    result = read_files(
-        files, on_progress, validation, cluster=cluster, gates=gates, templates=templates, separates=separates
-    )
+    result = read_files(files, options, on_progress)
     result.problems = problems + result.problems
     return result
 
 
 def read_files(
-    files: Sequence[ManifestFile],
-    on_progress: OnProgress | None = None,
-    validation: Validation = Validation.STRICT,
-    header: DumpHeader | None = None,
-    cluster: Sequence[KubeObject] = (),
-    gates: Mapping[str, bool] | None = None,
-    templates: TemplatePaths | None = None,
-    separates: bool = False,
+    files: Sequence[ManifestFile], options: ReadOptions = STRICT, on_progress: OnProgress | None = None
 ) -> Manifests:
-    """Read texts that are in memory; `header` says what they hold, if none of them does."""
+    """Read texts that are in memory."""
     total, done = sum(len(file.text) for file in files), 0
-    intake = _Intake(validation, header, cluster, gates, templates)
+    intake = _Intake(options)
     with _collector_paused(total >= LARGE_BYTES):
         for file in files:
             report = None if on_progress is None else _from(done, total, on_progress)
@@ -115,10 +116,9 @@ def read_files(
             done += len(file.text)
             if on_progress is not None:
                 on_progress(done, total)
-        to_apply = intake.separate(files) if separates else ()
-        result = intake.finish(files)
-        result.to_apply = to_apply
-        return result
+        if options.separates:
+            intake.separate(files)
+        return intake.finish(files)
 
 
 def _from(done: int, total: int, on_progress: OnProgress) -> Callable[[int], None]:
@@ -158,19 +158,11 @@ class _Told:
 class _Intake:
     """Collects objects and problems document by document; `finish` treats them as one cluster."""
 
-    def __init__(
-        self,
-        validation: Validation,
-        header: DumpHeader | None = None,
-        cluster: Sequence[KubeObject] = (),
-        gates: Mapping[str, bool] | None = None,
-        templates: TemplatePaths | None = None,
-    ) -> None:
-        self._validation = validation
-        self._gates = gates
-        self._cluster = cluster
-        self._header = header
-        self._is_complete = header is not None and header.has_all_pods
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._cluster = options.cluster
+        self._result = Manifests(header=options.header, custom=CustomKinds(options.templates))
+        self._is_complete = options.header is not None and options.header.has_all_pods
         self._complete_files: set[str] = set()
         """Files whose workloads have all their pods in the input."""
         self._cluster_files: set[str] = set()
@@ -179,16 +171,12 @@ class _Intake:
         self._workloads: list[Manifest] = []
         self._ignored: Counter[tuple[str, str]] = Counter()
         """By file and kind."""
-        self._custom = CustomKinds(templates or {})
         self._custom_workloads: list[CustomWorkload] = []
         self._problems: list[_Told] = []
         self._odd_fields: list[_Told] = []
         """Unknown and repeated fields. Kept apart until the end, so that their objects are still checked for others."""
         self._warnings: list[_Told] = []
         self._order = 0
-        self._settings: SchedulerSettings | None = None
-        self._events: list[PodEvent] = []
-        self._queue: QueueRecord | None = None
 
     def take(self, found: Document | PlacedProblem) -> None:
         """One document, or one problem, in the order of the input."""
@@ -206,7 +194,7 @@ class _Intake:
             self._take_queue(found)
             return
         if (event := pod_event_of(found)) is not None:
-            self._events.append(event)
+            self._result.events.append(event)
             return
         problem = kind_problem(found.kind, found.api_version)
         if problem is not None:
@@ -218,7 +206,7 @@ class _Intake:
 
     def _take_custom(self, document: Document) -> None:
         """An object of a kind that Mooring does not know counts if it has a pod template."""
-        workload, problems = self._custom.workload_of(document, self._order)
+        workload, problems = self._result.custom.workload_of(document, self._order)
         if workload is not None:
             self._custom_workloads.append(workload)
         elif problems:
@@ -226,31 +214,31 @@ class _Intake:
         else:
             self._ignored[document.place.file, document.kind] += 1
 
-    def separate(self, files: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
-        """If some of the files are those of a cluster, forget what the others hold, and return those."""
+    def separate(self, files: Sequence[ManifestFile]) -> None:
+        """If some of the files are those of a cluster, forget what the others hold: they are to be applied to it."""
         kept = self._cluster_files
         if not kept:
-            return ()
+            return
+        self._result.to_apply = [file for file in files if file.name not in kept]
         self._objects = [each for each in self._objects if each.file in kept]
         self._workloads = [each for each in self._workloads if each.file in kept]
         self._custom_workloads = [each for each in self._custom_workloads if each.place.file in kept]
         self._ignored = Counter({key: count for key, count in self._ignored.items() if key[0] in kept})
         for told in (self._problems, self._odd_fields, self._warnings):
             told[:] = [each for each in told if each.problem.file in kept]
-        return [file for file in files if file.name not in kept]
 
     def _take_settings(self, document: Document) -> None:
         self._cluster_files.add(document.place.file)
         settings = read_settings(document.plain(), document.place.file)
         if settings is None:
             self._problems += self._told(document, [Problem("configuration", _NOT_OF_A_SNAPSHOT)])
-        self._settings = self._settings or settings
+        self._result.settings = self._result.settings or settings
 
     def _take_queue(self, document: Document) -> None:
         record = read_record(document.plain())
         if record is None:
             self._problems += self._told(document, [Problem("", _NOT_OF_A_SNAPSHOT)])
-        self._queue = self._queue or record
+        self._result.queue = self._result.queue or record
 
     def _take_header(self, document: Document) -> None:
         self._cluster_files.add(document.place.file)
@@ -260,7 +248,7 @@ class _Intake:
             self._problems += self._told(document, [Problem("", text)])
         elif header.has_all_pods:
             self._complete_files.add(document.place.file)
-        self._header = self._header or header
+        self._result.header = self._result.header or header
 
     def _type(self, document: Document) -> None:
         """Decode the document into an object, and into a workload as well if its kind is both (ReplicaSet, StatefulSet)."""
@@ -280,13 +268,13 @@ class _Intake:
         self._problems += self._told(document, problems)
         if any(map(was_admitted, typed)):
             self._cluster_files.add(document.place.file)
-        if self._validation is not Validation.IGNORE and not _is_undecodable(problems):
+        if self._options.validation is not Validation.IGNORE and not _is_undecodable(problems):
             self._check_fields(document, any(was_admitted(item) for item in typed))
 
     def _check_fields(self, document: Document, is_admitted: bool) -> None:
         """An unknown field of an admitted object is only a warning: it comes from a newer Kubernetes, or was edited in."""
         found = self._told(document, check_fields(document, is_admitted))
-        if self._validation is Validation.STRICT and not is_admitted:
+        if self._options.validation is Validation.STRICT and not is_admitted:
             self._odd_fields += found
         else:
             self._warnings += found
@@ -304,7 +292,8 @@ class _Intake:
         """Treat all objects as the API server and the controllers would. The order matters: admission sets defaults,
         validation checks the result, controllers expand only sound workloads."""
         objects = [*self._cluster, *(manifest.object for manifest in self._objects)]
-        admission = Admission.of(objects, self._gates or (self._settings.gates if self._settings else None))
+        settings, result = self._result.settings, self._result
+        admission = Admission.of(objects, self._options.gates or (settings.gates if settings else None))
         for manifest in (*self._objects, *self._workloads):
             self._tell(manifest, admission.admit(manifest.object))
         self._tell_doubles()
@@ -317,25 +306,15 @@ class _Intake:
         expanded = [each for each in self._workloads if self._lacks_pods(each.file)]
         custom = [each for each in self._custom_workloads if self._lacks_pods(each.place.file)]
         created = CreatedObjects(self._objects, self._cluster, admission, self._tell)
-        self._objects += created.run(expanded, custom, self._custom)
+        self._objects += created.run(expanded, custom, result.custom)
         self._problems += self._odd_fields
         self._objects = self._sound(self._objects)
         namespaces = missing_namespaces([manifest.object for manifest in self._objects], self._cluster)
         self._objects += [Manifest(namespace, None) for namespace in namespaces]
         self._objects.sort(key=lambda manifest: manifest.order)
-        problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
-        return Manifests(
-            self._objects,
-            _by_kind(self._ignored),
-            problems,
-            warnings,
-            self._settings,
-            self._workloads,
-            self._events,
-            self._header,
-            self._queue,
-            self._custom,
-        )
+        result.objects, result.workloads, result.ignored = self._objects, self._workloads, _by_kind(self._ignored)
+        result.problems, result.warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
+        return result
 
     def _lacks_pods(self, file: str) -> bool:
         """Whether workloads of the file stand for pods that are not in it."""
@@ -380,19 +359,16 @@ def _is_undecodable(problems: Sequence[Problem]) -> bool:
 
 def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Problem]:
     """The problems with their lines, sorted by document and line."""
-    wanted: dict[str, list[_Told]] = {}
+    named = {file.name: file for file in reversed(files)}
+    by_file: dict[str, list[tuple[int, DocumentPlace, Problem]]] = {}
+    found = [(each.order, each.problem) for each in told if each.place is None]
     for each in told:
-        if each.place is not None and not each.problem.line:
-            wanted.setdefault(each.place.file, []).append(each)
-    lines: dict[int, int] = {}
-    for file in files:
-        asked = wanted.pop(file.name, [])
-        if not asked:
-            continue
-        found = lines_of(file, [(each.place, each.problem.path) for each in asked if each.place is not None])
-        lines |= {id(each): line for each, line in zip(asked, found, strict=True)}
-    numbered = [(each.order, each.problem.line or lines.get(id(each), 0), each.problem) for each in told]
-    return [problem.on(line) for _, line, problem in sorted(numbered, key=lambda entry: entry[:2])]
+        if each.place is not None:
+            by_file.setdefault(each.place.file, []).append((each.order, each.place, each.problem))
+    for name, asked in by_file.items():
+        problems = placed(named[name], [(place, problem) for _, place, problem in asked])
+        found += zip((order for order, _, _ in asked), problems, strict=True)
+    return [problem for _, problem in sorted(found, key=lambda entry: (entry[0], entry[1].line))]
 
 
 def _decode(document: Document) -> tuple[KubeObject | None, list[Problem]]:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mooring.inputs.arrivals import Arrival
-from mooring.inputs.planned_change import PlannedChange
+from mooring.inputs.arrivals import Arrival, PlannedChange
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

@@ -16,15 +16,23 @@ import numpy as np
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.admission import missing_namespaces
-from mooring.inputs.arrivals import Arrival
-from mooring.inputs.planned_change import PlannedChange
+from mooring.inputs.arrivals import Arrival, PlannedChange
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.day_record import ArrivalStream, ListedArrivals, PartTimes, Stay, StayFile, peak_memory_bytes
-from mooring.sim.gauge import NodeMeans, Span, UtilisationGauge
-from mooring.sim.replacements import PreemptedPods
+from mooring.sim.controllers import PreemptedPods
+from mooring.sim.gauge import (
+    ArrivalStream,
+    ListedArrivals,
+    NodeMeans,
+    PartTimes,
+    Span,
+    Stay,
+    StayFile,
+    UtilisationGauge,
+    peak_memory_bytes,
+)
 from mooring.sim.results import FailureReason, GroupWait, GroupWaits, PodCounts, SimulatedEviction, Story
 from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
 

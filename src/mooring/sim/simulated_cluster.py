@@ -20,7 +20,7 @@ from mooring.framework.contract.status import describe
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.input_errors import InputError, NoSuchPod
 from mooring.kit.choice import mix
-from mooring.kit.clock import VirtualClock
+from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.words import LISTED_FAULTS, alike, count, some
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
@@ -33,6 +33,29 @@ from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.results import FailureCounter, SimulatedEviction, Stories
 from mooring.state.assembly import Recorder, build_scheduler
+from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
+
+# ---- Records a simulation: its scheduler is recorded like any other, on its virtual clock.
+
+
+class SimulationRecording:
+    """Makes the recorder of one simulation (`record_to`). To be closed when the simulation is over."""
+
+    def __init__(self, settings: RecordingSettings, gates: Mapping[str, bool] | None) -> None:
+        self._settings, self._gates = settings, gates
+        self._recorder: RunRecorder | None = None
+
+    def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> Recorder:
+        settings = self._settings
+        header = scheduler_header(config, self._gates, started_ns, settings.version, settings.annotations)
+        header.tie_break, header.seed = ("name", 0) if seed is None else ("seed", seed)
+        self._recorder = record_run(settings.directory, header, settings.limits)
+        return self._recorder
+
+    def close(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
+
 
 RecordTo = Callable[[KubeSchedulerConfiguration, int, int | None], Recorder]
 """(configuration, time of the beginning, what is added to the seeds of attempts or None) -> a recorder."""
@@ -222,3 +245,40 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
         if isinstance(item, Pod) and other is not item:
             found = f"{show(item.id)}, which Pod {other.key} has"
             yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
+
+
+# ---- When a simulation may end although pods are attempted again: if they are those of groups that do not fit.
+#
+# Parity: the pods of a group that have room, but wait for others that have none, are rejected by no plugin. So they
+# come back after their backoff, for ever, and no event is needed.
+
+
+class GroupRetries:
+    """Asked each time when time is about to pass."""
+
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        self._simulated = simulated
+        self._version = -1
+        self._since_ns = 0
+
+    def are_in_vain(self) -> bool:
+        """Whether only pods of groups are attempted again, and each of them was since anything changed.
+
+        Twice the longest backoff is enough for that. The decisions depend on the objects alone, so all would be the same.
+        """
+        simulated, now_ns = self._simulated, self._simulated.clock.now_ns()
+        if simulated.cluster.groups is None:
+            return False
+        if simulated.driver.version != self._version:
+            self._version, self._since_ns = simulated.driver.version, now_ns
+            return False
+        if now_ns - self._since_ns < 2 * simulated.longest_backoff_s * NS_PER_S:
+            return False
+        return self._only_groups()
+
+    def _only_groups(self) -> bool:
+        scheduler = self._simulated.scheduler
+        if scheduler.next_deadline_ns() is not None:
+            return False
+        tried = [entry for entry in scheduler.queued_pods() if scheduler.place_in_queue(entry.key) == "backoff"]
+        return all(entry.pod.group_key is not None for entry in tried)

@@ -24,11 +24,10 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
-from mooring.sim.group_retries import GroupRetries
+from mooring.sim.controllers import PreemptedPods
 from mooring.sim.group_states import GroupState, group_reason, group_states, note_waits
-from mooring.sim.replacements import PreemptedPods
 from mooring.sim.results import Explanation, FailureCounter, FailureReason, Fate, NodeUse, PodResult, Report
-from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
+from mooring.sim.simulated_cluster import GroupRetries, RecordTo, SimulatedCluster
 
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation"]
 

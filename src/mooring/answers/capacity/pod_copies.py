@@ -8,12 +8,11 @@ import msgspec
 from mooring.api.validate import validate
 from mooring.api.validation.problem import Problem
 from mooring.inputs.admission import Admission, ClaimSources, claims_for
-from mooring.inputs.created_objects import Manifest
+from mooring.inputs.created_objects import Manifest, expand
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, Source, Written, read_objects
-from mooring.inputs.manifests import Manifests
-from mooring.inputs.workload_pods import expand
+from mooring.inputs.manifests import Manifests, ReadOptions
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
@@ -80,7 +79,7 @@ def pod_copies(
     warn: Warn | None = None,
 ) -> list[PodCopies]:
     """Each pod and workload of a file or dictionary, admitted as the cluster would admit it. Raises InputError."""
-    manifests = read_objects(source, loaded.objects, validation, loaded.gates)
+    manifests = read_objects(source, ReadOptions(loaded.objects, validation, loaded.gates))
     if manifests.problems:
         raise InputError(manifests.problems)
     if warn is not None:

@@ -16,9 +16,8 @@ from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here,
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
 from mooring.framework.profile.registry import Registry
-from mooring.inputs.arrivals import Arrival
-from mooring.inputs.given_loads import arrivals_from, plan_from
-from mooring.inputs.load_plan import LoadPlan
+from mooring.inputs.arrivals import Arrival, read_arrivals
+from mooring.inputs.load_plan import LoadPlan, read_load_plan
 from mooring.inputs.loaded_cluster import Config, LoadedCluster, Source, Written, configuration_of
 from mooring.kit.version import VERSION
 from mooring.kit.words import count
@@ -65,7 +64,7 @@ def compare(
     inputs = RunInputs(
         cluster.objects,
         None if arrivals is None else _arrivals(arrivals, cluster),
-        generate if generate is None or isinstance(generate, LoadPlan) else plan_from(generate),
+        generate if generate is None or isinstance(generate, LoadPlan) else read_load_plan(generate),
         cluster.gates,
         tuple(dict.fromkeys(cluster.registry.files.values())),
         _until_ns(until),
@@ -88,9 +87,9 @@ def _be_silent(*told: object) -> None:
 
 def _arrivals(given: Source | Sequence[Written] | Sequence[Arrival], cluster: LoadedCluster) -> list[Arrival]:
     if isinstance(given, str | os.PathLike):
-        return arrivals_from(given, cluster.objects, cluster.gates)
+        return read_arrivals(given, cluster.objects, cluster.gates)
     made = [item for item in given if isinstance(item, Arrival)]
-    return made or arrivals_from(
+    return made or read_arrivals(
         [item for item in given if not isinstance(item, Arrival)], cluster.objects, cluster.gates
     )
 

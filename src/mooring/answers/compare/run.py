@@ -31,10 +31,9 @@ from mooring.answers.compare.run_plan import RunPlan, digest_of
 from mooring.answers.form.report_parts import wait_counts
 from mooring.api.validation.problem import Problem
 from mooring.framework.profile.registry import Registry, load_file
-from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError
+from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError, PlannedChange
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.load_plan import MAX_PODS, LoadPlan, LoadPlanError
-from mooring.inputs.planned_change import PlannedChange
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject

@@ -17,8 +17,8 @@ from mooring.answers.trial.reasons import Reason, reasons_of
 from mooring.api.kinds import WORKLOADS, split_kind
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.framework.attempts.runner import Runner
+from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.loaded_cluster import LoadedCluster
-from mooring.inputs.pod_events import PodEvent
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition

@@ -25,13 +25,13 @@ import msgspec
 from mooring.answers.trial.new_nodes import equipment_of, equipped, node_like
 from mooring.api.decode import decode_as
 from mooring.api.validate import validate
-from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, show
 from mooring.controllers.nodes.simulated_nodes import DEVICES, slices_of
 from mooring.inputs.admission import Admission
-from mooring.inputs.field_checks import Validation, check_core_fields, nearest
+from mooring.inputs.field_checks import Validation, check_core_fields, unknown_fields
 from mooring.inputs.input_errors import InputError
+from mooring.inputs.lines import on_lines, read_own_file
 from mooring.inputs.loaded_cluster import LoadedCluster, Source, Written
-from mooring.inputs.own_files import on_lines, read_own_file
 from mooring.kit.words import alike
 from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject, Wire
@@ -131,7 +131,7 @@ class _OfferReader:
         if not isinstance(written, Mapping):
             self.problems.append(Problem(path, show(written), "an object with `name`, `price` and `node` or `like`"))
             return None
-        self.problems += _unknown_fields(written, path)
+        self.problems += unknown_fields(written, OfferEntry, path)
         entry, mismatches = decode_as(OfferEntry, dict(written))
         self.problems += [problem.under(path) for problem in mismatches]
         if entry is None or mismatches:
@@ -193,12 +193,3 @@ def _check_amounts(node: Node) -> Problems:
         yield Problem("status.allocatable", NOTHING_THERE, "what pods can use: cpu, memory, pods, ...")
     elif "pods" not in node.status.allocatable:
         yield Problem("status.allocatable", "it has no `pods`, so that no pod would fit; write how many may run there")
-
-
-def _unknown_fields(written: Mapping[str, Any], path: str) -> Problems:
-    known = OfferEntry.__struct_encode_fields__
-    for key in written:
-        if key not in known:
-            meant = nearest(str(key), known)
-            hint = f"did you mean {meant}?" if meant else f"the fields are {', '.join(known)}"
-            yield Problem(at_key(path, str(key)), f"unknown field; {hint}")

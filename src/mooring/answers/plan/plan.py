@@ -16,9 +16,8 @@ from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.what_if.object_changes import apply as apply_objects
-from mooring.inputs.arrivals import Arrival
+from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.field_checks import Validation
-from mooring.inputs.given_loads import arrivals_from
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Written
 from mooring.kit.words import count
@@ -359,7 +358,7 @@ def _with_arrivals(
 ) -> LoadedCluster:
     if arrivals is None:
         return loaded
-    listed = arrivals_from(arrivals, loaded.objects, loaded.gates, validation)
+    listed = read_arrivals(arrivals, loaded.objects, loaded.gates, validation)
     return replace(loaded, objects=[*loaded.objects, *pods_at_peak(listed)])
 
 

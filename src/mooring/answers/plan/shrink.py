@@ -23,7 +23,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit, Placement
-from mooring.sim.replacements import replacement
+from mooring.sim.controllers import replacement
 
 MAX_TAKEN_BACK = 20
 """After so many drains that had to be taken back, the search ends: each starts a simulation again."""

@@ -22,7 +22,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.node import Node
 from mooring.scheduler.decision import Placement
 from mooring.sim.day import Day, DayReport
-from mooring.sim.day_record import StayFile
+from mooring.sim.gauge import StayFile
 from mooring.sim.results import Report
 from mooring.sim.simulated_cluster import RecordTo
 from mooring.sim.simulation import UNTIL_NS, Simulation

@@ -20,9 +20,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.sim.group_retries import GroupRetries
-from mooring.sim.replacements import claims_with, replacement, volume_claims_of
-from mooring.sim.simulated_cluster import SimulatedCluster
+from mooring.sim.controllers import claims_with, replacement, volume_claims_of
+from mooring.sim.simulated_cluster import GroupRetries, SimulatedCluster
 from mooring.sim.simulation import ATTEMPTS_A_POD, UNTIL_NS
 
 

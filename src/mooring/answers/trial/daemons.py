@@ -8,13 +8,13 @@ from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.trial.owners import is_daemon
 from mooring.answers.trial.workload_book import DAEMON_SET, WorkloadName
 from mooring.controllers.workloads.daemon_sets import Eligibility, NodeVerdict, node_of
-from mooring.inputs.workload_pods import pods_of
+from mooring.inputs.created_objects import pods_of
 from mooring.model.meta import Requirement
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Affinity, NodeAffinitySpec, NodeSelector, NodeSelectorTerm
 from mooring.model.workloads import Workload
-from mooring.sim.replacements import replacement
+from mooring.sim.controllers import replacement
 
 _NOT_ELIGIBLE = "its DaemonSet does not run on the node any more"
 

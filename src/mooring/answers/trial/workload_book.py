@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.answers.trial.owners import behind_replica_set
-from mooring.inputs.workload_pods import count_pods
+from mooring.inputs.created_objects import count_pods
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, Workload

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.trial.workload_book import WorkloadName
@@ -10,9 +11,8 @@ from mooring.api.kinds import KINDS
 from mooring.inputs.documents import ManifestFile
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.loaded_cluster import LoadedCluster, Objects, read_objects
-from mooring.inputs.manifests import Manifests, read_files
+from mooring.inputs.manifests import Manifests, ReadOptions, read_files
 from mooring.kit.words import some
-from mooring.model.meta import KubeObject
 
 NAMED = 5
 """How many objects that were there a note names."""
@@ -20,26 +20,21 @@ NAMED = 5
 
 def with_applied(loaded: LoadedCluster, written: Objects, validation: Validation = Validation.STRICT) -> LoadedCluster:
     """The cluster after objects of files or dictionaries were applied to it. Raises InputError, ConfigError."""
-    gates, templates = loaded.gates, loaded.templates
-    return _changed(loaded, lambda there: read_objects(written, there, validation, gates, templates), validation)
+    return _changed(loaded, partial(read_objects, written), validation)
 
 
 def with_files(
     loaded: LoadedCluster, files: Sequence[ManifestFile], validation: Validation = Validation.STRICT
 ) -> LoadedCluster:
     """The cluster after files were applied to it that are in memory already. Raises InputError, ConfigError."""
-    gates, templates = loaded.gates, loaded.templates
-    return _changed(
-        loaded, lambda there: read_files(files, None, validation, None, there, gates, templates), validation
-    )
+    return _changed(loaded, partial(read_files, files), validation)
 
 
-def _changed(
-    loaded: LoadedCluster, read: Callable[[Sequence[KubeObject]], Manifests], validation: Validation
-) -> LoadedCluster:
-    """`read` reads the manifests for a cluster of these objects."""
+def _changed(loaded: LoadedCluster, read: Callable[[ReadOptions], Manifests], validation: Validation) -> LoadedCluster:
+    """The cluster after the manifests that `read` reads for it were applied."""
     cluster = ChangingCluster(loaded, validation)
-    manifests = read([*cluster.driver.objects.values()])
+    there = [*cluster.driver.objects.values()]
+    manifests = read(ReadOptions(there, validation, loaded.gates, loaded.templates))
     replaced = _replaced(cluster, manifests)
     apply_manifests(cluster, manifests)
     if replaced:

@@ -16,6 +16,7 @@ from mooring.api.validation.field_rules import label_key, label_value
 from mooring.api.validation.problem import show
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import read_objects
+from mooring.inputs.manifests import ReadOptions
 from mooring.kit.words import alike
 from mooring.model.meta import KubeObject
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Node, Taint
@@ -66,7 +67,7 @@ def _template(cluster: ChangingCluster, template: str | Mapping[str, Any]) -> No
         nodes, nor = cluster.driver.nodes(), "neither a node of the cluster nor a file"
         told = nor if cluster.reads_files else "not a node of the cluster"
         reject(f"{show(template)} is {told}{alike(template, nodes)}")
-    manifests = read_objects(template, validation=cluster.validation)
+    manifests = read_objects(template, ReadOptions(validation=cluster.validation))
     if manifests.problems:
         raise InputError(manifests.problems)
     found = [each.object for each in manifests.objects if isinstance(each.object, Node)]

@@ -13,7 +13,7 @@ from mooring.answers.what_if.targets import object_name, reject
 from mooring.api.json_objects import JsonObject
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import Objects, read_objects
-from mooring.inputs.manifests import Manifests, note_ignored
+from mooring.inputs.manifests import Manifests, ReadOptions, note_ignored
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -29,7 +29,7 @@ _NEW_TEMPLATE = "its workload has a new pod template"
 def apply(cluster: ChangingCluster, written: Objects) -> None:
     """Create the objects of files or dictionaries, or change those that are there."""
     loaded, there = cluster.loaded, [*cluster.driver.objects.values()]
-    manifests = read_objects(written, there, cluster.validation, loaded.gates, loaded.templates)
+    manifests = read_objects(written, ReadOptions(there, cluster.validation, loaded.gates, loaded.templates))
     if not manifests.problems and not manifests.objects and not manifests.workloads:
         reject("there are no objects that decisions read")
     apply_manifests(cluster, manifests)

@@ -10,14 +10,14 @@ from mooring.answers.trial.workload_book import DAEMON_SET, WorkloadName
 from mooring.answers.what_if.targets import object_name, reject, split_number
 from mooring.api.json_objects import JsonObject
 from mooring.controllers.workloads.owned_pods import first_to_go
+from mooring.inputs.created_objects import count_pods, expand
 from mooring.inputs.custom_workloads import MAX_PODS
-from mooring.inputs.workload_pods import count_pods, expand
 from mooring.kit.clock import moment_ns
 from mooring.model.pod import Pod
 from mooring.model.workloads import Workload
 from mooring.rules.conditions import find_condition
 from mooring.rules.workload_pods import INDEX
-from mooring.sim.replacements import replacement
+from mooring.sim.controllers import replacement
 
 _SCALED_DOWN = "its workload is scaled down"
 

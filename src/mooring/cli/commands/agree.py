@@ -6,7 +6,7 @@ import click
 
 from mooring.answers.recorded.agree import agree as find_agreement
 from mooring.cli.answering import output_form, own_output, print_answer
-from mooring.cli.options import configured, plugin_files, registry_with
+from mooring.cli.options import configured, file_option, plugin_files, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import LateBar, tell
 from mooring.state.recording.segment_file import RecordingError
@@ -44,9 +44,7 @@ Exit status:
 
 @click.command(epilog=EPILOG, short_help="How many recorded bindings would Mooring have made as well?")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), instead of the one in the recording."
-)
+@file_option("--config", "A KubeSchedulerConfiguration (v1), instead of the one in the recording.")
 @plugin_files
 @click.option("--pod", default="", metavar="NAME", help="Only the binding of this pod: name or namespace/name.")
 @output_form

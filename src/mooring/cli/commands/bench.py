@@ -1,4 +1,4 @@
-"""`mooring bench`: the throughput of a scenario. The measurement itself is `sim/bench.py`."""
+"""`mooring bench`: the throughput of a scenario. The measurement itself is `sim/scenario.py`."""
 
 from typing import BinaryIO
 
@@ -25,7 +25,7 @@ Exit status: 0 when all pods were attempted, 2 for an invalid scenario.
 def bench(scenario: BinaryIO, queue: bool) -> None:
     """Attempt every pod of SCENARIO once and print the throughput as one line of JSON."""
     from mooring.inputs.input_errors import ScenarioError
-    from mooring.sim.bench import measure, measure_with_queue
+    from mooring.sim.scenario import measure, measure_with_queue
 
     with refusals():
         try:

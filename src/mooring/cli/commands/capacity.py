@@ -7,10 +7,7 @@ import click
 from mooring.answers.capacity.capacity import MOST, Capacity
 from mooring.answers.capacity.capacity import capacity as ask_capacity
 from mooring.answers.capacity.gangs import MOST_SIZE
-from mooring.api.validation.problem import Problem
-from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
-from mooring.cli.terminal import tell
-from mooring.inputs.field_checks import Validation
+from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer, tell_notes, warn
 
 NOTHING_FITS = 1
 """The exit status if not one pod fits."""
@@ -69,16 +66,15 @@ def capacity(
             mix=[_counted(each) for each in mix],
             most=most,
             gang=gang,
-            validation=Validation(source.validate),
-            warn=_warn,
+            validation=source.validate,
+            warn=warn,
         )
     _show(answer, output)
 
 
 def _show(answer: Capacity, output: str) -> None:
     print_answer(answer, output)
-    for note in answer.notes:
-        tell(f"note: {note}", err=True)
+    tell_notes(answer.notes)
     if not answer.fits:
         sys.exit(NOTHING_FITS)
 
@@ -89,7 +85,3 @@ def _counted(text: str) -> tuple[str, int]:
     if equals and number.isdecimal() and 0 < int(number) <= 1000:
         return file, int(number)
     return text, 1
-
-
-def _warn(problem: Problem) -> None:
-    tell(f"warning: {problem}", err=True)

@@ -10,15 +10,12 @@ import yaml
 
 from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
 from mooring.answers.compare.comparing import compare as compare_runs
-from mooring.answers.compare.comparison import Comparison
-from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
-from mooring.cli.html_report import ReportFile, writes_report
-from mooring.cli.options import chosen_gates, configured, enable_loaded, registry_with
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer, tell_notes, warn
+from mooring.cli.options import chosen_gates, configured, enable_loaded, file_option, registry_with
 from mooring.cli.refusal import refusals, refuse
-from mooring.cli.terminal import LateBar, tell
+from mooring.cli.terminal import LateBar
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.inputs.arrivals import Arrival, read_arrivals
-from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
 from mooring.inputs.manifests import Manifests
@@ -65,43 +62,34 @@ Exit status:
     help="Values for a field of the configuration, for `seed` or for `load`. Can be given several times: every combination "
     "is a run.",
 )
-@click.option("--arrivals", metavar="FILE", help="Pods that arrive over time (YAML or CSV, see docs/simulation.md).")
-@click.option("--generate", metavar="FILE", help="Generate nodes, and pods that arrive over time (docs/simulation.md).")
+@file_option("--arrivals", "Pods that arrive over time (YAML or CSV, see docs/simulation.md).")
+@file_option("--generate", "Generate nodes, and pods that arrive over time (docs/simulation.md).")
 @click.option("--until", metavar="DURATION", help="Stop each run after this much simulated time: 90s, 24h.")
-@click.option("--prices", metavar="FILE", help="What nodes cost an hour, by instance type or name (YAML).")
+@file_option("--prices", "What nodes cost an hour, by instance type or name (YAML).")
 @click.option("--processes", type=click.IntRange(1), help="How many processes to use.  [default: one for each core]")
 @click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster (tcp://...). Needs mooring[dask].")
-@click.option(
-    "--results", metavar="FILE", help="Write a row for each run (.csv or .parquet); runs it has are not repeated."
-)
+@file_option("--results", "Write a row for each run (.csv or .parquet); runs it has are not repeated.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when the placements differ.")
 @asks_cluster
-@output_form
-@writes_report
+@shows_answer
 def compare(
     source: ClusterSource,
+    shown: ShownAnswer,
     configs: tuple[str, ...],
     vary: tuple[str, ...],
     arrivals: str | None,
-    generate: str | None,
-    until: str | None,
-    prices: str | None,
-    processes: int | None,
-    dask: str | None,
-    results: str | None,
     exit_code: bool,
-    output: str,
-    report: ReportFile,
+    **how: Any,
 ) -> None:
     """Run the same cluster under several configurations and show them side by side: waiting times, attempts, preemptions,
     pending pods, utilisation, fragmentation, nodes in use and their cost, and the pods that go to other nodes.
 
     Without --arrivals or --generate all pending pods arrive at once, as in `mooring simulate`.
     """
-    if arrivals is not None and generate is not None:
+    if arrivals is not None and how["generate"] is not None:
         refuse("--generate cannot be used with --arrivals; choose one of the two")
     varied = _varied(vary)
-    loaded = source.load() if source.sources or generate is None else _without_objects(source)
+    loaded = source.load() if source.sources or how["generate"] is None else _without_objects(source)
     named = [(config_name(each), _configuration(each, loaded, source)) for each in configs or (CLUSTER,)]
     with own_output(), LateBar("comparing") as bar:
         try:
@@ -110,25 +98,15 @@ def compare(
                 named,
                 vary=varied,
                 arrivals=None if arrivals is None else _arrivals(arrivals, loaded, source),
-                generate=generate,
-                until=until,
-                prices=prices,
-                processes=processes,
-                dask=dask,
-                results=results,
                 on_progress=lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
-                on_note=lambda note: tell(f"note: {note}", err=True),
+                on_note=lambda note: tell_notes([note]),
+                **how,
             )
         except ConfigError as error:
             refuse(*(f"{error.source}: {problem}" for problem in error.problems))
         except InputError as error:
             refuse(*error.problems)
-    print_answer(answer, output)
-    report.write(answer)
-    _leave(answer, exit_code)
-
-
-def _leave(answer: Comparison, exit_code: bool) -> None:
+    shown.show(answer)
     if exit_code and answer.is_different:
         sys.exit(PLACEMENTS_DIFFER)
 
@@ -174,7 +152,4 @@ def _configuration(name: str, loaded: LoadedCluster, source: ClusterSource) -> K
 
 
 def _arrivals(path: str, loaded: LoadedCluster, source: ClusterSource) -> list[Arrival]:
-    def warn(problem: object) -> None:
-        tell(f"warning: {problem}", err=True)
-
-    return read_arrivals(path, loaded.objects, Validation(source.validate), warn, loaded.gates)
+    return read_arrivals(path, loaded.objects, loaded.gates, source.validate, warn)

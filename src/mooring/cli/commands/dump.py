@@ -8,7 +8,7 @@ import msgspec
 
 from mooring.api.json_objects import JsonObject
 from mooring.cli.answering import ClusterSource, asks_cluster, tell_notes
-from mooring.cli.options import chosen_gates, configured, keep_annotations, registry_with
+from mooring.cli.options import chosen_gates, configured, file_option, keep_annotations, registry_with
 from mooring.cli.refusal import refuse, writing
 from mooring.cli.terminal import tell, tell_json_text
 from mooring.framework.config.settings import settings_object
@@ -62,9 +62,7 @@ Exit status:
 @asks_cluster
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file; .gz at the end compresses it.")
 @click.option("--anonymize", is_flag=True, help="Replace all names, labels and images; decisions stay the same.")
-@click.option(
-    "--names", metavar="FILE", help="With --anonymize: write the old and new names to this file, for yourself."
-)
+@file_option("--names", "With --anonymize: write the old and new names to this file, for yourself.")
 @keep_annotations
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def dump(

@@ -18,7 +18,7 @@ from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app import node_actions
 from mooring.app.node_actions import NotOurs, own_connection
-from mooring.cli.options import SuggestingGroup, examples, read_node_template
+from mooring.cli.options import SuggestingGroup, examples, path_option, read_node_template
 from mooring.cli.options import node_template as template_option
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
@@ -37,11 +37,7 @@ These commands use the cluster of $KUBECONFIG, as `mooring up` prints it. They r
 Exit status: 0 when it is done, 2 when the cluster is another one, cannot be reached or rejects the request.
 """
 
-_kubeconfig = click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The kubeconfig to use instead of $KUBECONFIG.",
-)
+_kubeconfig = path_option("--kubeconfig", "The kubeconfig to use instead of $KUBECONFIG.", dir_okay=False)
 _names = click.argument(
     "names",
     nargs=-1,

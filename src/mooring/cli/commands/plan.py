@@ -1,17 +1,17 @@
 """`mooring plan`: which nodes to add to a cluster, and which can go."""
 
 import sys
+from typing import Any
 
 import click
 
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.plan.solver import SolverMissing
-from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
-from mooring.cli.html_report import ReportFile, writes_report
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer
+from mooring.cli.options import file_option
 from mooring.cli.refusal import refuse
-from mooring.cli.terminal import LateBar, tell
+from mooring.cli.terminal import LateBar
 from mooring.inputs.arrivals import ArrivalsError
-from mooring.inputs.field_checks import Validation
 
 NOT_ALL_FIT = 1
 """The exit status if pods stay pending."""
@@ -56,53 +56,30 @@ Exit status:
 
 
 @click.command(epilog=EPILOG, short_help="Which nodes to add at least cost, and which can go.")
-@click.option("--offer", metavar="FILE", help="The nodes that can be added, with prices and limits (YAML, see below).")
+@file_option("--offer", "The nodes that can be added, with prices and limits (YAML, see below).")
 @click.option(
     "--apply",
-    "applied",
     multiple=True,
     metavar="FILE",
     help="Objects that are to fit as well: manifests or a folder of them. Can be given several times.",
 )
-@click.option("--arrivals", metavar="FILE", help="Pods that arrive over time: those of the busiest moment are to fit.")
+@file_option("--arrivals", "Pods that arrive over time: those of the busiest moment are to fit.")
 @click.option("--at-once", is_flag=True, help="Everything fits also if all nodes come at once: no steps (see below).")
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
 @asks_cluster
-@output_form
-@writes_report
-def plan(
-    source: ClusterSource,
-    offer: str | None,
-    applied: tuple[str, ...],
-    arrivals: str | None,
-    at_once: bool,
-    shrink: bool,
-    output: str,
-    report: ReportFile,
-) -> None:
+@shows_answer
+def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: bool, **asked: Any) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
     if offer is None and not shrink:
         refuse("nothing to plan: name the nodes that can be added with --offer FILE, or ask with --shrink which can go")
     loaded = source.load()
     try:
         with own_output(), LateBar("planning") as bar:
-            answer = ask_plan(
-                loaded,
-                offer,
-                apply=applied,
-                arrivals=arrivals,
-                shrink=shrink,
-                at_once=at_once,
-                validation=Validation(source.validate),
-                tell=bar,
-            )
+            answer = ask_plan(loaded, offer, shrink=shrink, validation=source.validate, tell=bar, **asked)
     except SolverMissing as error:
         refuse(error)
     except ArrivalsError as error:
         refuse(*error.problems)
-    print_answer(answer, output)
-    report.write(answer, answer.notes)
-    for note in answer.notes:
-        tell(f"note: {note}", err=True)
+    shown.show(answer, answer.notes)
     if not answer.fits:
         sys.exit(NOT_ALL_FIT)

@@ -2,18 +2,22 @@
 
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from mooring.app.record import ObserverError, ObserverSettings, Observing
 from mooring.cli.options import (
-    ByteQuantity,
-    GoDuration,
     chosen_gates,
     configured,
+    context_name,
+    duration,
     feature_gates,
+    file_option,
     keep_annotations,
+    size,
     tell_gates,
 )
 from mooring.cli.recording_options import recording_limits
@@ -27,7 +31,6 @@ from mooring.kit.version import VERSION
 from mooring.kit.words import count
 from mooring.model.quantity import show_bytes
 from mooring.state.recording.observer import ObserverRecorder
-from mooring.state.recording.run_files import RecordingLimits
 
 TOLD_S = 10.0
 """How often a terminal shows what was recorded."""
@@ -60,59 +63,26 @@ Exit status:
 
 @click.command(epilog=EPILOG, short_help="Record what happens in a cluster, whichever scheduler runs it.")
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option(
-    "--kubeconfig", metavar="FILE", help="The cluster of this kubeconfig, instead of the one kubectl would use."
-)
-@click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
-@click.option(
-    "--config", metavar="FILE", help="The KubeSchedulerConfiguration (v1) of the scheduler that runs the cluster."
-)
+@file_option("--kubeconfig", "The cluster of this kubeconfig, instead of the one kubectl would use.")
+@context_name
+@file_option("--config", "The KubeSchedulerConfiguration (v1) of the scheduler that runs the cluster.")
 @feature_gates
-@click.option("--for", "lasts", type=GoDuration(), help="How long to record, such as 1h30m.  [default: until stopped]")
-@click.option(
-    "--max-size", type=ByteQuantity(), default="1Gi", show_default=True, help="Of all recordings in DIR; older ones go."
-)
-@click.option(
-    "--max-age", type=GoDuration(), default="168h", show_default=True, help="Older recordings in DIR are removed."
-)
-@click.option(
-    "--interval", type=GoDuration(), default="15m", show_default=True, help="How often all objects are written again."
-)
+@duration("--for", "How long to record, such as 1h30m.  [default: until stopped]", argument="lasts")
+@size("--max-size", "Of all recordings in DIR; older ones go.", "1Gi")
+@duration("--max-age", "Older recordings in DIR are removed.", "168h")
+@duration("--interval", "How often all objects are written again.", "15m")
 @keep_annotations
-def record(
-    directory: Path,
-    kubeconfig: str | None,
-    context: str,
-    config: str | None,
-    feature_gates: str,
-    lasts: Duration | None,
-    max_size: int,
-    max_age: Duration,
-    interval: Duration,
-    keep_annotations: tuple[str, ...],
-) -> None:
+def record(directory: Path, **given: Any) -> None:
     """Watch a cluster and write every change to DIR: what arrived, where it was bound, what changed.
 
     The scheduler of the cluster goes on as before: `mooring record` only reads.
     """
-    limits = _limits(max_size, max_age, interval)
-    if lasts is not None and lasts.seconds <= 0:
-        refuse("--for must be longer than 0s")
-    gates = chosen_gates(feature_gates)
-    tell_gates(gates)
-    with refusals(config or "configuration"):
-        chosen = configured(config, gates)
-        try:
-            access = connection_to(kubeconfig, context)
-        except LiveSourceError as fault:
-            refuse(fault)
-    lasts_s = None if lasts is None else lasts.seconds
-    settings = ObserverSettings(access, directory, chosen, gates, limits, lasts_s, VERSION, keep_annotations)
+    settings = _RecordFlags(directory, **given).settings()
     raise_descriptor_limit()
     try:
         recorder = run_event_loop(_observe(settings))
     except ObserverError as fault:
-        refuse(f"{access.server}: {fault}")
+        refuse(f"{settings.access.server}: {fault}")
     except OSError as fault:
         refuse(f"{directory}: cannot be written: {fault.strerror or fault}")
     _tell_end(recorder)
@@ -122,13 +92,41 @@ async def _observe(settings: ObserverSettings) -> ObserverRecorder | None:
     return await Observing(settings, _tell_trouble).run(_TurnTeller(settings.access.server))
 
 
-def _limits(max_size: int, max_age: Duration, interval: Duration) -> RecordingLimits:
-    for name, value in (("--max-age", max_age), ("--interval", interval)):
-        if value.seconds <= 0:
-            refuse(f"{name} must be longer than 0s")
-    if not max_size:
-        refuse("--max-size must be more than 0")
-    return recording_limits(max_size, max_age, interval)
+@dataclass(frozen=True, slots=True)
+class _RecordFlags:
+    """The command line; the fields have the names of the options."""
+
+    directory: Path
+    kubeconfig: str | None
+    context: str
+    config: str | None
+    feature_gates: str
+    lasts: Duration | None
+    max_size: int
+    max_age: Duration
+    interval: Duration
+    keep_annotations: tuple[str, ...]
+
+    def settings(self) -> ObserverSettings:
+        """What the flags say. Exits where they cannot be used."""
+        for name, value in (("--max-age", self.max_age), ("--interval", self.interval)):
+            if value.seconds <= 0:
+                refuse(f"{name} must be longer than 0s")
+        if not self.max_size:
+            refuse("--max-size must be more than 0")
+        if self.lasts is not None and self.lasts.seconds <= 0:
+            refuse("--for must be longer than 0s")
+        limits = recording_limits(self.max_size, self.max_age, self.interval)
+        lasts_s = None if self.lasts is None else self.lasts.seconds
+        gates = chosen_gates(self.feature_gates)
+        tell_gates(gates)
+        with refusals(self.config or "configuration"):
+            config = configured(self.config, gates)
+            try:
+                access = connection_to(self.kubeconfig, self.context)
+            except LiveSourceError as fault:
+                refuse(fault)
+        return ObserverSettings(access, self.directory, config, gates, limits, lasts_s, VERSION, self.keep_annotations)
 
 
 # ---- what is said meanwhile

@@ -15,11 +15,11 @@ from mooring.answers.recorded.open_loop import recorded_settings, would_have
 from mooring.answers.recorded.pod_story import PodStory
 from mooring.answers.recorded.replaying import ReplayAnswer
 from mooring.answers.recorded.replaying import replay as replay_runs
-from mooring.cli.answering import output_form, own_output, print_answer, tell_notes
-from mooring.cli.options import config_file, configured, enable_loaded, plugin_files, registry_with
+from mooring.cli.answering import output_form, own_output, print_answer, tell_notes, warn
+from mooring.cli.options import config_file, configured, dashboard_port, enable_loaded, plugin_files, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.replay_walk import ReplayWalk, lines_of_user
-from mooring.cli.terminal import LateBar, tell
+from mooring.cli.terminal import LateBar
 from mooring.framework.profile.registry import Registry
 from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
@@ -75,11 +75,7 @@ Exit status:
 )
 @click.option("--schedule", is_flag=True, help="With --serve: let the recorded scheduler work in it.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="With --serve: the port.  [default: a free one]")
-@click.option(
-    "--dashboard-port",
-    type=click.IntRange(0, 65535),
-    help="With --serve: the port of the dashboard; 0 takes a free one.  [default: 6480 if it is free]",
-)
+@dashboard_port
 @click.option(
     "--exec", "command", metavar="CMD", help="With --serve: run a shell command with KUBECONFIG set, then stop."
 )
@@ -175,7 +171,8 @@ class _Replay:
         return f"{self._flags.directory}: nothing was replayed{'; there are no steps in this time' if is_cut else ''}"
 
     def _answer(self, answer: ReplayAnswer | PodStory) -> None:
-        _warn(answer.problems)
+        for problem in answer.problems:
+            warn(problem)
         print_answer(answer, self._flags.output)
         if not answer.is_equal:
             sys.exit(DIFFERENT)
@@ -231,8 +228,3 @@ class _Replay:
             "replay", self._runs, self._registry, self._span.until_ns, flags.schedule, flags.port, flags.dashboard_port
         )
         sys.exit(serve_recording(served, flags.command, self._nothing()))
-
-
-def _warn(problems: Any) -> None:
-    for problem in problems:
-        tell(f"warning: {problem}", err=True)

@@ -22,20 +22,22 @@ from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection, in_cluster, names_cluster
 from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.cli.options import (
-    GoDuration,
     chosen_gates,
     config_file,
+    duration,
     feature_gates,
+    file_option,
     flag_values,
     idle_plugins,
     kept_answers_limit,
+    path_option,
     plugin_files,
     registry_with,
 )
 from mooring.cli.recording_options import (
-    chosen_self_check,
+    RecordingFlags,
+    SelfCheckFlags,
     recording_options,
-    recording_settings,
     self_check_flags,
     trace_plugins_over,
     tracing_of,
@@ -131,14 +133,13 @@ def _accept_ignored(command: Any) -> Any:
     context_settings={"token_normalize_func": lambda name: name.replace("_", "-")},
 )
 @config_file
-@click.option(
+@file_option(
     "--kubeconfig",
-    metavar="FILE",
-    help="How to reach the cluster, unless the configuration names a kubeconfig.  "
+    "How to reach the cluster, unless the configuration names a kubeconfig.  "
     "[default: $KUBECONFIG, ~/.kube/config, or in a pod its service account]",
 )
 @click.option("--master", metavar="URL", help="The API server; overrides that of the kubeconfig.")
-@click.option("--write-config-to", metavar="FILE", help="Write the configuration with all defaults, and exit.")
+@file_option("--write-config-to", "Write the configuration with all defaults, and exit.")
 @plugin_files
 @click.option(
     "--dry-run",
@@ -153,23 +154,18 @@ def _accept_ignored(command: Any) -> Any:
     "--leader-elect",
     help="Schedule only while holding the lease. A --leader-elect flag overrides --config.  [default: true]",
 )
-@click.option(
+@duration(
     "--leader-elect-lease-duration",
-    "lease_duration",
-    type=GoDuration(),
-    help="How long others wait for a leader that does not renew.  [default: 15s]",
+    "How long others wait for a leader that does not renew.  [default: 15s]",
+    argument="lease_duration",
 )
-@click.option(
+@duration(
     "--leader-elect-renew-deadline",
-    "renew_deadline",
-    type=GoDuration(),
-    help="A leader that cannot renew for so long stops.  [default: 10s]",
+    "A leader that cannot renew for so long stops.  [default: 10s]",
+    argument="renew_deadline",
 )
-@click.option(
-    "--leader-elect-retry-period",
-    "retry_period",
-    type=GoDuration(),
-    help="How often to try to acquire or renew.  [default: 2s]",
+@duration(
+    "--leader-elect-retry-period", "How often to try to acquire or renew.  [default: 2s]", argument="retry_period"
 )
 @click.option("--leader-elect-resource-lock", "resource_lock", help="The kind of the lock: leases.  [default: leases]")
 @click.option("--leader-elect-resource-name", "resource_name", help="The name of the Lease.  [default: kube-scheduler]")
@@ -189,26 +185,16 @@ def _accept_ignored(command: Any) -> Any:
     is_flag=True,
     help="Serve a dashboard under /dashboard/ of that port, read-only, for callers that may get /dashboard/api/*.",
 )
-@click.option(
-    "--tls-cert-file",
-    type=click.Path(path_type=Path),
-    help="The certificate of that port, with --tls-private-key-file.",
-)
-@click.option("--tls-private-key-file", type=click.Path(path_type=Path), help="The key of --tls-cert-file.")
-@click.option(
-    "--cert-dir",
-    type=click.Path(path_type=Path),
-    help="Where to keep a self-signed certificate, without --tls-cert-file.  [default: in memory]",
-)
-@click.option(
+@path_option("--tls-cert-file", "The certificate of that port, with --tls-private-key-file.")
+@path_option("--tls-private-key-file", "The key of --tls-cert-file.")
+@path_option("--cert-dir", "Where to keep a self-signed certificate, without --tls-cert-file.  [default: in memory]")
+@file_option(
     "--authentication-kubeconfig",
-    metavar="FILE",
-    help="The cluster that reviews the tokens of callers.  [default: in a pod, its service account]",
+    "The cluster that reviews the tokens of callers.  [default: in a pod, its service account]",
 )
-@click.option(
+@file_option(
     "--authorization-kubeconfig",
-    metavar="FILE",
-    help="The cluster that reviews the access of callers. Without one, only callers on this machine have access.  "
+    "The cluster that reviews the access of callers. Without one, only callers on this machine have access.  "
     "[default: in a pod, its service account]",
 )
 @_boolean(
@@ -223,55 +209,33 @@ def _accept_ignored(command: Any) -> Any:
     show_default=True,
     help="Start also if that authority cannot be read.",
 )
-@click.option(
-    "--authentication-token-webhook-cache-ttl",
-    type=GoDuration(),
-    default="10s",
-    show_default=True,
-    help="How long to keep the answer for a token.",
-)
+@duration("--authentication-token-webhook-cache-ttl", "How long to keep the answer for a token.", "10s")
 @click.option(
     "--authorization-always-allow-paths",
     default=",".join(ALWAYS_ALLOWED),
     show_default=True,
     help="Paths that need no access, with commas; a * may end one.",
 )
-@click.option(
-    "--authorization-webhook-cache-authorized-ttl",
-    type=GoDuration(),
-    default="10s",
-    show_default=True,
-    help="How long access that is granted is kept.",
-)
-@click.option(
-    "--authorization-webhook-cache-unauthorized-ttl",
-    type=GoDuration(),
-    default="10s",
-    show_default=True,
-    help="How long access that is denied is kept.",
-)
-@click.option(
-    "--client-ca-file", type=click.Path(path_type=Path), help="The authority for client certificates of callers."
-)
+@duration("--authorization-webhook-cache-authorized-ttl", "How long access that is granted is kept.", "10s")
+@duration("--authorization-webhook-cache-unauthorized-ttl", "How long access that is denied is kept.", "10s")
+@path_option("--client-ca-file", "The authority for client certificates of callers.")
 @feature_gates
 @click.option("--kube-api-qps", type=float, help="Requests per second, without --config.  [default: no limit]")
 @click.option(
     "--kube-api-burst", type=int, help="How many requests may come at once, where --kube-api-qps limits them."
 )
-@click.option(
+@duration(
     "--pod-max-in-unschedulable-pods-duration",
+    "After this time, an unschedulable pod gets another attempt without an event.",
+    "5m0s",
     "max_parked",
-    type=GoDuration(),
-    default="5m0s",
-    show_default=True,
-    help="After this time, an unschedulable pod gets another attempt without an event.",
 )
 @click.option(
     "-v", "--v", "verbosity", type=_Verbosity(), default=0, help="How much to log: 0 the least, 10 all.  [default: 0]"
 )
 @click.option("--logging-format", default="text", show_default=True, help="text or json.")
 @_accept_ignored
-def run(**flags: Any) -> None:
+def run(recording: RecordingFlags, self_check: SelfCheckFlags, **flags: Any) -> None:
     """Schedule the pods of a cluster: the same configuration, writes, metrics and lease as kube-scheduler."""
     _check_serving(flags)
     try:
@@ -279,8 +243,8 @@ def run(**flags: Any) -> None:
     except ValueError as fault:
         refuse(fault)
     gates = chosen_gates(flags["feature_gates"])
-    self_check = chosen_self_check(flags["self_check"], flags["self_check_repair"])
-    if self_check is not None and flags["dry_run"]:
+    checks = self_check.settings()
+    if checks is not None and flags["dry_run"]:
         refuse("--self-check cannot be used with --dry-run: a dry run assumes pods on nodes and never binds them")
     with refusals(flags["config"] or "configuration", flags["plugins"]):
         config, limits = _configuration(flags, gates)
@@ -294,19 +258,12 @@ def run(**flags: Any) -> None:
             limits,
             _serving(flags),
             flags["max_parked"].seconds,
-            flag_values(run.params, flags),
+            flag_values(run.params, click.get_current_context().params),
             flags["dry_run"],
             gates,
             flags["kept_answers_limit"],
-            recording=recording_settings(
-                flags["record"],
-                flags["record_interval"],
-                flags["record_max_size"],
-                flags["record_max_age"],
-                flags["keep_annotations"],
-                registry,
-            ),
-            self_check=self_check,
+            recording=recording.settings(registry),
+            self_check=checks,
             has_dashboard=flags["dashboard"],
         )
         raise_descriptor_limit()

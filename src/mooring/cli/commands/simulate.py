@@ -7,7 +7,7 @@ standard error.
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,16 +25,16 @@ from mooring.api.kinds import KINDS
 from mooring.api.validation.problem import Problem, show
 from mooring.cli.answering import (
     ClusterSource,
+    ShownAnswer,
     asks_cluster,
-    output_form,
     own_output,
-    print_answer,
+    shows_answer,
     table_blocks,
     tell_notes,
+    warn,
 )
-from mooring.cli.html_report import ReportFile, writes_report
-from mooring.cli.options import idle_plugins
-from mooring.cli.recording_options import recording_options, recording_settings, undeclared_annotations
+from mooring.cli.options import dashboard_port, file_option, idle_plugins
+from mooring.cli.recording_options import RecordingFlags, recording_options, undeclared_annotations
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
 from mooring.cli.terminal import Block, LateBar, tell, tell_blocks
@@ -47,10 +47,9 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.manifests import Manifests
 from mooring.kit.private_files import open_private
 from mooring.kit.process import relax_collector
-from mooring.sim.day_record import StayFile
+from mooring.sim.gauge import StayFile
 from mooring.sim.results import Explanation
-from mooring.sim.simulated_cluster import RecordTo
-from mooring.sim.simulation_recording import SimulationRecording
+from mooring.sim.simulated_cluster import RecordTo, SimulationRecording
 from mooring.state.recording.reading import runs_in
 
 NOT_ALL_PLACED = 1
@@ -106,49 +105,22 @@ Exit status:
     help="Show the verdict and scores of this pod, node by node ([namespace/]name). Can be given several times.",
 )
 @click.option("--story", metavar="POD", help="Show what happened to this pod, moment by moment ([namespace/]name).")
-@click.option(
-    "--arrivals",
-    metavar="FILE",
-    help="Pods that arrive over time and run for a while (YAML or CSV, see docs/simulation.md).",
+@file_option("--arrivals", "Pods that arrive over time and run for a while (YAML or CSV, see docs/simulation.md).")
+@file_option(
+    "--generate", "Generate nodes, and pods that arrive over time as in public traces (YAML, see docs/simulation.md)."
 )
-@click.option(
-    "--generate",
-    metavar="FILE",
-    help="Generate nodes, and pods that arrive over time as in public traces (YAML, see docs/simulation.md).",
-)
-@click.option("--results", metavar="FILE", help="Write a line of CSV for each pod of --arrivals or --generate.")
+@file_option("--results", "Write a line of CSV for each pod of --arrivals or --generate.")
 @click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
 @recording_options
 @click.option(
     "--serve", is_flag=True, help="Then open the simulation in the dashboard, with a time line, until Ctrl-C."
 )
-@click.option(
-    "--dashboard-port",
-    type=click.IntRange(0, 65535),
-    help="With --serve: the port of the dashboard; 0 takes a free one.  [default: 6480 if it is free]",
-)
+@dashboard_port
 @click.option("--debug", is_flag=True, help="Show the traceback of an exception that a plugin raises.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is pending in the end, or was preempted.")
 @asks_cluster
-@output_form
-@writes_report
-def simulate(
-    source: ClusterSource,
-    files: tuple[str, ...],
-    output: str,
-    explain: tuple[str, ...],
-    story: str | None,
-    arrivals: str | None,
-    generate: str | None,
-    results: str | None,
-    until: str | None,
-    debug: bool,
-    exit_code: bool,
-    report: ReportFile,
-    serve: bool,
-    dashboard_port: int | None,
-    **recording: Any,
-) -> None:
+@shows_answer
+def simulate(source: ClusterSource, shown: ShownAnswer, recording: RecordingFlags, **given: Any) -> None:
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
 
     FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input; --from FILE is
@@ -157,56 +129,66 @@ def simulate(
     is the one that they name, and each FILE is as if it were applied to it. A live cluster is only read.
     Beside a dump, manifests are as if they were applied to its cluster.
     """
-    begin_s = time.perf_counter()
-    until_ns = _until(until)
-    _check_use(explain, arrivals, generate, results)
-    if serve and recording["record"] is not None:
+    begin_s, flags = time.perf_counter(), _SimulateFlags(**given)
+    flags.check()
+    if flags.serve and recording.record is not None:
         refuse(
             "--serve cannot be used with --record; record first, then `mooring replay DIR --serve` opens the recording"
         )
-    manifests = _read(source, files, needs_cluster=generate is None)
-    with _scratch(serve) as scratch:
-        with tracebacks(debug), refusals(_configuration_file(source, manifests), source.plugins):
-            loaded = _loaded(source, manifests, files)
-            with _recorded({**recording, "record": scratch or recording["record"]}, loaded) as record_to:
-                task = _Task(loaded, Validation(source.validate), story, until_ns, output, report, results, record_to)
-                if generate is not None:
-                    is_done = task.run_generated(generate, begin_s)
-                else:
-                    is_done = task.place(explain) if arrivals is None else task.run_arrivals(arrivals)
+    manifests = _read(source, flags)
+    with _scratch(flags.serve) as scratch:
+        with tracebacks(flags.debug), refusals(_configuration_file(source, manifests), source.plugins):
+            loaded = _loaded(source, manifests, flags.files)
+            with _recorded(replace(recording, record=scratch or recording.record), loaded) as record_to:
+                is_done = _Task(loaded, source.validate, flags, shown, record_to).run(begin_s)
         if scratch is not None:
-            _serve(scratch, loaded, dashboard_port)
-    if exit_code and not is_done:
+            _serve(scratch, loaded, flags.dashboard_port)
+    if flags.exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
 
 
-def _check_use(explain: Sequence[str], arrivals: str | None, generate: str | None, results: str | None) -> None:
-    """Refuse options that cannot be used together."""
-    over_time = "--arrivals" if arrivals is not None else "--generate" if generate is not None else ""
-    if arrivals is not None and generate is not None:
-        refuse("--generate cannot be used with --arrivals; choose one of the two")
-    if over_time and explain:
-        refuse(f"--explain cannot be used with {over_time}; --story POD shows what happened to a pod")
-    if results is not None and not over_time:
-        refuse("--results needs --arrivals or --generate; without them the report names every pod")
+@dataclass(frozen=True, slots=True)
+class _SimulateFlags:
+    """The command line; the fields have the names of the options."""
 
+    files: tuple[str, ...]
+    explain: tuple[str, ...]
+    story: str | None
+    arrivals: str | None
+    generate: str | None
+    results: str | None
+    until: str | None
+    serve: bool
+    dashboard_port: int | None
+    debug: bool
+    exit_code: bool
 
-def _until(text: str | None) -> int | None:
-    until_ns = parse_duration(text)
-    if text is not None and until_ns is None:
-        refuse(Problem("--until", show(text), "seconds, or a duration such as 90s, 15m, 24h"))
-    return until_ns
+    @property
+    def until_ns(self) -> int | None:
+        return parse_duration(self.until)
+
+    def check(self) -> None:
+        """Refuse options that cannot be used, or not together."""
+        if self.until is not None and self.until_ns is None:
+            refuse(Problem("--until", show(self.until), "seconds, or a duration such as 90s, 15m, 24h"))
+        over_time = "--arrivals" if self.arrivals is not None else "--generate" if self.generate is not None else ""
+        if self.arrivals is not None and self.generate is not None:
+            refuse("--generate cannot be used with --arrivals; choose one of the two")
+        if over_time and self.explain:
+            refuse(f"--explain cannot be used with {over_time}; --story POD shows what happened to a pod")
+        if self.results is not None and not over_time:
+            refuse("--results needs --arrivals or --generate; without them the report names every pod")
 
 
 # ---- the cluster
 
 
-def _read(source: ClusterSource, files: tuple[str, ...], needs_cluster: bool) -> Manifests:
+def _read(source: ClusterSource, flags: _SimulateFlags) -> Manifests:
     """The objects of the cluster. With a live one, files are applied to it later."""
     if source.is_live:
         return source.read()
-    given = (*source.sources, *files)
-    return replace(source, sources=given).read(separates=True) if given or needs_cluster else Manifests()
+    given = (*source.sources, *flags.files)
+    return replace(source, sources=given).read(separates=True) if given or flags.generate is None else Manifests()
 
 
 def _configuration_file(source: ClusterSource, manifests: Manifests) -> str:
@@ -224,7 +206,7 @@ def _loaded(source: ClusterSource, manifests: Manifests, files: tuple[str, ...])
     if not source.is_live or not files:
         return loaded
     with own_output():
-        return with_applied(loaded, files, Validation(source.validate))
+        return with_applied(loaded, files, source.validate)
 
 
 def _note_settings(manifests: Manifests, has_config: bool) -> list[str]:
@@ -245,43 +227,55 @@ class _Task:
 
     loaded: LoadedCluster
     validation: Validation
-    story: str | None
-    until_ns: int | None
-    output: str
-    report: ReportFile
-    results: str | None
-    """A file that gets a line for each pod of a day."""
+    flags: _SimulateFlags
+    shown: ShownAnswer
     record_to: RecordTo | None
 
-    def place(self, explain: Sequence[str]) -> bool:
-        """Place the pending pods. Returns whether all of them are placed in the end."""
+    def run(self, begin_s: float) -> bool:
+        """Simulate and show the answer. Returns whether no pod is pending in the end, and none was preempted."""
+        answer: SimulationAnswer | DayAnswer
+        if self.flags.generate is not None:
+            answer = self._run_generated(self.flags.generate, begin_s)
+        elif self.flags.arrivals is not None:
+            answer = self._run_arrivals(self.flags.arrivals)
+        else:
+            answer = self._place()
+        if isinstance(answer, SimulationAnswer):
+            self._show_placed(answer)
+        else:
+            self._show_day(answer)
+        return not answer.counts.pending and not answer.counts.preempted
+
+    def _place(self) -> SimulationAnswer:
+        """Place the pending pods."""
         with own_output(), LateBar("placing") as bar:
-            answer = place_pending(
+            return place_pending(
                 self.loaded,
-                explain,
-                story=self.story,
-                until_ns=self.until_ns,
+                self.flags.explain,
+                story=self.flags.story,
+                until_ns=self.flags.until_ns,
                 on_progress=bar,
                 record_to=self.record_to,
             )
-        if self.output in ("json", "yaml") or not (answer.explanations or answer.story):
-            print_answer(answer, self.output)
-        else:
-            tell_blocks(_asked(answer, self.output == "wide"))
-        self.report.write(answer, answer.notes)
-        tell_notes(answer.notes)
-        return _is_done(answer)
 
-    def run_arrivals(self, path: str) -> bool:
-        """Let pods arrive over time. Returns whether no pod is pending in the end and none was preempted."""
+    def _show_placed(self, answer: SimulationAnswer) -> None:
+        if self.shown.output in ("json", "yaml") or not (answer.explanations or answer.story):
+            self.shown.show(answer, answer.notes)
+            return
+        tell_blocks(_asked(answer, self.shown.output == "wide"))
+        self.shown.write_page(answer, answer.notes)
+        tell_notes(answer.notes)
+
+    def _run_arrivals(self, path: str) -> DayAnswer:
+        """Let pods arrive over time."""
         try:
-            arrivals = read_arrivals(path, self.loaded.objects, self.validation, _warn, self.loaded.gates)
+            arrivals = read_arrivals(path, self.loaded.objects, self.loaded.gates, self.validation, warn)
         except ArrivalsError as error:
             refuse(*error.problems)
-        return self._show_day(self._day(arrivals))
+        return self._day(arrivals)
 
-    def run_generated(self, path: str, begin_s: float) -> bool:
-        """Generate a load and let its pods arrive. Returns the same as `run_arrivals`."""
+    def _run_generated(self, path: str, begin_s: float) -> DayAnswer:
+        """Generate a load and let its pods arrive."""
         read_s = time.perf_counter() - begin_s
         try:
             load = GeneratedLoad(read_load_plan(path), self.loaded.objects)
@@ -295,38 +289,31 @@ class _Task:
         generated_s = planned_s + answer.parts_s.pop("generating", 0)
         answer.parts_s = {"reading": read_s, "generating": generated_s, **answer.parts_s}
         answer.took_s = time.perf_counter() - begin_s
-        return self._show_day(answer)
+        return answer
 
     def _day(self, arrivals: Sequence[Arrival] | GeneratedLoad) -> DayAnswer:
-        with own_output(), _stays(self.results) as file, LateBar("simulating") as bar:
+        flags = self.flags
+        with own_output(), _stays(flags.results) as file, LateBar("simulating") as bar:
             return run_day(
                 self.loaded,
                 arrivals,
-                story=self.story,
-                until_ns=self.until_ns,
+                story=flags.story,
+                until_ns=flags.until_ns,
                 file=file,
                 on_progress=bar,
                 record_to=self.record_to,
             )
 
-    def _show_day(self, answer: DayAnswer) -> bool:
-        if answer.story is not None and self.output in ("table", "wide"):
-            tell(*told_story(answer.story, self.output == "wide"), "")
-        print_answer(answer, self.output)
-        self.report.write(answer, answer.notes)
-        tell_notes(answer.notes)
-        return _is_done(answer)
-
-
-def _is_done(answer: SimulationAnswer | DayAnswer) -> bool:
-    """Whether no pod is pending in the end, and none was preempted."""
-    return not answer.counts.pending and not answer.counts.preempted
+    def _show_day(self, answer: DayAnswer) -> None:
+        if answer.story is not None and self.shown.output in ("table", "wide"):
+            tell(*told_story(answer.story, self.shown.output == "wide"), "")
+        self.shown.show(answer, answer.notes)
 
 
 @contextmanager
-def _recorded(flags: Mapping[str, Any], loaded: LoadedCluster) -> Iterator[RecordTo | None]:
-    """What makes the recorder, if the simulation is to be recorded. It waits for the disk: nothing is lost."""
-    settings = recording_settings(**flags, registry=loaded.registry, drops=False)
+def _recorded(flags: RecordingFlags, loaded: LoadedCluster) -> Iterator[RecordTo | None]:
+    """A context in which the simulation is recorded, if it is to be. The recorder waits for the disk: nothing is lost."""
+    settings = flags.settings(loaded.registry, drops=False)
     tell_notes(undeclared_annotations(settings, loaded.registry))
     if settings is None:
         yield None
@@ -352,10 +339,6 @@ def _serve(directory: Path, loaded: LoadedCluster, dashboard_port: int | None) -
     with refusals():
         served = ServedRecording("simulate", runs_in(directory), loaded.registry, dashboard_port=dashboard_port)
         serve_recording(served, None, "nothing was simulated: there is no node and no pod")
-
-
-def _warn(problem: object) -> None:
-    tell(f"warning: {problem}", err=True)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError, Identity
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app.run import SNAPSHOT_PATH
+from mooring.cli.options import path_option
 from mooring.cli.refusal import refuse, writing
 from mooring.cli.terminal import tell_json_text
 from mooring.kit.bounded_reading import read_file
@@ -36,12 +37,8 @@ cannot be written.
 
 @click.command(epilog=EPILOG, short_help="Save the state of a running scheduler, as input for `mooring simulate`.")
 @click.option("--server", default="https://127.0.0.1:10259", show_default=True, help="The address of `mooring run`.")
-@click.option(
-    "--ca-file",
-    type=click.Path(path_type=Path),
-    help="The CA of its certificate; without it the certificate is not verified.",
-)
-@click.option("--token-file", type=click.Path(path_type=Path), help="A bearer token to send.")
+@path_option("--ca-file", "The CA of its certificate; without it the certificate is not verified.")
+@path_option("--token-file", "A bearer token to send.")
 @click.option(
     "-o",
     "--output",

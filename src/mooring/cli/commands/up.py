@@ -4,41 +4,36 @@ The command reads its input, builds an EmbeddedCluster, and serves it (`app/up.p
 --exec ends.
 """
 
-import asyncio
 import logging
-import os
-import shlex
-import signal
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.live import Live
 
-from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiserver.journal import JournalError, LossError
 from mooring.app.dashboards import DEFAULT_PORT as DASHBOARD_PORT
-from mooring.app.dashboards import DashboardPlan, DashboardPortError
-from mooring.app.up import EmbeddedService, ServiceSettings, serving
+from mooring.app.dashboards import DashboardPlan
+from mooring.app.up import ServiceSettings
 from mooring.cli.options import (
     chosen_gates,
     config_file,
     configured,
     feature_gates,
+    field_validation,
     idle_plugins,
     node_template,
+    path_option,
     plugin_files,
     read_node_template,
     registry_with,
     tell_gates,
 )
 from mooring.cli.recording_options import (
-    chosen_self_check,
+    RecordingFlags,
+    SelfCheckFlags,
     recording_options,
-    recording_settings,
     self_check_flags,
     trace_plugins_over,
     tracing_of,
@@ -46,37 +41,28 @@ from mooring.cli.recording_options import (
 )
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import tell
-from mooring.cli.up_view import UpView, console
+from mooring.cli.up_session import LINK_VARIABLE, UpSession, report
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.questions.stored_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings, cluster_clock
-from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.inputs.dump_header import is_header
-from mooring.inputs.field_checks import Validation
-from mooring.inputs.served_objects import read_served
+from mooring.inputs.field_checks import Validation, read_served
 from mooring.kit import process
 from mooring.kit.clock import Clock
 from mooring.kit.logs import one_line, start_logs
 from mooring.kit.process import relax_collector
-from mooring.kit.tasks import first_of, settle
 from mooring.serve.tracing import Tracing
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443
-LINK_VARIABLE = "MOORING_DASHBOARD"
-"""Where the command of --exec finds the link to the dashboard."""
 EXIT_DAMAGED = 3
 """Not 2: scripts must see the difference between wrong input and lost data."""
-_INTERRUPTED_S = 2.0
-"""How long the command of --exec has to end after Ctrl-C."""
-_FRAME_S = 0.5
-"""How often the live view is drawn."""
 
 EPILOG = """
 \b
@@ -106,12 +92,6 @@ Exit status: with --exec, the exit status of the command; 0 after Ctrl-C, SIGTER
 3 if the data directory has lost acknowledged writes: see --accept-loss.
 """
 
-_TRY = """\
-  kubectl get nodes
-  kubectl create deployment web --image=nginx --replicas=10
-  kubectl get pods -o wide -w
-  mooring nodes fail node-0001
-"""
 _ADVICE = (
     "The data directory is damaged: it has lost writes that `mooring up` acknowledged. Restore the directory from a "
     "backup, or start with --accept-loss to continue with the objects that are left."
@@ -133,16 +113,8 @@ _ADVICE = (
     metavar="FILE",
     help="Manifests or a cluster dump to start with; - is standard input. May be repeated.",
 )
-@click.option(
-    "--validate",
-    type=click.Choice([each.value for each in Validation]),
-    default=Validation.STRICT.value,
-    show_default=True,
-    help="Unknown or repeated fields of --cluster: refuse the input, warn, or ignore them, as kubectl does.",
-)
-@click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep all objects in this directory."
-)
+@field_validation(" of --cluster")
+@path_option("--data-dir", "Keep all objects in this directory.", file_okay=False)
 @click.option(
     "--accept-loss",
     is_flag=True,
@@ -153,11 +125,7 @@ _ADVICE = (
     type=click.IntRange(0, 65535),
     help=f"The port of the API server; 0 takes a free one.  [default: {DEFAULT_PORT}, or a free one with --exec]",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Add a context to this file while the cluster runs.",
-)
+@path_option("--kubeconfig", "Add a context to this file while the cluster runs.", dir_okay=False)
 @click.option(
     "--plain-http", is_flag=True, help="Serve without TLS and token. The API server always listens on loopback only."
 )
@@ -218,7 +186,7 @@ class _Flags:
     nodes: int | None
     node_template: str | None
     files: tuple[str, ...]
-    validate: str
+    validate: Validation
     data_dir: Path | None
     accept_loss: bool
     port: int | None
@@ -229,13 +197,8 @@ class _Flags:
     feature_gates: str
     trace_plugins_over: Duration
     taint_new_nodes: bool
-    record: Path | None
-    record_interval: Duration
-    record_max_size: int
-    record_max_age: Duration
-    keep_annotations: tuple[str, ...]
-    self_check: Duration | None
-    self_check_repair: bool
+    recording: RecordingFlags
+    self_check: SelfCheckFlags
     no_scheduler: bool
     no_dashboard: bool
     dashboard_port: int | None
@@ -247,7 +210,7 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
     """The cluster, with its objects from the data directory. Exits for wrong input and for a damaged directory."""
     gates = chosen_gates(flags.feature_gates)
     tell_gates(gates)
-    self_check = chosen_self_check(flags.self_check, flags.self_check_repair)
+    self_check = flags.self_check.settings()
     if self_check is not None and flags.no_scheduler:
         refuse("--self-check cannot be used with --no-scheduler: give it to the scheduler that you start")
     if self_check is not None:
@@ -264,14 +227,7 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
             not flags.no_scheduler,
             gates,
             accepts_loss=flags.accept_loss,
-            recording=recording_settings(
-                flags.record,
-                flags.record_interval,
-                flags.record_max_size,
-                flags.record_max_age,
-                flags.keep_annotations,
-                registry,
-            ),
+            recording=flags.recording.settings(registry),
             tracing=_tracing(flags, chosen),
             self_check=self_check,
         )
@@ -280,7 +236,7 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
         if source is not None:
             settings.observer, settings.tell = source.counting(settings.observer), source.telling()
         try:
-            return EmbeddedCluster(settings, clock, _report)
+            return EmbeddedCluster(settings, clock, report)
         except LossError as fault:
             tell(fault, _ADVICE, err=True)
             sys.exit(EXIT_DAMAGED)
@@ -301,105 +257,14 @@ def _questions(cluster: EmbeddedCluster, source: SchedulerSource) -> ChildQuesti
     """Questions about the cluster, with the workloads of its store."""
     settings = cluster.settings
     asked = AskedScheduler.of(settings.config, settings.gates, settings.registry)
-    return ChildQuestions(source, lambda: asked, objects_in_store(cluster.api), report=_report)
+    return ChildQuestions(source, lambda: asked, objects_in_store(cluster.api), report=report)
 
 
 def _tracing(flags: _Flags, config: KubeSchedulerConfiguration) -> Tracing:
     """Traces of the scheduler, if there is one."""
     if flags.no_scheduler:
         return Tracing()
-    return tracing_of(config, flags.trace_plugins_over, lambda text: _report(text, None))
-
-
-class StopSignal(asyncio.Event):
-    """Set by the first signal that asks the program to stop."""
-
-    number = 0
-
-    def came(self, number: signal.Signals) -> None:
-        if number == signal.SIGHUP and not self.is_set():
-            tell("received SIGHUP: stopping", err=True)
-        self.number = self.number or number
-        self.set()
-
-
-@dataclass(frozen=True, slots=True)
-class UpSession:
-    """One run of a command that serves a cluster, after its input was read."""
-
-    cluster: EmbeddedCluster
-    settings: ServiceSettings
-    command: str | None
-    quiet: bool
-    advice: str = _TRY
-
-    async def run(self) -> int:
-        """Serve until Ctrl-C, SIGTERM, SIGHUP or the end of the command. Returns the exit status."""
-        stopped = StopSignal()
-        process.on_stop_signals(stopped.came)
-        try:
-            async with serving(self.cluster, self.settings, _report) as service:
-                if self.command is not None:
-                    if not self.quiet:
-                        _tell_dashboard(service)
-                    return await _execute(self.command, service, stopped)
-                self._announce(service)
-                await self._watch(service, stopped)
-        except (KubeconfigError, DashboardPortError) as fault:
-            refuse(fault)
-        except OSError as fault:
-            if fault.errno is None or not self.settings.port:
-                raise
-            refuse(f"port {self.settings.port} is not available: {fault.strerror}. Use --port 0 for a free port")
-        tell("stopped", err=True)
-        return 0
-
-    def _announce(self, service: EmbeddedService) -> None:
-        """Print the export line to standard output, for `eval`, and what to try to standard error."""
-        tell(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
-        if self.settings.kubeconfig is not None:
-            tell(f"The current context is {service.context} until this cluster stops.", err=True)
-        _tell_dashboard(service)
-        tell("", "Try, in another terminal, after that line:", *self.advice.split("\n"), err=True)
-
-    async def _watch(self, service: EmbeddedService, stopped: StopSignal) -> None:
-        """Show the live view on a terminal; otherwise only wait."""
-        screen = console()
-        if self.quiet or not screen.is_terminal:
-            await stopped.wait()
-            return
-        statistics, view = ClusterStatistics(service.cluster), UpView(service.url)
-        with Live(console=screen, auto_refresh=False, transient=True) as live:
-            while not stopped.is_set():
-                live.update(view.draw(statistics.summary()), refresh=True)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stopped.wait(), _FRAME_S)
-
-
-def _tell_dashboard(service: EmbeddedService) -> None:
-    """The link has the token: whoever has it can do everything with this cluster."""
-    if service.dashboard:
-        tell(f"Dashboard: {service.dashboard}", err=True)
-
-
-async def _execute(command: str, service: EmbeddedService, stopped: StopSignal) -> int:
-    """The exit status of the command, as a shell counts it. SIGTERM or SIGHUP ends the command first. A terminal
-    sends Ctrl-C to the command as well, which then has a moment to end by itself.
-
-    The command gets a kubeconfig that has only this cluster: in a shared file, the current context may change meanwhile.
-    """
-    environment = {**os.environ, "KUBECONFIG": str(service.own_kubeconfig), LINK_VARIABLE: service.dashboard}
-    process = await asyncio.create_subprocess_shell(command, env=environment)
-    waiting = asyncio.create_task(process.wait())
-    stopping = asyncio.create_task(stopped.wait())
-    await first_of(waiting, stopping)
-    stopping.cancel()
-    if stopped.number == signal.SIGINT:
-        await settle((waiting,), _INTERRUPTED_S)
-    if not waiting.done():
-        process.terminate()
-    status = await waiting
-    return status if status >= 0 else 128 - status
+    return tracing_of(config, flags.trace_plugins_over, lambda text: report(text, None))
 
 
 def _add_nodes(cluster: EmbeddedCluster, count: int | None, template: dict[str, Any] | None, has_own: bool) -> None:
@@ -421,15 +286,11 @@ def _told_nodes(asked: int, existing: int, made: int) -> str:
     return text if existing <= asked else f"{text}. `mooring nodes remove NODE...` removes nodes"
 
 
-def _items(paths: tuple[str, ...], validate: str) -> list[dict[str, Any]]:
+def _items(paths: tuple[str, ...], validation: Validation) -> list[dict[str, Any]]:
     """The objects of --cluster, without the header that a dump has. Exits with all problems of the files."""
-    read = read_served(paths, sys.stdin.buffer, Validation(validate))
+    read = read_served(paths, sys.stdin.buffer, validation)
     for warning in read.warnings:
         tell(one_line(f"warning: {warning}"), err=True)
     if read.problems:
         refuse(*read.problems)
     return [item for item in read.items if not is_header(item["kind"], item["apiVersion"])]
-
-
-def _report(text: str, error: Exception | None) -> None:
-    tell(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)

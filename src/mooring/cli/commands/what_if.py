@@ -9,12 +9,10 @@ import click
 
 from mooring.answers.what_if.question import Change
 from mooring.answers.what_if.question import what_if as ask
-from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
-from mooring.cli.html_report import ReportFile, writes_report
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer
 from mooring.cli.options import configured, enable_loaded
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
-from mooring.inputs.field_checks import Validation
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.process import relax_collector
 
@@ -96,9 +94,8 @@ def _parameter(name: str) -> str:
 @click.command(cls=ChangesInOrder, epilog=EPILOG, short_help="Change a cluster in a simulation: what moves, what fits?")
 @partial(asks_cluster, configuration=_present_config)
 @_changes
-@output_form
-@writes_report
-def what_if(source: ClusterSource, output: str, report: ReportFile, **values: tuple[str, ...]) -> None:
+@shows_answer
+def what_if(source: ClusterSource, shown: ShownAnswer, **values: tuple[str, ...]) -> None:
     """Show what changes to a cluster would do: which pods move, become pending or are placed, are preempted or lost, which
     disruption budgets block a drain, and how full the cluster is before and after.
 
@@ -111,9 +108,8 @@ def what_if(source: ClusterSource, output: str, report: ReportFile, **values: tu
     loaded = source.load()
     relax_collector()  # a full collection would visit all objects of the cluster: a third of the time for 30,000 pods
     with own_output():
-        answer = ask(loaded, [_prepared(loaded, *change) for change in given], Validation(source.validate))
-    print_answer(answer, output)
-    report.write(answer)
+        answer = ask(loaded, [_prepared(loaded, *change) for change in given], source.validate)
+    shown.show(answer)
     if not answer.fits:
         sys.exit(NOT_ALL_FIT)
 

@@ -16,7 +16,7 @@ from mooring.inputs.documents import ManifestFile
 from mooring.inputs.dump_header import DumpHeader
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.loaded_cluster import LoadedCluster
-from mooring.inputs.manifests import Manifests, read_files
+from mooring.inputs.manifests import Manifests, ReadOptions, read_files
 from mooring.model.meta import KubeObject
 from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord
@@ -72,4 +72,5 @@ def _read(written: list[bytes], objects: list[KubeObject]) -> Manifests:
         return Manifests()
     text = b'{"apiVersion":"v1","kind":"List","items":[%s]}' % b",".join(written)
     header = DumpHeader(has_all_pods=True)
-    return read_files([ManifestFile("the cluster", text)], None, Validation.IGNORE, header, objects)
+    options = ReadOptions(objects, Validation.IGNORE, header=header)
+    return read_files([ManifestFile("the cluster", text)], options)

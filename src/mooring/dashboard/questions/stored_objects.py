@@ -8,7 +8,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.dashboard.interfaces import ExplainPod, Question
 from mooring.dashboard.questions.asked_cluster import MoreObjects
-from mooring.inputs.live_kinds import EVENTS, LISTED
+from mooring.inputs.live_source import EVENTS, LISTED
 
 UNSEEN = tuple(spec for spec in LISTED if spec.watch is None or spec.makes_pods)
 """Workloads are here though the scheduler watches some of them: it reads their selectors only."""

@@ -15,10 +15,8 @@ import msgspec
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import BY_STRUCT, KINDS, WORKLOADS
 from mooring.framework.contract.annotation_keys import AnnotationKeys
-from mooring.inputs.dump_header import DumpHeader, header_object, read_header
+from mooring.inputs.dump_header import EVENT, EVENT_VERSION, DumpHeader, header_object, read_header
 from mooring.inputs.manifests import Manifests
-from mooring.inputs.pod_events import API_VERSION as EVENT_VERSION
-from mooring.inputs.pod_events import KIND as EVENT
 from mooring.kit.bounded_reading import GZIP_SUFFIX
 from mooring.kit.private_files import write_private
 from mooring.model.meta import KubeObject

@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from mooring.inputs import pod_events
-from mooring.inputs.dumps.name_book import NameBook
-from mooring.inputs.dumps.public_words import (
+from mooring.inputs.dump_header import EventSource, InvolvedObject, PodEvent, RepeatedEvent
+from mooring.inputs.dumps.name_book import (
     AMOUNT,
     NUMBER,
     PUBLIC_FEATURES,
     PUBLIC_PROVISIONERS,
     TIME,
     WORDS,
+    NameBook,
     public_condition,
     public_event_reason,
     public_reason,
@@ -29,7 +29,7 @@ W = TypeVar("W", bound=Wire)
 Rule = Callable[[NameBook, Any], Any]
 NUMERIC_OPERATORS = ("Gt", "Lt")
 
-# ---- rules for values that may be None
+# ---- rules for values: no rule gets None or an empty text
 
 
 def word(book: NameBook, value: Any) -> Any:
@@ -64,32 +64,12 @@ def _empty(book: NameBook, value: object) -> str:
     return ""
 
 
-def _name(book: NameBook, text: str) -> str:
-    return book.name(text)
+def _each(rule: Rule) -> Rule:
+    """A rule for lists: the rule of their entries."""
+    return lambda book, texts: [rule(book, text) for text in texts]
 
 
-def _public(book: NameBook, text: str) -> str:
-    return book.public_name(text)
-
-
-def _names(book: NameBook, texts: list[str]) -> list[str]:
-    return [book.name(text) for text in texts]
-
-
-def _publics(book: NameBook, texts: list[str]) -> list[str]:
-    return [book.public_name(text) for text in texts]
-
-
-def _keys(book: NameBook, texts: list[str]) -> list[str]:
-    return [book.key(text) for text in texts]
-
-
-def _requests(book: NameBook, texts: list[str]) -> list[str]:
-    return [book.request(text) for text in texts]
-
-
-def _images(book: NameBook, texts: list[str]) -> list[str]:
-    return [book.image_on_node(text) for text in texts]
+_name, _public, _driver = NameBook.name, NameBook.public_name, NameBook.driver
 
 
 def _labels(book: NameBook, labels: Mapping[str, str]) -> dict[str, str]:
@@ -110,15 +90,6 @@ def _qualified(book: NameBook, items: Mapping[str, T]) -> dict[str, T]:
 
 def _condition(book: NameBook, text: str) -> str:
     return text if public_condition(text) else book.name(text)
-
-
-def _conditions(book: NameBook, texts: list[str]) -> list[str]:
-    return [_condition(book, text) for text in texts]
-
-
-def _finalizers(book: NameBook, texts: list[str]) -> list[str]:
-    """The scheduler looks for the one of resource claims; all others only keep an object."""
-    return [book.finalizer(text) for text in texts]
 
 
 def _features(book: NameBook, texts: list[str]) -> list[str]:
@@ -157,7 +128,7 @@ def _public_plugins(text: str) -> str:
 # ---- the table
 
 _same = dict.fromkeys
-"""The same rule for several fields."""
+"""One rule for several fields."""
 RULES: dict[type[Wire], dict[str, Rule]] = {
     ObjectMeta: {
         "name": _name,
@@ -166,13 +137,13 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "uid": _name,
         "labels": _labels,
         "annotations": _annotations,
-        "finalizers": _finalizers,
+        "finalizers": _each(NameBook.finalizer),
         "resource_version": _number,
         **_same(("creation_timestamp", "deletion_timestamp"), _time),
     },
     meta.LabelSelector: {"match_labels": _labels},
     meta.Condition: {
-        "type": lambda book, text: _condition(book, text),
+        "type": _condition,
         "reason": lambda book, text: public_reason(text) or None,
         "message": _drop,
         "status": word,
@@ -180,12 +151,8 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     },
     # ---- nodes and pods
     node.NodeStatus: {"allocatable": _resources, "capacity": _resources, "declared_features": _features},
-    node.Taint: {
-        "key": lambda book, text: book.key(text),
-        "value": lambda book, text: book.value(text),
-        "effect": word,
-    },
-    node.ContainerImage: {"names": _images},
+    node.Taint: {"key": NameBook.key, "value": NameBook.value, "effect": word},
+    node.ContainerImage: {"names": _each(NameBook.image_on_node)},
     pod_spec.PodSpec: {
         "node_name": _name,
         "scheduler_name": _public,
@@ -201,24 +168,24 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "phase": word,
         "start_time": _time,
     },
-    pod_spec.Container: {"name": _name, "image": lambda book, text: book.image(text), "restart_policy": word},
-    pod_spec.ContainerPort: {"host_ip": lambda book, text: book.address(text), "protocol": word},
+    pod_spec.Container: {"name": _name, "image": NameBook.image, "restart_policy": word},
+    pod_spec.ContainerPort: {"host_ip": NameBook.address, "protocol": word},
     pod_spec.ContainerStatus: {"name": _name, "allocated_resources": _resources},
     pod_spec.RestartRule: {"action": word},
     pod_spec.ResourceRequirements: {"requests": _resources, "limits": _resources},
     pod_spec.TopologySpreadConstraint: {
-        "topology_key": lambda book, text: book.key(text),
-        "match_label_keys": _keys,
+        "topology_key": NameBook.key,
+        "match_label_keys": _each(NameBook.key),
         **_same(("when_unsatisfiable", "node_affinity_policy", "node_taints_policy"), word),
     },
     pod_spec.PodAffinityTerm: {
-        "namespaces": _publics,
-        "topology_key": lambda book, text: book.key(text),
-        **_same(("match_label_keys", "mismatch_label_keys"), _keys),
+        "namespaces": _each(_public),
+        "topology_key": NameBook.key,
+        **_same(("match_label_keys", "mismatch_label_keys"), _each(NameBook.key)),
     },
     pod_spec.SchedulingGate: {"name": _name},
     pod_spec.SchedulingGroup: {"pod_group_name": _name},
-    workloads.GroupTopology: {"key": lambda book, text: book.key(text)},
+    workloads.GroupTopology: {"key": NameBook.key},
     workloads.GroupClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
     workloads.GroupClaimStatus: {"name": _name, "resource_claim_name": _name},
     workloads.PodGroupSpec: {"priority_class_name": _public, "disruption_mode": word},
@@ -226,40 +193,40 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     pod_spec.ContainerClaim: {"name": _name},
     pod_spec.NodeAllocatableClaimStatus: {
         "resource_claim_name": _name,
-        "containers": _names,
+        "containers": _each(_name),
         "resources": _resources,
     },
     pod_spec.PodClaimStatus: {"name": _name, "resource_claim_name": _name},
     pod_spec.ExtendedClaimStatus: {"resource_claim_name": _name},
     pod_spec.RequestMapping: {
         "container_name": _name,
-        "resource_name": lambda book, text: book.resource(text),
-        "request_name": lambda book, text: book.request(text),
+        "resource_name": NameBook.resource,
+        "request_name": NameBook.request,
     },
     # ---- volumes
     pod_spec.Volume: {"name": _name},
-    pod_spec.ClaimVolume: {"claim_name": lambda book, text: book.claim(text)},
+    pod_spec.ClaimVolume: {"claim_name": NameBook.claim},
     pod_spec.ClaimSpec: {
         "volume_name": _name,
         "storage_class_name": _public,
         "volume_attributes_class_name": _name,
         **_same(("access_modes", "volume_mode"), word),
     },
-    pod_spec.ImageVolume: {"reference": lambda book, text: book.image(text)},
-    pod_spec.CsiVolume: {"driver": lambda book, text: book.driver(text)},
+    pod_spec.ImageVolume: {"reference": NameBook.image},
+    pod_spec.CsiVolume: {"driver": _driver},
     pod_spec.GceDisk: {"pd_name": _name},
     pod_spec.AzureDisk: {"disk_uri": _name},
-    pod_spec.VolumeById: {"volume_id": lambda book, text: book.volume_id(text)},
+    pod_spec.VolumeById: {"volume_id": NameBook.volume_id},
     pod_spec.IscsiVolume: {"iqn": _name},
-    pod_spec.RbdVolume: {"monitors": _names, "pool": _name, "image": _name},
+    pod_spec.RbdVolume: {"monitors": _each(_name), "pool": _name, "image": _name},
     storage.ClaimReference: {
         "namespace": _public,
-        "name": lambda book, text: book.claim(text),
+        "name": NameBook.claim,
         "uid": _name,
         "resource_version": _number,
         **_same(("api_version", "kind"), word),
     },
-    storage.CsiSource: {"driver": lambda book, text: book.driver(text), "volume_handle": _name},
+    storage.CsiSource: {"driver": _driver, "volume_handle": _name},
     storage.PersistentVolumeSpec: {
         "capacity": _resources,
         "storage_class_name": _public,
@@ -267,23 +234,17 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         **_same(("access_modes", "volume_mode"), word),
     },
     storage.PhaseStatus: {"phase": word},
-    storage.StorageClass: {"provisioner": lambda book, text: book.driver(text), "volume_binding_mode": word},
-    storage.NodeDriver: {"name": lambda book, text: book.driver(text)},
-    storage.CSIStorageCapacity: {
-        "storage_class_name": _public,
-        **_same(("capacity", "maximum_volume_size"), _amount),
-    },
-    storage.VolumeAttachmentSpec: {"attacher": lambda book, text: book.driver(text), "node_name": _name},
+    storage.StorageClass: {"provisioner": _driver, "volume_binding_mode": word},
+    storage.NodeDriver: {"name": _driver},
+    storage.CSIStorageCapacity: {"storage_class_name": _public, **_same(("capacity", "maximum_volume_size"), _amount)},
+    storage.VolumeAttachmentSpec: {"attacher": _driver, "node_name": _name},
     storage.AttachmentSource: {"persistent_volume_name": _name},
     # ---- workloads, classes, budgets
     workloads.SelectorMapSpec: {"selector": _labels},
     workloads.PriorityClass: {"preemption_policy": word},
     workloads.RuntimeOverhead: {"pod_fixed": _resources},
     workloads.RuntimeScheduling: {"node_selector": _labels},
-    workloads.LimitRangeItem: {
-        "type": word,
-        **_same(("default", "default_request", "min", "max"), _resources),
-    },
+    workloads.LimitRangeItem: {"type": word, **_same(("default", "default_request", "min", "max"), _resources)},
     workloads.DisruptionBudgetSpec: {
         "min_available": _amount,
         "max_unavailable": _amount,
@@ -294,27 +255,23 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     workloads.Workload: {"kind": word},
     # ---- devices
     devices.CelSelector: {"expression": lambda book, text: book.expressions.get(text) or book.name(text)},
-    devices.OpaqueConfiguration: {"driver": lambda book, text: book.driver(text), "parameters": _drop},
+    devices.OpaqueConfiguration: {"driver": _driver, "parameters": _drop},
     devices.CapacityRequirements: {"requests": _qualified},
     devices.ExactDeviceRequest: {"device_class_name": _name, "allocation_mode": word},
-    devices.DeviceSubRequest: {
-        "name": lambda book, text: book.request(text),
-        "device_class_name": _name,
-        "allocation_mode": word,
-    },
-    devices.DeviceRequest: {"name": lambda book, text: book.request(text)},
+    devices.DeviceSubRequest: {"name": NameBook.request, "device_class_name": _name, "allocation_mode": word},
+    devices.DeviceRequest: {"name": NameBook.request},
     devices.DeviceConstraint: {
-        "requests": _requests,
-        "match_attribute": lambda book, text: book.qualified(text),
-        "distinct_attribute": lambda book, text: book.qualified(text),
+        "requests": _each(NameBook.request),
+        "match_attribute": NameBook.qualified,
+        "distinct_attribute": NameBook.qualified,
     },
-    devices.DeviceClaimConfiguration: {"requests": _requests},
-    devices.AllocationConfiguration: {"source": word, "requests": _requests},
+    devices.DeviceClaimConfiguration: {"requests": _each(NameBook.request)},
+    devices.AllocationConfiguration: {"source": word, "requests": _each(NameBook.request)},
     devices.AllocatedDevice: {
-        "request": lambda book, text: book.request(text),
-        "driver": lambda book, text: book.driver(text),
+        "request": NameBook.request,
+        "driver": _driver,
         **_same(("pool", "device", "share_id"), _name),
-        **_same(("binding_conditions", "binding_failure_conditions"), _conditions),
+        **_same(("binding_conditions", "binding_failure_conditions"), _each(_condition)),
         "consumed_capacity": _qualified,
     },
     devices.Allocation: {"allocation_timestamp": _time},
@@ -325,26 +282,20 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "resource": lambda book, text: text if text == "pods" else book.name(text),
     },
     devices.DeviceStatus: {
-        "driver": lambda book, text: book.driver(text),
+        "driver": _driver,
         "data": _drop,
         "network_data": _drop,
         **_same(("pool", "device", "share_id"), _name),
     },
-    devices.DeviceClassSpec: {"extended_resource_name": lambda book, text: book.resource(text)},
+    devices.DeviceClassSpec: {"extended_resource_name": NameBook.resource},
     devices.DeviceAttribute: {
         "string_value": _name,
-        "version_value": lambda book, text: book.version(text),
-        "string_values": _names,
-        "version_values": lambda book, texts: [book.version(text) for text in texts],
+        "version_value": NameBook.version,
+        "string_values": _each(_name),
+        "version_values": _each(NameBook.version),
     },
-    devices.DeviceTaintSelector: {
-        "driver": lambda book, text: book.driver(text),
-        **_same(("pool", "device"), _name),
-    },
-    devices.NodeAllocatableMapping: {
-        "capacity_key": lambda book, text: book.qualified(text),
-        "allocation_multiplier": _amount,
-    },
+    devices.DeviceTaintSelector: {"driver": _driver, **_same(("pool", "device"), _name)},
+    devices.NodeAllocatableMapping: {"capacity_key": NameBook.qualified, "allocation_multiplier": _amount},
     devices.CapacityRange: _same(("min", "max", "step"), _amount),
     devices.CapacityPolicy: {"default": _amount, "valid_values": _amount},
     devices.DeviceCapacity: {"value": _amount},
@@ -357,15 +308,15 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "node_name": _name,
         "attributes": _qualified,
         "capacity": _qualified,
-        **_same(("binding_conditions", "binding_failure_conditions"), _conditions),
+        **_same(("binding_conditions", "binding_failure_conditions"), _each(_condition)),
     },
     devices.ResourcePool: {"name": _name},
-    devices.ResourceSliceSpec: {"driver": lambda book, text: book.driver(text), "node_name": _name},
+    devices.ResourceSliceSpec: {"driver": _driver, "node_name": _name},
     # ---- events
-    pod_events.InvolvedObject: {"kind": word, "namespace": _public, "name": _name, "uid": _name},
-    pod_events.RepeatedEvent: {"last_observed_time": _time},
-    pod_events.EventSource: {"component": _public},
-    pod_events.PodEvent: {
+    InvolvedObject: {"kind": word, "namespace": _public, "name": _name, "uid": _name},
+    RepeatedEvent: {"last_observed_time": _time},
+    EventSource: {"component": _public},
+    PodEvent: {
         "reason": lambda book, text: public_event_reason(text),
         "message": _empty,
         "reporting_component": _public,
