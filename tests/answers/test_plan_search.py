@@ -1,12 +1,19 @@
 """Nodes that come at once: the search finds the cheapest ones that hold all pods, as trying all of them does."""
 
+from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from plan_trials import Case
 
-from mooring.answers.plan.programs import lower_bound
+from how_many import examples
+from mooring.answers.plan import search as search_module
+from mooring.answers.plan.programs import Solution, lower_bound, solve
 from mooring.answers.plan.search import FoundNodes, NodeSearch
+from mooring.answers.plan.trials import Additions
 
 
 def a_search(case: Case, most_decisions: int = 40_000, bound: float | None = None) -> NodeSearch:
@@ -126,3 +133,109 @@ def test_more_nodes_are_added_for_pods_that_the_scheduler_left() -> None:
     assert search.more(found, case.pods[3:], 1) is found
     full = FoundNodes((6,), [], 6.0)
     assert search.more(full, case.pods, 1) is full
+
+
+# ---- no small change helps
+
+
+def changed(counts: Additions, limits: Additions) -> Iterator[Additions]:
+    """One node or all of an offer less; or one or two nodes exchanged for up to three of another offer."""
+    for offer, count in enumerate(counts):
+        for fewer in {1, count} if count else ():
+            yield tuple(each - fewer if at == offer else each for at, each in enumerate(counts))
+        for other, (taken, given_) in product(range(len(counts)), ((1, 1), (2, 1), (1, 2), (1, 3))):
+            if other != offer and taken <= count and counts[other] + given_ <= limits[other]:
+                less = tuple(each - taken if at == offer else each for at, each in enumerate(counts))
+                yield tuple(each + given_ if at == other else each for at, each in enumerate(less))
+
+
+cpu_amounts = st.sampled_from(["500m", "1", "2", "3", "5"])
+offered = st.tuples(
+    st.sampled_from([0.5, 0.8, 1.0, 1.3, 1.7, 2.2, 3.1]), st.sampled_from(["2", "3", "5", "8"]), st.integers(1, 6)
+)
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(cpus=st.lists(cpu_amounts, min_size=3, max_size=14), offers=st.lists(offered, min_size=2, max_size=3))
+def test_no_node_can_go_or_be_exchanged_for_cheaper_ones(cpus: list[str], offers: list[tuple[float, str, int]]) -> None:
+    """Unless the nodes cost about what no plan can cost less than."""
+    case = Case(cpus, *offers)
+    bound = lower_bound(case.demand, case.demand.counts(), case.demand.limits)
+    found = run(case)
+    assert all(count <= limit for count, limit in zip(found.counts, case.demand.limits, strict=True))
+    if found.left or found.cost > 1.005 * bound:
+        for counts in changed(found.counts, tuple(case.demand.limits)):
+            cost = sum(count * price for count, price in zip(counts, case.demand.prices, strict=True))
+            left = len(case.trials.place(counts, case.pods).left)
+            assert (left, cost) >= (len(found.left), found.cost - 1e-6)
+
+
+def test_what_is_left_is_given_to_the_program_twenty_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that always proposes one node for 30 pods, which need one each."""
+    monkeypatch.setattr(search_module, "solve", lambda *asked: Solution((1,), 0, 0.0))
+    case = Case(["4"] * 30, (1.0, "4", 100))
+    found = run(case)
+    assert case.trials.tried == [*((number,) for number in range(1, 21)), (0,)], "and then without the only offer"
+    assert (found.counts, len(found.left)) == ((20,), 10)
+
+
+def test_each_offer_is_left_out_once_and_first_the_one_that_costs_most_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nodes of 1.0 cost more than one of 2.6, and a node that is not used is not left out."""
+    monkeypatch.setattr(search_module, "LOOSER", ())
+    monkeypatch.setattr(search_module, "IMPROVED", 0)
+    case = Case(["9"] + ["4"] * 3, (2.6, "9", 1), (1.0, "4", 3), (30.0, "9", 9))
+    a_search(case, bound=0.0).run()
+    assert case.trials.tried[0] == (1, 3, 0)
+    assert case.trials.tried[1] == (1, 0, 2), "without the second offer"
+    assert (0, 3, 1) in case.trials.tried, "without the first one"
+
+
+def test_nodes_that_cost_as_little_as_the_bound_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that begins with too many nodes. One node less is the least that any plan can cost."""
+    monkeypatch.setattr(search_module, "solve", lambda *asked: Solution((3, 0), 0, 0.0))
+    case = Case(["4"] * 2, (1.0, "4", 9), (3.0, "4", 9))
+    assert a_search(case, bound=2.0).run().counts == (2, 0)
+    assert (1, 0) not in case.trials.tried, "that is less than the bound"
+    assert a_search(Case(["4"] * 2, (1.0, "4", 9), (3.0, "4", 9)), bound=2.1).run().counts == (3, 0)
+
+
+# ---- nodes for the few pods that are left
+
+
+def first_five(demand: Any, counts: Sequence[int], limits: Sequence[int], packing: Any) -> Solution | None:
+    """A program that begins with five nodes of the first offer, and gives up without it. It is right about few pods."""
+    if sum(counts) < 20:
+        return solve(demand, counts, limits, packing)
+    return Solution((5, 0), 0, 0.0) if limits[0] else None
+
+
+@pytest.mark.parametrize(
+    ("pods", "price", "limit", "third"),
+    [
+        (80, 0.5, 9, (4, 4)),
+        (79, 0.5, 9, (4, 3)),
+        (81, 0.5, 9, (4, 1)),
+        (80, 1.24, 9, (4, 4)),
+        (80, 1.25, 9, (4, 1)),
+        (80, 0.5, 2, (4, 1)),
+        (76, 0.5, 9, ()),
+    ],
+    ids=[
+        "four of 80 pods are few",
+        "three of 79",
+        "five of 81 are too many",
+        "others that are a little cheaper in all",
+        "others that cost as much",
+        "too few of the others are there",
+        "nothing is left",
+    ],
+)
+def test_other_nodes_are_added_for_few_pods_that_fewer_nodes_leave(
+    monkeypatch: pytest.MonkeyPatch, pods: int, price: float, limit: int, third: Additions
+) -> None:
+    """A node of the first offer holds 19 pods, and one of the second a single pod: four and some others are cheaper."""
+    monkeypatch.setattr(search_module, "solve", first_five)
+    monkeypatch.setattr(search_module, "LOOSER", ())
+    case = Case(["1"] * pods, (5.0, "19", 9), (price, "1", limit))
+    a_search(case, bound=19.9).run()
+    assert case.trials.tried[:3] == [(5, 0), (4, 0), *([third] if third else [])]
