@@ -78,6 +78,55 @@ def test_daemons_take_room_of_new_nodes() -> None:
     assert found.kinds[0].takers == {0: 2, 1: 4}
 
 
+GPU = "example.com/gpu"
+
+
+def with_gpus(pod: Written, number: int) -> Written:
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", GPU: number}, "limits": {GPU: number}}
+    return pod
+
+
+def a_gpu_node(name: str, number: int) -> Written:
+    node = a_node(name, "8", "64Gi")
+    node["status"]["allocatable"] = {**node["status"]["allocatable"], GPU: str(number)}
+    return node
+
+
+def test_resources_of_other_names_count_as_cpu_does() -> None:
+    found = demand(with_gpus(a_pod("p"), 2), a_pod("q", "3", "0"), offers=[a_gpu_node("t", 6), a_gpu_node("u", 1)])
+    (place,) = set(found.kinds[0].requests) - {CPU, PODS}
+    assert found.kinds[0].requests == {CPU: 1000, place: 2, PODS: 1}
+    assert found.kinds[1].requests == {CPU: 3000, PODS: 1}
+    assert [each.takers for each in found.kinds] == [{0: 3}, {0: 2, 1: 2}]
+    assert [each[place] for each in found.offers] == [6, 1]
+
+
+def test_a_resource_that_devices_may_serve_is_no_request() -> None:
+    """Devices of a class with its name serve it on nodes that have none of it: no sum decides about the pod."""
+    served = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"extendedResourceName": GPU},
+    }
+    found = demand(served, with_gpus(a_pod("p"), 2), offers=[a_gpu_node("t", 6)])
+    assert found.kinds[0].requests == {CPU: 1000, PODS: 1}
+    assert found.kinds[0].takers == {0: 8}
+
+
+def a_config(*filters: str) -> Written:
+    """A profile with these filters, in this order."""
+    order = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in filters]}
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return {**header, "profiles": [{"plugins": {"filter": order}}]}
+
+
+def test_without_a_filter_about_resources_only_the_number_of_pods_counts() -> None:
+    found = demand(a_pod("p", "99"), config=a_config("NodeUnschedulable"))
+    assert (found.kinds[0].requests, found.kinds[0].takers) == ({PODS: 1}, {0: 110, 1: 5})
+    assert (found.offers, found.kinds[0].is_plain) == ([{PODS: 110}, {PODS: 5}], True)
+
+
 def with_port(pod: Written, port: int = 80) -> Written:
     pod["spec"]["containers"][0]["ports"] = [{"hostPort": port, "containerPort": port}]
     return pod
@@ -166,10 +215,7 @@ def test_a_pod_that_relations_reject_first_still_has_to_fit() -> None:
     """The filter about other pods stands before the one about resources, and says nothing about an empty node."""
     term = {"labelSelector": {"matchLabels": {"app": "w"}}, "topologyKey": HOSTNAME}
     rule = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    order = {"disabled": [{"name": "*"}], "enabled": [{"name": "InterPodAffinity"}, {"name": "NodeResourcesFit"}]}
-    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    config = {**header, "profiles": [{"plugins": {"filter": order}}]}
-    found = kind(a_pod("p", "99", affinity=rule), config=config)
+    found = kind(a_pod("p", "99", affinity=rule), config=a_config("InterPodAffinity", "NodeResourcesFit"))
     assert (found.takers, dict(found.refusals)) == ({}, {"Insufficient resources": 2})
 
 
@@ -182,6 +228,41 @@ def test_present_nodes_have_room_for_pods_of_a_gang() -> None:
     assert (found.is_plain, found.room) == (True, {"": 4})
     alone = kind(*nodes, *(a_pod(f"p{i}") for i in range(9)))
     assert alone.room == {}, "a pod that goes alone is pending because it fits on none of them"
+
+
+def beside_x(*names: str) -> Written:
+    """Beside a pod of app x, and only on nodes of these names, if there are any."""
+    beside = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": HOSTNAME}
+    fields = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+    rule: Written = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [beside]}}
+    if fields:
+        rule["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": fields}}
+    return rule
+
+
+FILTERS = ("NodeUnschedulable", "NodeAffinity", "NodeResourcesFit", "InterPodAffinity")
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [FILTERS, FILTERS[::-1], (*FILTERS[:2], *FILTERS[:1:-1])],
+    ids=["relations are the last", "relations are the first", "relations are in between"],
+)
+@pytest.mark.parametrize(
+    ("names", "room"),
+    [([], {"": 12}), (["full", "empty"], {"": 5}), (["taken", "small"], {"": 7}), (["small", "cordoned"], {})],
+    ids=["on all nodes", "on one of two nodes", "where such a pod is", "on nodes that cannot take any"],
+)
+def test_nodes_have_room_for_pods_that_only_relations_keep_away(
+    filters: Sequence[str], names: list[str], room: dict[str, int]
+) -> None:
+    """Nodes that are full or too small, that are cordoned, or that the pod does not name, have none, whatever others do."""
+    nodes = [a_node("taken", "8"), a_node("empty", "5"), a_node("full", "1"), a_node("small", "500m")]
+    nodes.append(a_node("cordoned", "9", cordoned=True))
+    others = [a_pod(f"on-{name}", node=name, labels={"app": "x"}) for name in ("taken", "cordoned")]
+    others.append(a_pod("v", node="full", labels={"app": "v"}))
+    pod = a_pod("p", affinity=beside_x(*names))
+    assert kind(*nodes, *others, pod, config=a_config(*filters)).room == room
 
 
 # ---- spreads

@@ -7,8 +7,12 @@ from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 from mooring.answers.capacity.one_by_one import CopyPlacer
 from mooring.answers.loaded_cluster import LoadedCluster, load
+from mooring.answers.plan import gang_units
+from mooring.answers.plan.gang_units import placements_of
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.trials import TrialCluster
+from mooring.framework.asking import AttemptError
+from mooring.framework.status import Rejection
 
 
 def cluster(*objects: Written) -> LoadedCluster:
@@ -242,3 +246,27 @@ def test_a_trial_places_each_gang_in_one_rack(data: st.DataObject) -> None:
 def test_two_gangs_may_go_to_two_racks() -> None:
     answer = planned_in_racks(*a_rack_gang(2, "2"), *a_rack_gang(2, "2", "other"), offers=[a_rack_offer("a")])
     assert (added(answer), answer.pending) == (0, {})
+
+
+def test_where_a_gang_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each rack, if it has to stay in one; on all nodes if nothing says so; and nowhere, if no rack can be found."""
+    loaded = load([*TWO_RACKS, *a_rack_gang(2, "2")], feature_gates=WITH_RACKS)
+    trials = TrialCluster(CopyPlacer(loaded), [])
+    (gang,) = trials.gangs.units(loaded.pending())
+    runner = trials.runner(gang.pods[0])
+    found = placements_of(gang, trials.cluster, runner)
+    assert [list(each.rows) for each in found if each is not None] == [[0], [1]]
+    assert placements_of(gang, trials.cluster, None) == [None]
+
+    def rejected(*asked: object) -> Rejection:
+        return Rejection(("no rack",))
+
+    def failing(*asked: object) -> Rejection:
+        raise AttemptError("no rack")
+
+    for outcome in (rejected, failing):
+        monkeypatch.setattr(gang_units, "generate_placements", outcome)
+        assert placements_of(gang, trials.cluster, runner) == []
+        assert len(trials.attempt(loaded.pending()).left) == 2
+    without = TrialCluster(CopyPlacer(load([*TWO_RACKS, *a_rack_gang(2, "2")], feature_gates=GROUP_GATES)), [])
+    assert placements_of(gang, without.cluster, without.runner(gang.pods[0])) == [None]

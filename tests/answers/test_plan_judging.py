@@ -1,6 +1,7 @@
 """How plans are judged: which pods nodes can help, and what happens when the scheduler leaves pods that a trial placed."""
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from written import Written, a_node, a_pod
 
 from mooring.answers.loaded_cluster import LoadedCluster, load
 from mooring.answers.plan import additions
-from mooring.answers.plan.judge import Verdict, judge
+from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, pending_in
 from mooring.answers.plan.plan import Plan, plan
 
 Steps = Sequence[Sequence[tuple[Any, Sequence[str]]]]
@@ -52,6 +53,41 @@ def test_pods_stay_pending_for_the_reason_of_the_scheduler_or_of_the_offers() ->
     assert answer.pending["default/giant"] == "no offer can take it: Insufficient cpu"
     assert answer.pending["default/b"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert (answer.lower_bound, answer.cost) == (1.0, 1.0), "of the pods that are placed"
+
+
+@pytest.mark.parametrize(
+    ("is_placed", "is_waiting", "is_pending", "can_be_helped"),
+    [(False, False, True, True), (True, False, False, True), (True, True, True, False), (False, True, True, False)],
+    ids=["nowhere", "about to be bound", "on a node where it waits for others", "waiting without a node"],
+)
+def test_a_pod_that_waits_on_its_node_is_pending_and_no_other_node_helps_it(
+    is_placed: bool, is_waiting: bool, is_pending: bool, can_be_helped: bool
+) -> None:
+    """A Permit plugin may let a pod wait on the node that was found for it."""
+    (pod,) = load([a_pod("p")]).pending()
+    scheduler = SimpleNamespace(
+        placed=lambda pod_id: "n" if is_placed and pod_id == pod.id else None,
+        waiting={pod.id: "its permits"} if is_waiting else {},
+        queued=lambda key: None,
+    )
+    cluster: Any = SimpleNamespace(
+        pods=lambda: [pod], simulated=SimpleNamespace(scheduler=scheduler, runner=lambda pod: "a profile")
+    )
+    assert pending_in(cluster) == ([pod] if is_pending else [])
+    assert can_be_scheduled(cluster, pod) is can_be_helped
+
+
+def test_budgets_and_what_they_count_are_no_matter_to_a_verdict() -> None:
+    """Nobody is preempted in a plan, so that nobody asks how many pods a budget spares."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "w"}}},
+    }
+    pods = [a_pod(f"p{i}", "3", labels={"app": "w"}) for i in range(2)]
+    answer = plan(load([a_node("n"), a_pod("r", "3", node="n", labels={"app": "w"}), budget, *pods]), [an_offer()])
+    assert (added(answer), answer.fits) == ([(1, "m", 2, 2)], True)
 
 
 # ---- daemons

@@ -1,12 +1,18 @@
 """Nodes that come at once: the search finds the cheapest ones that hold all pods, as trying all of them does."""
 
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from plan_trials import Case
 
-from mooring.answers.plan.programs import lower_bound
+from how_many import examples
+from mooring.answers.plan import search as search_module
+from mooring.answers.plan.programs import Solution, lower_bound
 from mooring.answers.plan.search import FoundNodes, NodeSearch
+from mooring.answers.plan.trials import Additions
 
 
 def a_search(case: Case, most_decisions: int = 40_000, bound: float | None = None) -> NodeSearch:
@@ -126,3 +132,47 @@ def test_more_nodes_are_added_for_pods_that_the_scheduler_left() -> None:
     assert search.more(found, case.pods[3:], 1) is found
     full = FoundNodes((6,), [], 6.0)
     assert search.more(full, case.pods, 1) is full
+
+
+# ---- no small change helps
+
+
+def changed(counts: Additions, limits: Additions) -> Iterator[Additions]:
+    """One node or all of an offer less; or one or two nodes exchanged for up to three of another offer."""
+    for offer, count in enumerate(counts):
+        for fewer in {1, count} if count else ():
+            yield tuple(each - fewer if at == offer else each for at, each in enumerate(counts))
+        for other, (taken, given_) in product(range(len(counts)), ((1, 1), (2, 1), (1, 2), (1, 3))):
+            if other != offer and taken <= count and counts[other] + given_ <= limits[other]:
+                less = tuple(each - taken if at == offer else each for at, each in enumerate(counts))
+                yield tuple(each + given_ if at == other else each for at, each in enumerate(less))
+
+
+cpu_amounts = st.sampled_from(["500m", "1", "2", "3", "5"])
+offered = st.tuples(
+    st.sampled_from([0.5, 0.8, 1.0, 1.3, 1.7, 2.2, 3.1]), st.sampled_from(["2", "3", "5", "8"]), st.integers(1, 6)
+)
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(cpus=st.lists(cpu_amounts, min_size=3, max_size=14), offers=st.lists(offered, min_size=2, max_size=3))
+def test_no_node_can_go_or_be_exchanged_for_cheaper_ones(cpus: list[str], offers: list[tuple[float, str, int]]) -> None:
+    """Unless the nodes cost about what no plan can cost less than."""
+    case = Case(cpus, *offers)
+    bound = lower_bound(case.demand, case.demand.counts(), case.demand.limits)
+    found = run(case)
+    assert all(count <= limit for count, limit in zip(found.counts, case.demand.limits, strict=True))
+    if found.left or found.cost > 1.005 * bound:
+        for counts in changed(found.counts, tuple(case.demand.limits)):
+            cost = sum(count * price for count, price in zip(counts, case.demand.prices, strict=True))
+            left = len(case.trials.place(counts, case.pods).left)
+            assert (left, cost) >= (len(found.left), found.cost - 1e-6)
+
+
+def test_what_is_left_is_given_to_the_program_twenty_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that always proposes one node for 30 pods, which need one each."""
+    monkeypatch.setattr(search_module, "solve", lambda *asked: Solution((1,), 0, 0.0))
+    case = Case(["4"] * 30, (1.0, "4", 100))
+    found = run(case)
+    assert case.trials.tried == [*((number,) for number in range(1, 21)), (0,)], "and then without the only offer"
+    assert (found.counts, len(found.left)) == ((20,), 10)

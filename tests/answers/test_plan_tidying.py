@@ -13,7 +13,7 @@ from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.search import FoundNodes
-from mooring.answers.plan.tidying import StepTidier, StepWalk, by_preference, found_steps
+from mooring.answers.plan.tidying import StepTidier, StepWalk, by_preference, found_steps, sum_of
 from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster
 from mooring.model.pod import Pod
 
@@ -82,3 +82,35 @@ def test_fewer_steps_are_preferred_unless_they_cost_much_more() -> None:
     cheap, similar, dear = plan(100, 9), plan(101.9, 3), plan(103, 0)
     assert by_preference([cheap, similar, dear], 99) == [similar, cheap]
     assert by_preference([cheap, similar, dear], 92) == [cheap], "101.9 is more than 10 % above the bound"
+
+
+def joined_plainly(
+    trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod], steps: Sequence[Additions], most_left: int
+) -> tuple[Additions, ...]:
+    """Twice as many steps at a time are one, while all steps from the beginning leave no more pods."""
+    done: list[Additions] = []
+    rest = list(steps)
+    while rest:
+        together = 1
+        while together < len(rest):
+            wider = min(2 * together, len(rest))
+            tried = [*done, sum_of(*rest[:wider]), *rest[wider:]]
+            if len(left_after(trials, demand, pods, tried)) > most_left:
+                break
+            together = wider
+        done.append(sum_of(*rest[:together]))
+        del rest[:together]
+    return tuple(done)
+
+
+@settings(max_examples=examples(60))
+@given(
+    cpus=st.lists(st.sampled_from(["1", "2", "4", "7"]), min_size=1, max_size=14),
+    steps=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)).filter(any), min_size=2, max_size=6),
+)
+def test_steps_are_joined_as_if_all_were_made_again_each_time(cpus: list[str], steps: list[Additions]) -> None:
+    trials, demand, pods = trial(a_loaded(*(pod(f"p{i:02}", cpu) for i, cpu in enumerate(cpus))))
+    left = set(left_after(trials, demand, pods, steps))
+    found = found_steps(demand, steps, [each for each in pods if each.id in left])
+    merged = StepTidier(trials, demand, pods, 10_000).merged(found)
+    assert merged.steps == joined_plainly(trials, demand, pods, steps, len(left))
