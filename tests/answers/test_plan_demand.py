@@ -79,6 +79,13 @@ def test_daemons_take_room_of_new_nodes() -> None:
 
 
 GPU = "example.com/gpu"
+GPU_CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"extendedResourceName": GPU},
+}
+"""Its devices serve the resource on nodes that have none of it."""
 
 
 def with_gpus(pod: Written, number: int) -> Written:
@@ -103,13 +110,7 @@ def test_resources_of_other_names_count_as_cpu_does() -> None:
 
 def test_a_resource_that_devices_may_serve_is_no_request() -> None:
     """Devices of a class with its name serve it on nodes that have none of it: no sum decides about the pod."""
-    served = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": "gpu"},
-        "spec": {"extendedResourceName": GPU},
-    }
-    found = demand(served, with_gpus(a_pod("p"), 2), offers=[a_gpu_node("t", 6)])
+    found = demand(GPU_CLASS, with_gpus(a_pod("p"), 2), offers=[a_gpu_node("t", 6)])
     assert found.kinds[0].requests == {CPU: 1000, PODS: 1}
     assert found.kinds[0].takers == {0: 8}
 
@@ -263,6 +264,16 @@ def test_nodes_have_room_for_pods_that_only_relations_keep_away(
     others.append(a_pod("v", node="full", labels={"app": "v"}))
     pod = a_pod("p", affinity=beside_x(*names))
     assert kind(*nodes, *others, pod, config=a_config(*filters)).room == room
+
+
+def test_a_node_with_too_few_devices_of_its_own_has_no_room() -> None:
+    """Devices may serve a resource on nodes that have none of it, and not on one that has too few."""
+    nodes = [a_gpu_node("one", 1), a_gpu_node("two", 2), a_node("none", "3")]
+    pod = with_gpus(a_pod("p", affinity=beside_x()), 2)
+    there = [a_pod(f"on-{name}", node=name, labels={"app": "x"}) for name in ("one", "two", "none")]
+    filters = ("NodeResourcesFit", "InterPodAffinity")
+    found = kind(GPU_CLASS, *nodes, *there, pod, offers=[a_gpu_node("t", 6)], config=a_config(*filters))
+    assert found.room == {"": 7 + 2}
 
 
 # ---- spreads

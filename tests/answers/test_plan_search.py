@@ -176,3 +176,23 @@ def test_what_is_left_is_given_to_the_program_twenty_times_at_most(monkeypatch: 
     found = run(case)
     assert case.trials.tried == [*((number,) for number in range(1, 21)), (0,)], "and then without the only offer"
     assert (found.counts, len(found.left)) == ((20,), 10)
+
+
+def test_each_offer_is_left_out_once_and_first_the_one_that_costs_most_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nodes of 1.0 cost more than one of 2.6, and a node that is not used is not left out."""
+    monkeypatch.setattr(search_module, "LOOSER", ())
+    monkeypatch.setattr(search_module, "IMPROVED", 0)
+    case = Case(["9"] + ["4"] * 3, (2.6, "9", 1), (1.0, "4", 3), (30.0, "9", 9))
+    a_search(case, bound=0.0).run()
+    assert case.trials.tried[0] == (1, 3, 0)
+    assert case.trials.tried[1] == (1, 0, 2), "without the second offer"
+    assert (0, 3, 1) in case.trials.tried, "without the first one"
+
+
+def test_nodes_that_cost_as_little_as_the_bound_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that begins with too many nodes. One node less is the least that any plan can cost."""
+    monkeypatch.setattr(search_module, "solve", lambda *asked: Solution((3, 0), 0, 0.0))
+    case = Case(["4"] * 2, (1.0, "4", 9), (3.0, "4", 9))
+    assert a_search(case, bound=2.0).run().counts == (2, 0)
+    assert (1, 0) not in case.trials.tried, "that is less than the bound"
+    assert a_search(Case(["4"] * 2, (1.0, "4", 9), (3.0, "4", 9)), bound=2.1).run().counts == (3, 0)
