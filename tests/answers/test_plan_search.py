@@ -1,7 +1,8 @@
 """Nodes that come at once: the search finds the cheapest ones that hold all pods, as trying all of them does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from plan_trials import Case
 
 from how_many import examples
 from mooring.answers.plan import search as search_module
-from mooring.answers.plan.programs import Solution, lower_bound
+from mooring.answers.plan.programs import Solution, lower_bound, solve
 from mooring.answers.plan.search import FoundNodes, NodeSearch
 from mooring.answers.plan.trials import Additions
 
@@ -196,3 +197,45 @@ def test_nodes_that_cost_as_little_as_the_bound_are_tried(monkeypatch: pytest.Mo
     assert a_search(case, bound=2.0).run().counts == (2, 0)
     assert (1, 0) not in case.trials.tried, "that is less than the bound"
     assert a_search(Case(["4"] * 2, (1.0, "4", 9), (3.0, "4", 9)), bound=2.1).run().counts == (3, 0)
+
+
+# ---- nodes for the few pods that are left
+
+
+def first_five(demand: Any, counts: Sequence[int], limits: Sequence[int], packing: Any) -> Solution | None:
+    """A program that begins with five nodes of the first offer, and gives up without it. It is right about few pods."""
+    if sum(counts) < 20:
+        return solve(demand, counts, limits, packing)
+    return Solution((5, 0), 0, 0.0) if limits[0] else None
+
+
+@pytest.mark.parametrize(
+    ("pods", "price", "limit", "third"),
+    [
+        (80, 0.5, 9, (4, 4)),
+        (79, 0.5, 9, (4, 3)),
+        (81, 0.5, 9, (4, 1)),
+        (80, 1.24, 9, (4, 4)),
+        (80, 1.25, 9, (4, 1)),
+        (80, 0.5, 2, (4, 1)),
+        (76, 0.5, 9, ()),
+    ],
+    ids=[
+        "four of 80 pods are few",
+        "three of 79",
+        "five of 81 are too many",
+        "others that are a little cheaper in all",
+        "others that cost as much",
+        "too few of the others are there",
+        "nothing is left",
+    ],
+)
+def test_other_nodes_are_added_for_few_pods_that_fewer_nodes_leave(
+    monkeypatch: pytest.MonkeyPatch, pods: int, price: float, limit: int, third: Additions
+) -> None:
+    """A node of the first offer holds 19 pods, and one of the second a single pod: four and some small ones are cheaper."""
+    monkeypatch.setattr(search_module, "solve", first_five)
+    monkeypatch.setattr(search_module, "LOOSER", ())
+    case = Case(["1"] * pods, (5.0, "19", 9), (price, "1", limit))
+    a_search(case, bound=19.9).run()
+    assert case.trials.tried[:3] == [(5, 0), (4, 0), *([third] if third else [])]
