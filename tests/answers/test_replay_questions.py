@@ -1,5 +1,6 @@
 """Questions about recordings: progress, how many differences are listed, notes, and what each moment of a replay decides."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,23 +8,27 @@ import numpy as np
 import pytest
 from test_replay_answers import Preferring, PreferringB, a_config, a_registry, record, some_pods
 
-from build import a_pod
-from mooring.answers.replay import replaying
+from build import a_node, a_pod
+from mooring.answers.replay import open_loop, replaying
 from mooring.answers.replay.moment_view import view_between_steps
 from mooring.answers.replay.open_loop import recorded_settings, would_have
 from mooring.answers.replay.replaying import replay
 from mooring.framework import config as configuration
 from mooring.kit.clock import NS_PER_S
+from mooring.model.meta import KubeObject
 from mooring.recording.reading import RecordedRun, runs_in
 from mooring.recording.run_files import segments_in
 from mooring.recording.segment_file import RecordingError
 from mooring.scheduler.assembly import all_plugins
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 from mooring.sim.driver import START_NS
+from mooring.sim.planned_change import PlannedChange
+from mooring.sim.replay.recorded_load import RecordedLoad, recorded_load
 from mooring.sim.replay.recorded_span import RecordedSpan
 from mooring.sim.replay.replayer import Replayer
 
 MS = NS_PER_S // 1000
+CHANGED = "nodes changed while it was recorded; utilisation is a share of the nodes at the end"
 
 # ---- replay
 
@@ -168,6 +173,64 @@ def test_pods_that_end_elsewhere_are_counted_with_the_reason(tmp_path: Path) -> 
         "simulated under the recorded configuration, 1 of 3 pods end where they ended: nodes with the same score are "
         "chosen by name here, and attempts take other times"
     ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "notes"),
+    [
+        ([a_node("a", cpu="5")], [CHANGED]),
+        ([a_pod("gone")], []),
+        ([a_pod("gone"), a_node("a", cpu="5")], [CHANGED]),
+        ([], []),
+    ],
+    ids=["a node", "a pod", "both", "nothing"],
+)
+def test_nodes_that_changed_are_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: list[KubeObject], notes: list[str]
+) -> None:
+    record(tmp_path, some_pods(), configuration.default())
+
+    def with_changes(*asked: Any) -> RecordedLoad:
+        return replace(recorded_load(*asked), changes=[PlannedChange(0, item) for item in changed])
+
+    monkeypatch.setattr(open_loop, "recorded_load", with_changes)
+    same = "simulated under the recorded configuration, 3 of 3 pods end where they ended"
+    assert compared(runs_in(tmp_path)).notes == [same, *notes]
+
+
+@pytest.mark.parametrize(
+    ("placements", "evicted", "same"),
+    [
+        ({"default/p0": "a", "default/p1": "b", "default/p2": "c"}, [], "3 of 3"),
+        ({"default/p0": "c", "default/p1": "b", "default/p2": "c"}, [], "2 of 3"),
+        ({"default/p0": "a", "default/p1": "b", "default/p2": "c"}, ["default/p0"], "2 of 3"),
+    ],
+    ids=["all as they ended", "one elsewhere", "one that was evicted, and is not now"],
+)
+def test_pods_are_counted_that_end_where_they_ended(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    placements: dict[str, str],
+    evicted: list[str],
+    same: str,
+) -> None:
+    record(tmp_path, some_pods(), configuration.default())
+
+    def with_placements(*asked: Any) -> RecordedLoad:
+        return replace(recorded_load(*asked), placements=placements, evicted=frozenset(evicted))
+
+    monkeypatch.setattr(open_loop, "recorded_load", with_placements)
+    (note,) = compared(runs_in(tmp_path)).notes
+    assert note.startswith(f"simulated under the recorded configuration, {same} pods end where they ended")
+    assert note.endswith("other times") is (same != "3 of 3")
+
+
+def test_what_cannot_be_read_is_told_instead_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(tmp_path, some_pods(1), configuration.default())
+    empty = RecordedLoad([], [], [], {}, frozenset(), 0, ["one is damaged", "two is damaged"])
+    monkeypatch.setattr(open_loop, "recorded_load", lambda *asked: empty)
+    with pytest.raises(RecordingError, match=r"^one is damaged\ntwo is damaged$"):
+        compared(runs_in(tmp_path))
 
 
 # ---- moments of a replay
