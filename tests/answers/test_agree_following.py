@@ -1,16 +1,25 @@
 """How `agree` follows recordings: several in one directory, files that cannot be read, binds that fail, other schedulers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from test_agree import LOWER, SAME, a_configuration, a_load, a_waiting_pod, bound, verdicts
+from test_agree import LOWER, SAME, UNDECIDED, a_configuration, a_load, a_waiting_pod, bound, verdicts
 
 from build import a_node
 from mooring.answers.agree.agree import agree
+from mooring.answers.agree.judging import BindingJudge, JudgeSettings
 from mooring.framework import config as configuration
+from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.framework.registry import Registry
+from mooring.kit.clock import NS_PER_S
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
 from mooring.recording.reading import runs_in
 from mooring.recording.run_files import RecordingLimits, segments_in
 from mooring.recording.segment_file import RecordingError
+from mooring.scheduler.assembly import all_plugins
+from mooring.scheduler.inputs import ObjectAdded, ObjectUpdated
 from mooring.sim.driver import Driver
 from recorded_clusters import an_observer, schedule_all
 
@@ -136,3 +145,88 @@ def test_a_pod_that_is_nominated_again_is_decided_once(tmp_path: Path) -> None:
     observer.close()
     (only,) = agree(tmp_path).bindings
     assert (only.pod, only.node, only.verdict) == ("default/p", "less", SAME)
+
+
+# ---- the judge
+
+
+def a_judge(*items: KubeObject, registry: Registry | None = None, **fields: Any) -> BindingJudge:
+    judge = BindingJudge(JudgeSettings(a_configuration(**fields), registry=registry))
+    for item in items:
+        judge.take_in(ObjectAdded(item), NS_PER_S)
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("larger", "may_be"),
+    [(99, True), (100, True), (101, False)],
+    ids=["fewer than are not looked at", "as many", "one more"],
+)
+def test_a_lower_score_may_be_the_best_that_was_seen_if_all_better_nodes_were_not_looked_at(
+    larger: int, may_be: bool
+) -> None:
+    """Of 200 nodes kube-scheduler looks at 100. All of them are scored here, whatever the configuration says."""
+    nodes = [a_node(f"n-{i:03}", cpu="16" if i < larger else "8") for i in range(200)]
+    profiles = [{"percentageOfNodesToScore": 1}]
+    for fields in ({}, {"percentageOfNodesToScore": 1}, {"percentageOfNodesToScore": 1, "profiles": profiles}):
+        found = a_judge(*nodes, **fields).judge(a_waiting_pod(cpu="2"), "n-199", 5)
+        assert (found.verdict, found.better_count, found.feasible_count) == (LOWER, larger, 200)
+        assert (found.may_be_sampled, found.tied_count, found.node_count) == (may_be, larger, 200)
+        assert found.behind == found.best_score - found.score > 0
+
+
+def test_what_speaks_most_for_the_best_node_comes_first() -> None:
+    judge = a_judge(a_node("a", cpu="4"), a_node("b", cpu="16"), a_node("c", cpu="16", taints=["k=v:PreferNoSchedule"]))
+    found = judge.judge(a_waiting_pod(cpu="2"), "c", 5)
+    assert (found.best, found.plugin) == ("b", "TaintToleration")
+    behind = [(own - best, plugin) for plugin, own, best in found.differences]
+    assert behind == sorted(behind), "equal ones by name"
+    assert [difference for difference, _ in behind][:2] == [found.score - found.best_score, 0]
+
+
+class Failing(PlainPlugin):
+    """Cannot say anything about a pod."""
+
+    name = "Failing"
+
+    def filter(self, pod: Pod, node: NodeView) -> str | None:
+        raise ValueError("out of order")
+
+
+def test_a_plugin_that_fails_gives_no_verdict() -> None:
+    registry = all_plugins()
+    registry.register(Failing)
+    profiles = [{"plugins": {"multiPoint": {"enabled": [{"name": "Failing"}]}}}]
+    found = a_judge(*TWO, registry=registry, profiles=profiles).judge(a_waiting_pod(), "good", 5)
+    assert (found.verdict, found.agrees) == (UNDECIDED, False)
+    assert "out of order" in found.message
+
+
+def test_a_change_that_cannot_be_processed_is_counted_and_the_next_one_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge = a_judge(TWO[0])
+    handle = judge.scheduler.handle
+
+    def failing(change: Any) -> Any:
+        if change.item is TWO[1]:
+            raise KeyError("x")
+        return handle(change)
+
+    monkeypatch.setattr(judge.scheduler, "handle", failing)
+    for item in (TWO[1], a_node("third")):
+        judge.take_in(ObjectAdded(item), NS_PER_S)
+    assert judge.contradictions == 1
+    assert judge.judge(a_waiting_pod(), "third", 5).node_count == 2
+    assert judge.judge(a_waiting_pod(), "less", 5).message == "the recording has no node less"
+
+
+def test_a_pod_that_was_seen_on_its_node_stays_there_whatever_is_given_up() -> None:
+    judge, pod = a_judge(*TWO), a_waiting_pod(cpu="2")
+    judge.take_in(ObjectAdded(pod), NS_PER_S)
+    judge.assume(pod, "good")
+    assert not judge.scheduler.queued(pod.key), "nobody attempts it again"
+    judge.take_in(ObjectUpdated(pod, bound(pod, "good")), NS_PER_S)
+    judge.give_up(pod.id)
+    assert not judge.is_assumed(pod)
+    assert judge.judge(a_waiting_pod("q", cpu="7"), "good", 5).message == "Insufficient cpu", "it is bound, and stays"
