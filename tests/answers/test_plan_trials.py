@@ -222,6 +222,23 @@ def test_a_gang_is_broken_while_too_few_of_its_pods_have_a_node(least: int, leav
     assert GangUnits(cluster).gang_of(pods[3]) is None
 
 
+def test_each_gang_has_a_minimum_of_its_own() -> None:
+    """Pods of two gangs leave: the first can do without one, and the second cannot."""
+    groups = [a_pod_group("large", 1), a_pod_group("small", 2)]
+    running = [
+        a_pod(f"{group}-{i}", node="n", schedulingGroup={"podGroupName": group})
+        for group in ("large", "small")
+        for i in range(2)
+    ]
+    loaded = load([a_node("n"), *groups, *running], feature_gates=GROUP_GATES)
+    cluster = CopyPlacer(loaded).cluster
+    pods = {item.name: item for item in loaded.objects if isinstance(item, Pod)}
+    told = "PodGroup default/small needs 2 pods, and would have 1 while they move"
+    assert broken_gang(cluster, [pods["large-0"], pods["small-0"]]) == told
+    assert broken_gang(cluster, [pods["small-0"], pods["large-0"]]) == told
+    assert broken_gang(cluster, [pods["large-0"]]) == ""
+
+
 # ---- tidying
 
 

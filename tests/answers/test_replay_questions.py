@@ -10,6 +10,7 @@ from test_replay_answers import Preferring, PreferringB, a_config, a_registry, r
 
 from build import a_node, a_pod
 from mooring.answers.replay import open_loop, replaying
+from mooring.answers.replay.decision_difference import ExplainedDecision, explain_placed
 from mooring.answers.replay.moment_view import view_between_steps
 from mooring.answers.replay.open_loop import recorded_settings, would_have
 from mooring.answers.replay.replaying import replay
@@ -283,3 +284,43 @@ def test_a_pod_of_another_scheduler_cannot_be_decided_about(tmp_path: Path) -> N
     found = view.decide(a_pod("next", schedulerName="other"))
     assert isinstance(found, DecisionError)
     assert (found.error, view.decisions) == ('no profile has the scheduler name "other"', 0)
+
+
+# ---- decisions that are made again
+
+
+def placed_again(tmp_path: Path, then: str, **changed: Any) -> ExplainedDecision:
+    """The last of two pods on twelve nodes, of which `a` is preferred. Nodes have 4 cpu, unless something else is said."""
+    names = [*"abcdefghijkl"]
+    nodes: list[KubeObject] = [a_node(name, cpu=changed.get(name, "4")) for name in names]
+    record(tmp_path, some_pods(2), a_config("Preferring"), a_registry(Preferring), nodes)
+    replayer = Replayer(runs_in(tmp_path)[0], a_registry(Preferring))
+    assert all(step.is_equal for step in replayer.steps())
+    assert replayer.scheduler is not None
+    found = explain_placed(replayer.scheduler, "default/p1", then)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("then", "obstacle"),
+    [
+        ("", ""),
+        ("b", ""),
+        ("nowhere", "there is no such node"),
+        ("c", "NodeResourcesFit: Insufficient cpu"),
+    ],
+    ids=["no node was recorded", "a node that takes it", "a node that is gone", "a node that is full"],
+)
+def test_why_the_recorded_node_does_not_take_the_pod_now(tmp_path: Path, then: str, obstacle: str) -> None:
+    found = placed_again(tmp_path, then, c="100m")
+    assert (found.recorded_node, found.obstacle, found.node, found.message) == (then, obstacle, "a", "")
+    assert (found.node_count, found.feasible_count, found.reasons) == (12, 11, ())
+
+
+def test_the_scores_of_both_nodes_come_first_and_then_the_best_others(tmp_path: Path) -> None:
+    found = placed_again(tmp_path, "k", d="8", j="8", l="16")
+    assert [each.name for each in found.scores] == ["k", "a", "l", "d", "j"], "then, now, and the three best others"
+    totals = [each.total for each in found.scores[2:]]
+    assert totals == sorted(totals, reverse=True)
+    assert all(each.total == sum(each.by_plugin.values()) for each in found.scores)
