@@ -13,6 +13,7 @@ from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.tidying import StepTidier, found_steps
 from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster, TrialOutcome
 from mooring.model.pod import Pod
+from mooring.model.storage import CSINode
 
 
 def trial(*objects: Written, gates: dict[str, bool] | None = None) -> tuple[TrialCluster, list[Pod]]:
@@ -104,6 +105,69 @@ def test_nodes_come_and_go_with_their_daemons() -> None:
     assert [(pod.key, pod.spec.node_name) for pod in trials.cluster.nodes.pods()] == [("default/agent-m-1", "m-1")]
     trials.add((0,))
     assert set(trials.cluster.nodes.row_book) == {"m-2"}
+
+
+def a_claim(name: str) -> Written:
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "wait", "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def test_a_volume_that_a_trial_has_taken_is_free_again() -> None:
+    """There is one volume for two claims. Whichever pod is tried gets it."""
+    storage: list[Written] = [
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "wait"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "pv"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "wait",
+                "local": {"path": "/data"},
+                "nodeAffinity": {
+                    "required": {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]}]}
+                        ]
+                    }
+                },
+            },
+        },
+        *(a_claim(name) for name in ("c1", "c2")),
+    ]
+    pods = [
+        a_pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}])
+        for name, claim in (("p1", "c1"), ("p2", "c2"))
+    ]
+    trials, waiting = trial(a_node("n"), *storage, *pods)
+    assert names(attempt(trials, waiting).left) == ["p2"]
+    assert names(attempt(trials, waiting[::-1]).left) == ["p1"]
+    assert names(attempt(trials, waiting).left) == ["p2"]
+
+
+def test_what_comes_with_a_node_goes_with_it() -> None:
+    driver = {"name": "disk.example", "nodeID": "n", "allocatable": {"count": 3}}
+    there = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": "n"},
+        "spec": {"drivers": [driver]},
+    }
+    loaded = load([a_node("n"), there])
+    (offer,) = read_offers([{"name": "m", "price": 1, "like": "n"}], loaded)
+    trials = TrialCluster(CopyPlacer(loaded), [OfferedNodes(offer)])
+    for number, drivers in ((2, ["m-1", "m-2", "n"]), (1, ["m-1", "n"]), (0, ["n"])):
+        trials.add((number,))
+        assert sorted(trials.cluster.objects[CSINode]) == drivers
+        assert sorted(trials.cluster.nodes.row_book) == drivers
 
 
 # ---- gangs
