@@ -1,6 +1,7 @@
 """The lower bound of a plan is as high as all patterns together say, with limits, spreads, and room on present nodes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 from test_plan_patterns import a_demand, patterns_of
 
 from how_many import examples
+from mooring.answers.plan import knapsacks as knapsacks_module
 from mooring.answers.plan import patterns as patterns_module
+from mooring.answers.plan import programs as programs_module
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.knapsacks import Knapsack, most_worth
 from mooring.answers.plan.patterns import PatternProgram
-from mooring.answers.plan.programs import solve
+from mooring.answers.plan.programs import lower_bound, solve
 from mooring.answers.plan.solver import linear_program
 from mooring.answers.plan.spreading import SpreadLimit
 
@@ -168,3 +171,38 @@ def test_generation_ends_a_round_after_so_many_knapsacks(
 def test_cuts_are_made_even_where_all_rounds_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, program = solved(monkeypatch, MAX_ROUNDS=1)
     assert (len(asked), len(program.cuts)) == (2, 3)
+
+
+# ---- a solver that does not end
+
+
+@pytest.mark.parametrize(
+    ("dual", "most"),
+    [(None, 2 * 4 + 3 * 2), (-np.inf, 2 * 4 + 3 * 2), (np.inf, 2 * 4 + 3 * 2), (-9.5, 9.5), (-99.0, 2 * 4 + 3 * 2)],
+    ids=["no bound", "an infinite bound", "nothing is possible", "a bound", "a bound above all pods together"],
+)
+def test_a_knapsack_that_is_not_solved_has_the_bound_that_is_known(
+    monkeypatch: pytest.MonkeyPatch, dual: float | None, most: float
+) -> None:
+    knapsack = Knapsack(0, 1.0, (0, 1), (2.0, 3.0), (4, 2), ((0.5, 0.5),))
+    for x in (None, np.array([1.0000001, 0.0])):
+        found = SimpleNamespace(x=x, mip_dual_bound=dual)
+        monkeypatch.setattr(knapsacks_module, "whole_program", lambda *asked, found=found: found)
+        assert most_worth(knapsack) == ({} if x is None else {0: 1}, most)
+
+
+def test_a_program_that_is_not_solved_has_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand, counts = a_demand([(2, 1, 4)], [(4, 8, 3)])
+
+    def solved_as(x: Any, dual: float | None) -> Any:
+        found = SimpleNamespace(x=x, mip_dual_bound=dual)
+        monkeypatch.setattr(programs_module, "whole_program", lambda *asked: found)
+        return solve(demand, counts, [9])
+
+    assert solved_as(None, 5.0) is None
+    assert lower_bound(demand, counts, [9]) == 0.0
+    two_nodes = np.array([2.0, 4.0, 0.0])
+    assert [solved_as(two_nodes, dual).bound for dual in (None, -np.inf, -1.0, 5.5, 99.0)] == [0.0, 0.0, 0.0, 5.5, 6.0]
+    one_left = solved_as(np.array([2.0, 3.0, 1.0]), 304.5)
+    assert (one_left.nodes, one_left.unplaced, one_left.bound) == ((2,), 1, 4.5), "without the price of a pod left out"
+    assert lower_bound(demand, counts, [9]) == 0.0
