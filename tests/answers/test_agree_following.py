@@ -1,4 +1,4 @@
-"""How `agree` follows recordings: several in one directory, files that cannot be read, binds that fail, other schedulers."""
+"""How `agree` follows recordings: several in one directory, files that cannot be read, other schedulers; its judge."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The story of a pod, from the steps of a recording one by one: arrivals, changes, binds that fail, and runs that follow."""
+"""The story of a pod, from the steps of a recording one by one: arrivals, changes, and binds that fail."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The lower bound of a plan is as high as all patterns together say, with limits, spreads, and room on present nodes."""
+"""The lower bound of a plan is as high as all patterns together say, with limits, spreads and room on nodes."""
 
 from dataclasses import replace
 from types import SimpleNamespace

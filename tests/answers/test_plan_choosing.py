@@ -229,7 +229,7 @@ def test_more_steps_are_added_for_pods_that_the_scheduler_leaves(use: Callable[[
 
 
 def test_the_nodes_are_kept_with_which_fewest_pods_are_left(use: Callable[[Script], Script]) -> None:
-    """The scheduler leaves two pods, then one, then two, and then as few as before: the first of the best ones is taken."""
+    """The scheduler leaves two pods, then one, then two, and then one again: the first of the best ones is taken."""
     leaves = {105: 2, 115: 1, 135: 2, 175: 1, 255: 1, 415: 1}
     script = use(Script(105, scheduler_leaves=leaves))
     answer = planned(at_once=True)

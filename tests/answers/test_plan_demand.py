@@ -257,7 +257,7 @@ FILTERS = ("NodeUnschedulable", "NodeAffinity", "NodeResourcesFit", "InterPodAff
 def test_nodes_have_room_for_pods_that_only_relations_keep_away(
     filters: Sequence[str], names: list[str], room: dict[str, int]
 ) -> None:
-    """Nodes that are full or too small, that are cordoned, or that the pod does not name, have none, whatever others do."""
+    """Nodes that are full, too small or cordoned, or that the pod does not name, have none, whatever others do."""
     nodes = [a_node("taken", "8"), a_node("empty", "5"), a_node("full", "1"), a_node("small", "500m")]
     nodes.append(a_node("cordoned", "9", cordoned=True))
     others = [a_pod(f"on-{name}", node=name, labels={"app": "x"}) for name in ("taken", "cordoned")]

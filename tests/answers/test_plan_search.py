@@ -233,7 +233,7 @@ def first_five(demand: Any, counts: Sequence[int], limits: Sequence[int], packin
 def test_other_nodes_are_added_for_few_pods_that_fewer_nodes_leave(
     monkeypatch: pytest.MonkeyPatch, pods: int, price: float, limit: int, third: Additions
 ) -> None:
-    """A node of the first offer holds 19 pods, and one of the second a single pod: four and some small ones are cheaper."""
+    """A node of the first offer holds 19 pods, and one of the second a single pod: four and some others are cheaper."""
     monkeypatch.setattr(search_module, "solve", first_five)
     monkeypatch.setattr(search_module, "LOOSER", ())
     case = Case(["1"] * pods, (5.0, "19", 9), (price, "1", limit))

@@ -1,4 +1,4 @@
-"""Questions about recordings: progress, how many differences are listed, notes, and what each moment of a replay decides."""
+"""Questions about recordings: progress, how many differences are listed, notes, and what each moment decides."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -290,7 +290,7 @@ def test_a_pod_of_another_scheduler_cannot_be_decided_about(tmp_path: Path) -> N
 
 
 def placed_again(tmp_path: Path, then: str, **changed: Any) -> ExplainedDecision:
-    """The last of two pods on twelve nodes, of which `a` is preferred. Nodes have 4 cpu, unless something else is said."""
+    """The last of two pods on twelve nodes, of which `a` is preferred. Nodes have 4 cpu, or what is said."""
     names = [*"abcdefghijkl"]
     nodes: list[KubeObject] = [a_node(name, cpu=changed.get(name, "4")) for name in names]
     record(tmp_path, some_pods(2), a_config("Preferring"), a_registry(Preferring), nodes)
