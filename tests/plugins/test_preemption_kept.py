@@ -14,7 +14,7 @@ from mooring.framework.attempts.fit_errors import GroupVictims, MovedPods
 from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import curable
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption, reprieve, search_by_trials
+from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreemption, reprieve, search_by_trials
 from mooring.plugins.preemption.group_slots import GainsByShape
 from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
 from mooring.plugins.preemption.search import KeptBudgets
@@ -101,10 +101,10 @@ def test_the_last_name_wins_only_among_victims_that_have_not_started() -> None:
 def test_a_kept_harm_is_dropped_for_the_least_recently_asked() -> None:
     cluster = with_pods({"n1": [a_victim("a", 0)]}, "1")
     plugin = DefaultPreemption(None, Handle())
-    for priority in range(1, TRIALS + 3):
+    for priority in range(1, DRY_RUNS + 3):
         plugin.post_filter(failing(a_preemptor(priority=priority), cluster))
         plugin.post_filter(failing(a_preemptor(priority=1), cluster))
-    assert [priority for _, priority in plugin._harms] == [*range(4, TRIALS + 3), 1]
+    assert [priority for _, priority in plugin._harms] == [*range(4, DRY_RUNS + 3), 1]
     other = with_pods({"n1": [a_victim("a", 0)]}, "1")
     plugin.post_filter(failing(a_preemptor(priority=7), other))
     assert [priority for _, priority in plugin._harms] == [7], "another table has other rows"

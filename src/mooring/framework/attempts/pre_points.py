@@ -11,7 +11,7 @@ from mooring.framework.contract.points import Rows
 from mooring.framework.contract.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, describe
 from mooring.framework.kept.asking import AttemptError
 from mooring.framework.kept.feasible import FeasibleRows
-from mooring.framework.kept.memo import PluginPlan, ShapeMemo
+from mooring.framework.kept.memo import ShapeMemo, ShapeOutcomes
 from mooring.framework.kept.part_memo import PRE_FILTER, PRE_SCORE, PartMemo, PartOutcomes, outcomes_of_skips
 from mooring.framework.kept.prepared import PreparedProfile
 from mooring.model.shape import PodPart
@@ -28,11 +28,11 @@ class PrePoints:
         self._memo = memo
         self._labels_and_controller: tuple[Any, ...] | None = None
 
-    def plan(self, point: str) -> PluginPlan:
-        """What is to be done at a point for pods of this shape. Plugins are asked whose answer a part of it decides."""
-        plans = self._runner.pre_filter_plans if point == "PreFilter" else self._runner.pre_score_plans
-        place = plans.point
-        return plans.plan([part.outcomes[place] or self._ask_about(point, place, part) for part in self._memo.parts])
+    def outcomes(self, point: str) -> ShapeOutcomes:
+        """What the plugins of a point say about pods of this shape. Those are asked whose answer a part of it decides."""
+        book = self._runner.pre_filter_book if point == "PreFilter" else self._runner.pre_score_book
+        place = book.point
+        return book.find([part.outcomes[place] or self._ask_about(point, place, part) for part in self._memo.parts])
 
     def _ask_about(self, point: str, place: int, part: PartMemo) -> PartOutcomes:
         """Ask the plugins whose answer this part decides."""

@@ -15,7 +15,7 @@ from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Plugin, Reads
 from mooring.framework.kept.asking import ask_filter, ask_filter_row, ask_score, ask_score_row
 from mooring.framework.kept.feasible import PASSED
-from mooring.framework.kept.memo import PlanBook, ShapeMemo
+from mooring.framework.kept.memo import OutcomeBook, ShapeMemo
 from mooring.framework.kept.part_memo import (
     PRE_FILTER,
     PRE_SCORE,
@@ -32,13 +32,13 @@ from mooring.model.shape import PodPart, PodShape
 
 # ---- Verdicts beside nominated pods, kept for the shapes and priorities that preempt again and again.
 #
-# Where pods are nominated to a node, others have to fit beside them (what_if.py: leave_room). What comes of that
+# Where pods are nominated to a node, others have to fit beside them (leave_room.py). What comes of that
 # depends on the shape, the priority, and what is on the node and nominated to it, so it is asked again only for rows
 # that were touched.
 
 
 _MOST = 16
-"""For how many shapes and priorities columns are kept: as many as preemption keeps trials for."""
+"""For how many shapes and priorities columns are kept: as many as preemption keeps dry runs for."""
 
 
 class CrowdedColumns:
@@ -102,7 +102,7 @@ class SearchCursor(msgspec.Struct):
 
 class PreparedProfile:
     """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor and what is kept:
-    plans, levels, and verdicts beside nominated pods."""
+    outcomes, levels, and verdicts beside nominated pods."""
 
     def __init__(
         self, profile: Profile, caller: PluginCaller | None = None, cursor: SearchCursor | None = None
@@ -137,12 +137,12 @@ class PreparedProfile:
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
         """The filters whose answers are not kept, with their place in the order."""
-        self.pre_filter_plans = PlanBook(PRE_FILTER, self.parts, asked[0], self.asked_filters)
+        self.pre_filter_book = OutcomeBook(PRE_FILTER, self.parts, asked[0], self.asked_filters)
         self.summed = frozenset(question.index for part in self.parts for question in part.summed)
         """The score plugins whose kept answers need nothing but adding up."""
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
-        self.pre_score_plans = PlanBook(PRE_SCORE, self.parts, asked[1], self.asked_scores)
+        self.pre_score_book = OutcomeBook(PRE_SCORE, self.parts, asked[1], self.asked_scores)
         self.scores_by_value = [
             (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
         ]

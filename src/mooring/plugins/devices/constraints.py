@@ -157,8 +157,8 @@ def find_attribute(device: Device, driver: str, name: str) -> DeviceAttribute | 
     found = attributes.get(name)
     if found is not None:
         return found
-    domain, slash, id = name.partition("/")
-    return attributes.get(id) if slash and domain == driver else None
+    domain, slash, bare = name.partition("/")
+    return attributes.get(bare) if slash and domain == driver else None
 
 
 def value_of(attribute: DeviceAttribute) -> Value | None:

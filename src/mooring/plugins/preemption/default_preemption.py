@@ -45,10 +45,10 @@ from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
 from mooring.plugins.preemption.group_slots import GainsByShape, Slots, come_back, first_to_leave, slots_for, victims_on
+from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
 from mooring.plugins.preemption.search import Budget, Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
-from mooring.plugins.preemption.trial import Trial
 from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, split_by_budgets
 
 # ---- Which pods have to leave so that a pod group fits: upstream's search over the whole cluster.
@@ -154,8 +154,8 @@ def _pods_of(victims: Sequence[GroupVictim]) -> tuple[Pod, ...]:
 
 
 _PREFIX = "preemption: "
-TRIALS = 16
-"""For how many shapes and priorities the outcome is kept: a trial has arrays of pods x nodes, so there are few of them.
+DRY_RUNS = 16
+"""For how many shapes and priorities the outcome is kept: a dry run has arrays of pods x nodes, so there are few of them.
 """
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
@@ -171,7 +171,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         self._min_percentage: int = args.min_candidate_nodes_percentage
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
-        self._trials: dict[tuple[ref[PodShape], int], Trial] = {}
+        self._dry_runs: dict[tuple[ref[PodShape], int], KeptDryRun] = {}
         self._harms: dict[tuple[ref[PodShape], int], KeptHarm] = {}
         self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
@@ -302,7 +302,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         key = (ref(pod.shape), pod.priority)
         kept = self._harms.pop(key, None) or KeptHarm(ranks, pod.priority)
         self._harms[key] = kept  # last in the order of use
-        if len(self._harms) > TRIALS:
+        if len(self._harms) > DRY_RUNS:
             del self._harms[next(iter(self._harms))]
         return kept
 
@@ -312,8 +312,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         nodes = failure.context.nodes
         potential = failure.curable_rows()
         ranks = self._ranked(nodes)
-        trial = self._trial(failure.context.pod, ranks)
-        dry_run = PreemptionDryRun(failure, ranks, trial, self._budgets.of(failure.context.cluster))
+        kept = self._dry_run(failure.context.pod, ranks)
+        dry_run = PreemptionDryRun(failure, ranks, kept, self._budgets.of(failure.context.cluster))
         if not len(potential):
             return dry_run.nothing()
         if failure.examine_all:
@@ -338,22 +338,22 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         return findings
 
     def _ranked(self, nodes: NodeTable) -> PodRanks:
-        """The pods of all nodes by importance; made again for another table (a fork), along with all trials."""
+        """The pods of all nodes by importance; made again for another table (a fork), along with all dry runs."""
         if self._ranks is None or self._ranks.nodes is not nodes:
             self._ranks = PodRanks(nodes)
-            self._trials.clear()
+            self._dry_runs.clear()
             self._harms.clear()
         self._ranks.refresh()
         return self._ranks
 
-    def _trial(self, pod: Pod, ranks: PodRanks) -> Trial:
+    def _dry_run(self, pod: Pod, ranks: PodRanks) -> KeptDryRun:
         """What is kept for pods of this shape and priority."""
         key = (ref(pod.shape), pod.priority)  # a pod that is gone is not kept alive
-        trial = self._trials.pop(key, None) or Trial(ranks)
-        self._trials[key] = trial  # last in the order of use
-        if len(self._trials) > TRIALS:
-            del self._trials[next(iter(self._trials))]
-        return trial
+        kept = self._dry_runs.pop(key, None) or KeptDryRun(ranks)
+        self._dry_runs[key] = kept  # last in the order of use
+        if len(self._dry_runs) > DRY_RUNS:
+            del self._dry_runs[next(iter(self._dry_runs))]
+        return kept
 
     def _ineligible(self, failure: FitError) -> str | None:
         """Why the pod may not preempt (again) now."""

@@ -29,7 +29,7 @@ from mooring.framework.contract.points import FilterPlugin, Nomination, Reads, R
 from mooring.framework.kept.asking import ask_filter
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.kept_harm import (
-    MOST_SLOTS,
+    MOST_POSITIONS,
     PRIORITY_OFFSET,
     Flags,
     Harm,
@@ -102,12 +102,12 @@ class Survey(msgspec.Struct):
     rows: RowArray
     room: Room
     first: Ints
-    """The slot of the most important victim; behind the last pod if there need be none."""
+    """The position of the most important victim; behind the last pod if there need be none."""
     can_fit: Flags
     """Where the pod fits with all lower pods gone, and there are some."""
 
     def least_harmful(self, among: Flags) -> tuple[RowArray, tuple[int, int, int, int]]:
-        """The rows that are equal by all measures, after each has kept its best; and these measures, those of trial.HARMS
+        """The rows that are equal by all measures, after each has kept its best; and these measures, those of HARMS
         without the first. `among` are the candidates, at least one."""
         left = np.flatnonzero(among)
         highest = self.room.priority[self.first[left], left]
@@ -124,7 +124,7 @@ class Survey(msgspec.Struct):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A candidate. The one with the least harm wins: trial.HARMS, and last what the name of the node says."""
+    """A candidate. The one with the least harm wins: kept_dry_run.HARMS, and last what the name of the node says."""
 
     harm: tuple[int, ...]
     row: int
@@ -222,11 +222,11 @@ class LeastHarm:
     def _victims_on(self, row: int) -> tuple[Pod, ...]:
         """The victims on a candidate, the most important first."""
         pods = self._ranks.pods(row)
-        slots = victims_on(
+        positions = victims_on(
             self._ranks, row, self._pod.priority, self._filters.demand, self._failure.nominated, self._pod.id
         )
-        assert slots is not None, "the row is a candidate"
-        return tuple(pods[slot] for slot in slots)
+        assert positions is not None, "the row is a candidate"
+        return tuple(pods[position] for position in positions)
 
     # ---- where more than sums decides
 
@@ -250,7 +250,7 @@ class LeastHarm:
         return best
 
     def _least_harm(self, room: Room, first: Ints, rows: RowArray) -> tuple[Ints, ...]:
-        """By row: measures that the harm there cannot be below, those of trial.HARMS without the first, and the name.
+        """By row: measures that the harm there cannot be below, those of kept_dry_run.HARMS without the first, and the name.
 
         Whatever else decides, pods that do not fit by sums do not fit. So of the pods up to the first that cannot stay by
         sums one has to leave, and the most important victim has at least that one's priority. The other victims have at
@@ -307,4 +307,4 @@ class LeastHarm:
 
 def is_small(ranks: PodRanks) -> bool:
     """Whether no row has so many pods that their sums may be inexact."""
-    return len(ranks.priority) <= MOST_SLOTS
+    return len(ranks.priority) <= MOST_POSITIONS
