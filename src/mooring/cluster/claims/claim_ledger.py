@@ -355,16 +355,8 @@ class ClaimLedger:
             fresh._count(key)
         for pending_id in self._pending:
             fresh._count_pending(pending_id)
-        faults = [
-            f"claim {pending_id} is in doubt but not pending"
-            for pending_id in self._doubts
-            if pending_id not in self._pending
-        ]
-        faults += [
-            f"claim {pending_id} is shared but not pending"
-            for pending_id in self._sharers
-            if pending_id not in self._pending
-        ]
+        faults = [f"claim {each} is in doubt but not pending" for each in self._doubts if each not in self._pending]
+        faults += [f"claim {each} is shared but not pending" for each in self._sharers if each not in self._pending]
         if (fresh.exclusive, fresh.shares, fresh.consumed) != (self.exclusive, self.shares, self.consumed):
             faults.append("the devices that are counted as given are not those that claims hold")
         if (fresh._owner_of, fresh._by_owner) != (self._owner_of, self._by_owner):

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.columns.kernels import Mask, weigh
-from mooring.framework.attempts.pre_points import PrePoints
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS
 from mooring.framework.contract.points import (
@@ -38,7 +37,7 @@ from mooring.framework.kept.asking import (
 )
 from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, MaskedTotals, with_value
 from mooring.framework.kept.memo import ASK, ShapeMemo
-from mooring.framework.kept.prepared import PreparedProfile
+from mooring.framework.kept.prepared import PreparedProfile, PrePoints
 from mooring.framework.kept.score_by_value import ValueScores, ask_score_by_value
 
 C = TypeVar("C")

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.pods.crowd import Crowd
-from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import Crowd, NominatedLoad
 from mooring.framework.attempts.attempt import Attempt, Verdicts
 from mooring.framework.attempts.refiltering import (
     Batch,

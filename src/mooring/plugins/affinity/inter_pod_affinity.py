@@ -22,7 +22,18 @@ from mooring.cluster.columns.labels import ABSENT, LabelColumn
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.events import (
+    NODE,
+    POD,
+    Action,
+    Change,
+    ClusterEvent,
+    Registration,
+    has_place,
+    new_node_of,
+    nodes_of,
+    pods_of,
+)
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
@@ -55,7 +66,6 @@ from mooring.plugins.affinity.affinity_counts import (
     resolve_terms,
     terms_about,
 )
-from mooring.plugins.hints import has_place, new_node_of, nodes_of, pods_of
 
 # Codes of `filter`. Missing affinity is final (preemption removes pods, and that never adds the wanted one);
 # anti-affinity is curable, because the pods in the way may be evicted. Upstream: UnschedulableAndUnresolvable and

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from mooring.cluster.change_log import Follower
 from mooring.cluster.columns.resource_amounts import places_of
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
-from mooring.cluster.pods.crowd import Crowd
-from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import Crowd, NominatedLoad
 from mooring.framework.contract.points import ResourceDemand
 
 # ---- Which pods of a row can stay beside the preemptor, where sums decide: kernels over all rows at once.

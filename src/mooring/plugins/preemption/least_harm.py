@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
-from mooring.cluster.pods.crowd import Crowd
-from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import Crowd, NominatedLoad
 from mooring.framework.attempts.attempt import Attempt
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.refiltering import (

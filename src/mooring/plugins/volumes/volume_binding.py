@@ -27,7 +27,6 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration
 from mooring.framework.contract.points import (
     Codes,
-    FilterPlugin,
     Handle,
     Need,
     PreBindPlugin,
@@ -56,7 +55,7 @@ from mooring.model.storage import (
 )
 from mooring.model.volumes import kept_for, made_for
 from mooring.plugins.volumes.choice import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
-from mooring.plugins.volumes.claims import CLAIMS, ClaimsByKind, claim_came, sort_claims
+from mooring.plugins.volumes.claims import CLAIMS, ClaimsByKind, VolumePlugin, claim_came, sort_claims
 from mooring.plugins.volumes.pod_volumes import NO_ROOM, NO_VOLUME, PodVolumes, PodVolumesFinder, score_volumes
 from mooring.plugins.volumes.work import Reservation, bind_volumes
 
@@ -85,12 +84,11 @@ class BindingState(msgspec.Struct):
     reservation: Reservation = msgspec.field(default_factory=Reservation)
 
 
-class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
+class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
     """Keeps masks and reports between attempts (PodVolumesFinder); all else is in the attempt's state."""
 
     name = "VolumeBinding"
     needs = tuple(Need(point, "preFilter", "not found") for point in ("filter", "reserve", "preBind"))
-    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()
@@ -102,10 +100,6 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     def events(self) -> Sequence[Registration]:
         return BINDING_EVENTS
-
-    @classmethod
-    def concerns(cls, pod: Pod) -> bool:
-        return bool(pod.spec.volumes)
 
     # ---- which nodes will do
 
