@@ -126,7 +126,7 @@ class ClaimLedger:
         self.shares: dict[DeviceId, int] = {}
         """Devices that several claims may use -> the number of shares."""
         self.consumed: dict[DeviceId, Consumption] = {}
-        """... -> what those consume that have a capacity."""
+        """Devices that several claims may use -> what those shares consume that have a capacity."""
         self.log: ChangeLog[PoolId] = ChangeLog()
         """Pools whose devices were given or taken back."""
         self.turns = ClaimTurns()

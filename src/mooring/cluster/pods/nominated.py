@@ -234,7 +234,7 @@ class NominatedLoad:
         return self.crowd_from(pod.priority, pod.id)
 
     def crowd_from(self, priority: int, but: str | None = None) -> Crowd:
-        """The same for nominated pods of at least this priority, without the pod with the id `but`."""
+        """What nominated pods of at least this priority will take, without the pod with the id `but`."""
         there = ((name, pod) for name, pods in self._on.items() for pod in pods.values())
         self._columns.settle(self._table_stamp(), self._nodes, there)
         crowd = self._columns.crowd(priority, but)
@@ -244,7 +244,7 @@ class NominatedLoad:
         return crowd
 
     def crowd_on(self, rows: Sequence[int], priority: int, but: str | None = None) -> Crowd | None:
-        """The same as `crowd_from` for a few rows; None: there are no such pods on them."""
+        """`crowd_from` for a few rows; None: there are no such pods on them."""
         found = [(row, sums) for row in rows if (sums := self.sums_on(row, priority, but)) is not None]
         if not found:
             return None
@@ -256,7 +256,7 @@ class NominatedLoad:
         return Crowd(np.array([row for row, _ in found], np.intp), requested, counts)
 
     def sums_on(self, row: int, priority: int, but: str | None = None) -> tuple[dict[int, int], int] | None:
-        """The same for one row in plain numbers: amounts by place of the resource, and the number of pods."""
+        """What nominated pods take on one row, in plain numbers: amounts by place of the resource, and the number of pods."""
         there = self._on.get(self._nodes.names[row])
         if there is None:
             return None
@@ -273,7 +273,7 @@ class NominatedLoad:
         return amounts, len(pods)
 
     def load_beside(self, pod: Pod) -> "Load":
-        """The same as `crowd_beside`, on all rows. Do not write to it."""
+        """`crowd_beside`, on all rows. Do not write to it."""
         load = self._load_from(pod.priority)
         node_name = self._node_of.get(pod.id)
         row = self._nodes.row_book.get(node_name) if node_name is not None else None

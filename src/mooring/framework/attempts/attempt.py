@@ -228,7 +228,7 @@ class Attempt:
         return None if codes is None else codes.astype(np.int64)
 
     def kept_code(self, index: int, row: int) -> int:
-        """The same for one row; 0: it lets the row pass."""
+        """The code of a filter whose answers are kept, for one row; 0: it lets the row pass."""
         codes = self._memo.codes(index)
         return 0 if codes is None else int(codes[row])
 
@@ -279,7 +279,7 @@ class Attempt:
         return self._measured(feasible, lambda: self._totals(feasible, explain))
 
     def best(self, verdicts: Verdicts) -> ScoreCard | MaskedTotals | None:
-        """The same, where only the best node is wanted; None: fewer than two passed."""
+        """Score the nodes that passed, where only the best one is wanted; None: fewer than two passed."""
         is_for_all = self._rejects_nothing(verdicts)
         feasible = FeasibleRows.all(len(verdicts.first)) if is_for_all else FeasibleRows(verdicts.first)
         if feasible.count < 2:

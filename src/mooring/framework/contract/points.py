@@ -369,7 +369,7 @@ class PostFilterPlugin(Plugin):
         """The victims that were found for the pod are being evicted."""
 
     def eviction_ended(self, pod: Pod) -> None:
-        """... and that is done."""
+        """The eviction of the victims that were found for the pod is over."""
 
 
 class PreScorePlugin(Plugin):

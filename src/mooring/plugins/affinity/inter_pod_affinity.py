@@ -220,7 +220,7 @@ def _by_row(column: LabelColumn, codes: NDArray[np.int8], rows: Rows, height: in
 
 
 def _shares_of_few(scores: list[int]) -> NDArray[np.int32]:
-    """The same in plain numbers. Hot: by value there are few scores, and for these arrays take three times as long."""
+    """What `_shares` does, in plain numbers. Hot: by value there are few scores; arrays of them take three times as long."""
     lowest, span = min(scores), float(max(scores) - min(scores)) or 1.0
     return np.array([int(100.0 * ((score - lowest) / span)) for score in scores], np.int32)
 

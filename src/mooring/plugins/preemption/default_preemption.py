@@ -6,9 +6,9 @@ evicts them.
 """
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -117,7 +117,7 @@ def _in_order(order: VictimOrder, priority: int, budgets: Sequence[Budget]) -> l
 
 
 def search_by_trials(victims: Sequence[GroupVictim], first: int = 0) -> GroupSearch:
-    """The same by trials. The group is known to fit beside the victims before `first`."""
+    """The victims, found by trials. The group is known to fit beside the victims before `first`."""
     refusal = yield MovedPods(leave=_pods_of(victims[first:]))
     if refusal is not None:
         return refusal
@@ -153,6 +153,10 @@ def _pods_of(victims: Sequence[GroupVictim]) -> tuple[Pod, ...]:
     return tuple(pod for victim in victims for pod in victim.pods)
 
 
+K = TypeVar("K", KeptDryRun, KeptHarm)
+KeptKey = tuple["ref[PodShape]", int]
+"""A shape and a priority."""
+
 _PREFIX = "preemption: "
 DRY_RUNS = 16
 """For how many shapes and priorities the outcome is kept: a dry run has arrays of pods x nodes, so there are few of them.
@@ -171,8 +175,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         self._min_percentage: int = args.min_candidate_nodes_percentage
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
-        self._dry_runs: dict[tuple[ref[PodShape], int], KeptDryRun] = {}
-        self._harms: dict[tuple[ref[PodShape], int], KeptHarm] = {}
+        self._dry_runs: dict[KeptKey, KeptDryRun] = {}
+        self._harms: dict[KeptKey, KeptHarm] = {}
         self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
@@ -295,16 +299,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
             return None
         alone = NodeDryRun(failure, ranks, self._budgets.of(failure.context.cluster))
         search = LeastHarm(failure, ranks, filters, alone)
-        return search.nominate(curable_rows, self._kept_harm(failure.context.pod, ranks))
-
-    def _kept_harm(self, pod: Pod, ranks: PodRanks) -> KeptHarm:
-        """What is kept of the least harmful candidates for pods of this shape and priority."""
-        key = (ref(pod.shape), pod.priority)
-        kept = self._harms.pop(key, None) or KeptHarm(ranks, pod.priority)
-        self._harms[key] = kept  # last in the order of use
-        if len(self._harms) > DRY_RUNS:
-            del self._harms[next(iter(self._harms))]
-        return kept
+        pod = failure.context.pod
+        return search.nominate(curable_rows, _kept_for(self._harms, pod, lambda: KeptHarm(ranks, pod.priority)))
 
     def search(self, failure: FitError) -> Findings:
         """Every candidate, or as many as the arguments ask for. `examine_all` is for explanations and comparisons."""
@@ -312,7 +308,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         nodes = failure.context.nodes
         potential = failure.curable_rows()
         ranks = self._ranked(nodes)
-        kept = self._dry_run(failure.context.pod, ranks)
+        kept = _kept_for(self._dry_runs, failure.context.pod, lambda: KeptDryRun(ranks))
         dry_run = PreemptionDryRun(failure, ranks, kept, self._budgets.of(failure.context.cluster))
         if not len(potential):
             return dry_run.nothing()
@@ -346,15 +342,6 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         self._ranks.refresh()
         return self._ranks
 
-    def _dry_run(self, pod: Pod, ranks: PodRanks) -> KeptDryRun:
-        """What is kept for pods of this shape and priority."""
-        key = (ref(pod.shape), pod.priority)  # a pod that is gone is not kept alive
-        kept = self._dry_runs.pop(key, None) or KeptDryRun(ranks)
-        self._dry_runs[key] = kept  # last in the order of use
-        if len(self._dry_runs) > DRY_RUNS:
-            del self._dry_runs[next(iter(self._dry_runs))]
-        return kept
-
     def _ineligible(self, failure: FitError) -> str | None:
         """Why the pod may not preempt (again) now."""
         context = failure.context
@@ -366,6 +353,16 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         if any(is_being_preempted(pod) and pod.priority < context.pod.priority for pod in context.nodes.pods_on[row]):
             return "not eligible due to a terminating pod on the nominated node."
         return None
+
+
+def _kept_for(kept: dict[KeptKey, K], pod: Pod, make: Callable[[], K]) -> K:
+    """What is kept for pods of this shape and priority; the one that was not used for longest goes."""
+    key = (ref(pod.shape), pod.priority)  # a pod that is gone is not kept alive
+    found = kept.pop(key, None) or make()
+    kept[key] = found  # last in the order of use
+    if len(kept) > DRY_RUNS:
+        del kept[next(iter(kept))]
+    return found
 
 
 def is_being_preempted(pod: Pod) -> bool:

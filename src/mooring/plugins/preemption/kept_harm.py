@@ -52,7 +52,7 @@ class Room(msgspec.Struct):
     """How many pods there are."""
 
     def part(self, places: NDArray[np.intp]) -> "Room":
-        """The same for some of the rows."""
+        """The room of some of the rows."""
         if len(places) == len(self.count):
             return self
         return Room(

@@ -156,7 +156,7 @@ class Findings:
         return Victims(self.victims(row), self.violations(row))
 
     def replaced(self, victims: Mapping[int, Victims]) -> "Findings":
-        """The same search with other candidates."""
+        """These findings with other candidates."""
         other = Findings(self._dry_run)
         for row, on in victims.items():
             other.add_single(row, on.pods, on.violations)

@@ -93,7 +93,7 @@ def rows_in_reach(
 
 
 def is_in_reach(volume: PersistentVolume, labels: dict[str, str], node: CSINode | None) -> bool:
-    """The same for one node: PreBind checks again before it goes on."""
+    """Whether the volume can be used on one node: PreBind checks again before it goes on."""
     in_tree = in_tree_of(volume.spec) if volume.spec.csi is None else None
     reach = volume.reach
     if in_tree is not None and is_migrated(node, in_tree):

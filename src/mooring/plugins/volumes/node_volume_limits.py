@@ -212,7 +212,8 @@ def exceeds(held: NDArray[np.int64] | int, needed: NDArray[np.int64], limit: NDA
 
 
 def exceeds_limits(handles: frozenset[VolumeHandle], held: RowVolumes, limits: dict[str, int]) -> bool:
-    """The same for one node. Parity: a volume that is attached but in use by no pod counts twice."""
+    """Whether a driver would have to attach more to one node than it can. Parity: a volume that is attached but in use by
+    no pod counts twice."""
     new = Counter(driver for driver, handle in handles if (driver, handle) not in held.used)
     before = held.counts()
     return any(limits.get(driver, -1) >= 0 and before[driver] + count > limits[driver] for driver, count in new.items())
