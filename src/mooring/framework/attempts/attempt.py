@@ -89,7 +89,7 @@ class Verdicts(msgspec.Struct, eq=False):
     kept: NDArray[np.int8] | None = None
     """What the kept filters say. If `first` is still this very column, nothing else rejected a node."""
     found: tuple[NDArray[np.int8], list[FoundRejection]] | None = None
-    """The column `first` and its distinct verdicts, once these are worked out (rejected_attempt.py)."""
+    """The column `first` and its distinct verdicts, once these are worked out (fit_errors.py)."""
 
 
 class ScoreCard(msgspec.Struct, eq=False):

@@ -55,7 +55,7 @@ from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, sp
 #
 # All victims of lower priority leave. If the group fits then, they come back, the most important first, as long as it
 # still fits; those that break a disruption budget come back before the others. Each question is a trial of the whole
-# group, unless sums decide (group_sums.py).
+# group, unless sums decide (group_slots.py).
 
 
 NO_VICTIMS = final("No preemption victims found for incoming preemptor")
@@ -166,7 +166,7 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
     """PostFilter searches; PreEnqueue keeps the preemptor out of the queue while its victims are being evicted. With the
-    gate WorkloadAwarePreemption groups preempt as one (group_search.py), and their members do not preempt alone."""
+    gate WorkloadAwarePreemption groups preempt as one (`search_victims`), and their members do not preempt alone."""
 
     name = "DefaultPreemption"
 

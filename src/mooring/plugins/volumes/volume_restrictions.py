@@ -26,7 +26,7 @@ class RestrictedVolumes(msgspec.Struct):
     """The volumes of a pod that cannot be shared freely, as the state of an attempt."""
 
     disks: tuple[Volume, ...]
-    """Volumes that name a disk directly (GCE, EBS, RBD, iSCSI): model/disk_conflicts.py has the rules."""
+    """Volumes that name a disk directly (GCE, EBS, RBD, iSCSI): model/volumes.py has the rules."""
     lone_claims: frozenset[str]
     """Names of the claims that only one pod may use."""
     conflicts: int
