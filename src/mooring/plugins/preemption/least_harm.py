@@ -1,10 +1,10 @@
 """The least harmful candidate, found without working out the victims of every node.
 
-What comes first in the comparison of candidates is the priority of the most important victim, and that follows from sums
-over the more important pods (kept_harm.py). Only nodes that are best by it have all their victims worked out. This is
-possible where one filter compares sums (FilterPlugin.demand), and the others read nothing of pods or say which pods they count
-(counted_rows). Rows with pods that count, or that a disruption budget protects, are tried one by one, if sums leave them a
-chance to be the best. search.py finds the same by the long way, and for all nodes.
+What comes first in the comparison of candidates is the priority of the most important victim, and that follows from
+sums over the more important pods (kept_harm.py). Only nodes that are best by it have all their victims worked out. This
+is possible where one filter compares sums (FilterPlugin.demand), and the others read nothing of pods or say which pods
+they count (counted_rows). Rows with pods that count, or that a disruption budget protects, are tried one by one, if
+sums leave them a chance to be the best. search.py finds the same by the long way, and for all nodes.
 """
 
 from collections.abc import Sequence
