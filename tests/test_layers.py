@@ -248,7 +248,7 @@ BREACHES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "another room": (
         "plugins.nodes.x",
-        "from mooring.plugins.hints import y\nfrom mooring.plugins.volumes import z",
+        "from mooring.framework.contract.events import y\nfrom mooring.plugins.volumes import z",
         ["plugins.nodes.x:2 imports mooring.plugins.volumes: plugins.nodes may not know plugins.volumes"],
     ),
     "a room below": ("controllers.workloads.x", "from mooring.controllers.nodes.kubelets import y", []),

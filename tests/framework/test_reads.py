@@ -129,8 +129,8 @@ def test_skips_are_kept_for_pods_without_rules_about_other_pods() -> None:
         ("InterPodAffinity", "PreScore"),
         ("PodTopologySpread", "PreScore"),
     }
-    assert memo.pre_filter_plan is not None
-    assert "PodTopologySpread" in memo.pre_filter_plan.skipped
+    assert memo.pre_filter_outcomes is not None
+    assert "PodTopologySpread" in memo.pre_filter_outcomes.skipped
 
 
 def test_the_recording_shows_what_is_read() -> None:

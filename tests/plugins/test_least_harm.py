@@ -30,9 +30,9 @@ from mooring.framework.kept.prepared import CrowdedBook
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
-from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, victim_slots
+from mooring.plugins.preemption.kept_dry_run import KeptDryRun
+from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, victim_positions
 from mooring.plugins.preemption.search import PreemptionDryRun, budgets_of
-from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, NoFit
 from mooring.state.assembly import build_runners
@@ -237,7 +237,7 @@ def plain_choice(failure: RejectedAttempt) -> Nomination | None:
     nodes = failure.context.nodes
     ranks = PodRanks(nodes)
     ranks.refresh()
-    dry_run = PreemptionDryRun(failure, ranks, Trial(ranks), budgets_of(failure.context.cluster))
+    dry_run = PreemptionDryRun(failure, ranks, KeptDryRun(ranks), budgets_of(failure.context.cluster))
     findings = dry_run.nothing()
     dry_run._search_singly(failure.curable_rows(), findings)
     best: tuple[Any, Nomination] | None = None
@@ -397,7 +397,7 @@ def test_who_stays_is_what_a_plain_loop_says(rows: list[Any]) -> None:
             continue
         assert min(staying[place], len(pods)) == plain[0]
         held = [sums[: len(pods), place].tolist() for sums in room.held]
-        assert victim_slots(held, (one, other), most, range(len(pods))) == plain[1]
+        assert victim_positions(held, (one, other), most, range(len(pods))) == plain[1]
     left = np.flatnonzero((np.array(staying) >= 0) & (np.array(staying) < room.count))
     if not len(left):
         return

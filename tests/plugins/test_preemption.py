@@ -27,9 +27,9 @@ from mooring.framework.contract.status import Code, Rejection, curable, final
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
+from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreemption
+from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.search import Findings, NodeDryRun, PreemptionDryRun, budgets_of, split_by_budget
-from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit
 from mooring.state.assembly import build_runners
@@ -536,7 +536,7 @@ def singly(failure: RejectedAttempt) -> Findings:
     nodes = failure.attempt.context.nodes
     ranks = PodRanks(nodes)
     ranks.refresh()
-    dry_run = PreemptionDryRun(failure, ranks, Trial(ranks), [])
+    dry_run = PreemptionDryRun(failure, ranks, KeptDryRun(ranks), [])
     findings = dry_run.nothing()
     dry_run._search_singly(failure.curable_rows(), findings)
     return findings
@@ -657,10 +657,10 @@ def test_what_is_kept_changes_no_answer(world: World, steps: list[tuple[str, Any
 def test_a_kept_outcome_is_dropped_for_the_least_recently_asked() -> None:
     cluster = with_pods({"n1": [a_victim("a", 0)]}, "1")
     plugin = a_plugin()
-    for priority in range(1, TRIALS + 3):
+    for priority in range(1, DRY_RUNS + 3):
         plugin.search(failing(a_preemptor(priority=priority), cluster))
         plugin.search(failing(a_preemptor(priority=1), cluster))
-    assert [priority for _, priority in plugin._trials] == [*range(4, TRIALS + 3), 1]
+    assert [priority for _, priority in plugin._dry_runs] == [*range(4, DRY_RUNS + 3), 1]
 
 
 def test_a_refusal_of_the_dry_run_keeps_its_code() -> None:

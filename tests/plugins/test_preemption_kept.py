@@ -15,11 +15,11 @@ from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import curable
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption, reprieve, search_by_trials
+from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreemption, reprieve, search_by_trials
 from mooring.plugins.preemption.group_slots import GainsByShape
+from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
 from mooring.plugins.preemption.search import KeptBudgets, NodeDryRun, budgets_of
-from mooring.plugins.preemption.trial import Trial
 from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, pod_place
 
 # ---- the heap of harm
@@ -103,10 +103,10 @@ def test_the_last_name_wins_only_among_victims_that_have_not_started() -> None:
 def test_a_kept_harm_is_dropped_for_the_least_recently_asked() -> None:
     cluster = with_pods({"n1": [a_victim("a", 0)]}, "1")
     plugin = DefaultPreemption(None, Handle())
-    for priority in range(1, TRIALS + 3):
+    for priority in range(1, DRY_RUNS + 3):
         plugin.post_filter(failing(a_preemptor(priority=priority), cluster))
         plugin.post_filter(failing(a_preemptor(priority=1), cluster))
-    assert [priority for _, priority in plugin._harms] == [*range(4, TRIALS + 3), 1]
+    assert [priority for _, priority in plugin._harms] == [*range(4, DRY_RUNS + 3), 1]
     other = with_pods({"n1": [a_victim("a", 0)]}, "1")
     plugin.post_filter(failing(a_preemptor(priority=7), other))
     assert [priority for _, priority in plugin._harms] == [7], "another table has other rows"
@@ -226,13 +226,13 @@ def test_pods_of_one_node_come_before_those_of_the_next() -> None:
 
 def test_only_rows_that_were_touched_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[list[int]] = []
-    plain = Trial._try
+    plain = KeptDryRun._try
 
-    def noted(self: Trial, attempt: Any, rows: Any, load: Any) -> None:
+    def noted(self: KeptDryRun, attempt: Any, rows: Any, load: Any) -> None:
         tried.append(rows.tolist())
         plain(self, attempt, rows, load)
 
-    monkeypatch.setattr(Trial, "_try", noted)
+    monkeypatch.setattr(KeptDryRun, "_try", noted)
     pods = {name: [a_victim(f"{name}-{i}", 0, "500m") for i in range(2)] for name in ("n0", "n1", "n2")}
     cluster = with_pods(pods, "1")
     plugin, one, other = DefaultPreemption(None, Handle()), a_preemptor(), a_preemptor(name="other")

@@ -16,10 +16,10 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.points import Handle, Nomination
 from mooring.framework.contract.status import final
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import is_small
 from mooring.plugins.preemption.search import NO_VICTIMS_FOUND, NodeDryRun, PreemptionDryRun
-from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.decision import NoFit
 
 APART = Form(2, 0, "web", f"anti {HOST}", "web")
@@ -83,7 +83,7 @@ def test_what_all_pods_of_a_node_request_stops_where_the_sums_of_the_table_do() 
     ranks.refresh()
     index = cluster.nodes.amounts.resource_book["memory"]
     lower = np.ones((len(ranks.priority), 2), np.bool_)
-    found = Trial(ranks)._requests_of(np.arange(2), lower)[index].tolist()
+    found = KeptDryRun(ranks)._requests_of(np.arange(2), lower)[index].tolist()
     assert found == [1 << 61, 1 << 53] == cluster.nodes.amounts.requested[index, :2].tolist()
 
 

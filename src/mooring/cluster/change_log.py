@@ -78,7 +78,7 @@ class RowLog:
         return None if position < self._start else self._rows[position - self._start : self._length]
 
     def since(self, position: int) -> list[int] | None:
-        """The same, each row once."""
+        """The rows that changed since `position`, each once; None: no longer known."""
         rows = self.rows_since(position)
         return None if rows is None else list(dict.fromkeys(rows.tolist()))
 
@@ -108,7 +108,7 @@ class Follower:
         self._positions = [log.end for log in self._logs]
 
     def peek(self) -> list[int] | None:
-        """The same as `news`, and it stays news."""
+        """What `news` would return; it stays news."""
         rows: list[int] = []
         for log, position in zip(self._logs, self._positions, strict=True):
             if position == log.end:

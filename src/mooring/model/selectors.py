@@ -6,7 +6,7 @@ that an older version admitted.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -104,28 +104,31 @@ def compile_selector(written: LabelSelector | None) -> Selector:
 def compile_rule(key: str, operator: str, values: Sequence[str]) -> LabelRule:
     """One requirement. Raises SelectorError with all its faults, in the form of upstream's aggregated errors."""
     faults = [f'key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
-    shown = json.dumps(list(values), separators=(",", ":")) if values else "null"
-    bound = 0
-    if operator in _SET_OPERATORS and not values:
-        faults.append(f"values: Invalid value: {shown}: for 'in', 'notin' operators, values set can't be empty")
-    elif operator in _KEY_OPERATORS and values:
-        faults.append(f"values: Invalid value: {shown}: values set must be empty for exists and does not exist")
-    elif operator in _ORDER_OPERATORS:
-        if len(values) != 1:
-            faults.append(f"values: Invalid value: {shown}: for 'Gt', 'Lt' operators, exactly one value is required")
-        for i, value in enumerate(values):
-            number = parse_int64(value)
-            if number is None:
-                faults.append(
-                    f"values[{i}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
-                )
-            else:
-                bound = number
+    for place, value, why in faults_of_values(operator, values):
+        shown = f'"{value}"' if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        faults.append(f"values{place}: Invalid value: {shown}: {why}")
     for i, value in enumerate(values):
         faults += [f'values[{i}]: Invalid value: "{value}": {fault}' for fault in label_value_faults(value)]
     if faults:
         raise SelectorError(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
-    return LabelRule(key, operator, frozenset(values), bound)
+    bound = parse_int64(values[0]) if operator in _ORDER_OPERATORS else None
+    return LabelRule(key, operator, frozenset(values), bound or 0)
+
+
+def faults_of_values(operator: str, values: Sequence[str]) -> Iterator[tuple[str, str | list[str] | None, str]]:
+    """What is wrong with the number and the kind of the values: the place in them (`[0]`, or empty for all of them), what
+    stands there, and upstream's words."""
+    everything = list(values) or None
+    if operator in _SET_OPERATORS and not values:
+        yield "", everything, "for 'in', 'notin' operators, values set can't be empty"
+    elif operator in _KEY_OPERATORS and values:
+        yield "", everything, "values set must be empty for exists and does not exist"
+    elif operator in _ORDER_OPERATORS:
+        if len(values) != 1:
+            yield "", everything, "for 'Gt', 'Lt' operators, exactly one value is required"
+        for i, value in enumerate(values):
+            if parse_int64(value) is None:
+                yield f"[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
 def parse_int64(text: str | None) -> int | None:

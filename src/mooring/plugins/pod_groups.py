@@ -17,7 +17,7 @@ from mooring.cluster.columns.labels import ABSENT
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.framework.contract.context import GROUP_TRIAL, SchedulingContext
-from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, EventKeys, Registration
+from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, EventKeys, Registration, pods_of
 from mooring.framework.contract.group_points import (
     PlacementGeneratePlugin,
     PlacementScorePlugin,
@@ -29,7 +29,6 @@ from mooring.framework.contract.points import Handle, PermitPlugin, PreEnqueuePl
 from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.plugins.hints import pods_of
 
 # ---- GangScheduling
 #

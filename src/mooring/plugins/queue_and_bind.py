@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import POD, Action, ClusterEvent, Registration
+from mooring.framework.contract.events import ITSELF, POD, Action, ClusterEvent, Registration, is_itself
 from mooring.framework.contract.intents import Bind
 from mooring.framework.contract.points import BindPlugin, PreEnqueuePlugin, QueueSortPlugin
 from mooring.framework.contract.status import Rejection, final
 from mooring.model.pod import Pod
-from mooring.plugins.hints import ITSELF, is_itself
 
 
 class SchedulingGates(PreEnqueuePlugin):

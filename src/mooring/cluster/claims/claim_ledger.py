@@ -126,7 +126,7 @@ class ClaimLedger:
         self.shares: dict[DeviceId, int] = {}
         """Devices that several claims may use -> the number of shares."""
         self.consumed: dict[DeviceId, Consumption] = {}
-        """... -> what those consume that have a capacity."""
+        """Devices that several claims may use -> what those shares consume that have a capacity."""
         self.log: ChangeLog[PoolId] = ChangeLog()
         """Pools whose devices were given or taken back."""
         self.turns = ClaimTurns()
@@ -186,68 +186,68 @@ class ClaimLedger:
         self._pending_by_key.setdefault(claim.key, {})[claim_id(claim)] = None
         self._count_pending(claim_id(claim))
 
-    def share(self, id: str, pod_id: str) -> bool:
+    def share(self, pending_id: str, pod_id: str) -> bool:
         """One more member of a group counts on the allocation, which stays pending until the last of them has left.
         False: it is not pending."""
-        if id in self._pending:
-            self._sharers.setdefault(id, {})[pod_id] = None
-        return id in self._pending
+        if pending_id in self._pending:
+            self._sharers.setdefault(pending_id, {})[pod_id] = None
+        return pending_id in self._pending
 
-    def leave(self, id: str, pod_id: str) -> bool:
+    def leave(self, pending_id: str, pod_id: str) -> bool:
         """The pod does not count on the allocation any more. False: other pods do, or as for `end`."""
-        sharers = self._sharers.get(id)
+        sharers = self._sharers.get(pending_id)
         if sharers is not None:
             sharers.pop(pod_id, None)
             if sharers:
                 return False
-            del self._sharers[id]
-        return self.end(id)
+            del self._sharers[pending_id]
+        return self.end(pending_id)
 
-    def sharers(self, id: str) -> Sequence[str]:
+    def sharers(self, pending_id: str) -> Sequence[str]:
         """The pods that count on an allocation that is pending for several."""
-        return list(self._sharers.get(id, ()))
+        return list(self._sharers.get(pending_id, ()))
 
-    def end_for_all(self, id: str) -> bool:
+    def end_for_all(self, pending_id: str) -> bool:
         """The claim was written, so that no pod has to count on the pending allocation any more."""
-        self._sharers.pop(id, None)
-        return self.end(id)
+        self._sharers.pop(pending_id, None)
+        return self.end(pending_id)
 
-    def end(self, id: str) -> bool:
+    def end(self, pending_id: str) -> bool:
         """The claim was written, or will not be. False: it was not pending, is in doubt, or other pods count on it."""
-        if id in self._doubts or id in self._sharers or id not in self._pending:
+        if pending_id in self._doubts or pending_id in self._sharers or pending_id not in self._pending:
             return False
-        key = self._pending.pop(id).key
-        del self._pending_by_key[key][id]
+        key = self._pending.pop(pending_id).key
+        del self._pending_by_key[key][pending_id]
         if not self._pending_by_key[key]:
             del self._pending_by_key[key]
-        self._count_pending(id)
+        self._count_pending(pending_id)
         return True
 
-    def doubt(self, id: str) -> None:
+    def doubt(self, pending_id: str) -> None:
         """It is not known whether the claim was written: it stays pending until `settle` was called once for each
         doubt."""
-        if id in self._pending:
-            _add(self._doubts, id, 1)
+        if pending_id in self._pending:
+            _add(self._doubts, pending_id, 1)
 
-    def settle(self, id: str) -> None:
+    def settle(self, pending_id: str) -> None:
         """The answer to a write in doubt has arrived."""
-        if id in self._doubts:
-            _add(self._doubts, id, -1)
-        self.end(id)
+        if pending_id in self._doubts:
+            _add(self._doubts, pending_id, -1)
+        self.end(pending_id)
 
     def adopt(self, other: "ClaimLedger") -> None:
         """Know of allocations on their way what another ledger of the same claims knows, and nothing else."""
         written = _changed_keys(self._written, other._written)
         pending = _changed_keys(self._pending, other._pending)
         self._doubts, self._leaving = dict(other._doubts), dict(other._leaving)
-        self._sharers = {id: dict(pods) for id, pods in other._sharers.items()}
+        self._sharers = {pending_id: dict(pods) for pending_id, pods in other._sharers.items()}
         if written or pending:
             self._written, self._pending = dict(other._written), dict(other._pending)
             self._pending_by_key = {key: dict(ids) for key, ids in other._pending_by_key.items()}
         for key in written:
             self._count(key)
-        for id in pending:
-            self._count_pending(id)
+        for pending_id in pending:
+            self._count_pending(pending_id)
 
     def count_anew(self) -> None:
         """Count all allocations again: the counts turned out to be wrong."""
@@ -257,13 +257,13 @@ class ClaimLedger:
         self._held.clear()
         for key in {*self._shown, *(key for what, key in holders if not what)}:
             self._count(key)
-        for id in self._pending:
-            self._count_pending(id)
+        for pending_id in self._pending:
+            self._count_pending(pending_id)
         self.log.forget()
 
-    def is_in_doubt(self, id: str) -> bool:
+    def is_in_doubt(self, pending_id: str) -> bool:
         """Whether it is not known if a pending allocation was written."""
-        return id in self._doubts
+        return pending_id in self._doubts
 
     # ---- reservations on their way out
 
@@ -290,8 +290,8 @@ class ClaimLedger:
         claim = self.get(key)
         self._file_by_owner(key, claim)
         self._hold(("", key), _results(claim))
-        for id in self._pending_by_key.get(key, ()):
-            self._count_pending(id)
+        for pending_id in self._pending_by_key.get(key, ()):
+            self._count_pending(pending_id)
 
     def _file_by_owner(self, key: str, claim: ResourceClaim | None) -> None:
         """Note which controller a claim has now."""
@@ -307,12 +307,12 @@ class ClaimLedger:
             self._owner_of[key] = uid
             self._by_owner.setdefault(uid, {})[key] = None
 
-    def _count_pending(self, id: str) -> None:
+    def _count_pending(self, pending_id: str) -> None:
         """A pending allocation counts only while the claim itself has none: its devices would count twice otherwise."""
-        claim = self._pending.get(id)
+        claim = self._pending.get(pending_id)
         known = None if claim is None else self.get(claim.key)
-        is_written = known is not None and claim_id(known) == id and known.status.allocation is not None
-        self._hold(("pending", id), [] if is_written else _results(claim))
+        is_written = known is not None and claim_id(known) == pending_id and known.status.allocation is not None
+        self._hold(("pending", pending_id), [] if is_written else _results(claim))
 
     def _hold(self, holder: tuple[str, str], results: list[AllocatedDevice]) -> None:
         """Replace the devices that a holder has by these. Only a difference changes counts and the log."""
@@ -353,10 +353,10 @@ class ClaimLedger:
         fresh._written, fresh._pending = self._written, self._pending
         for key in self._shown:
             fresh._count(key)
-        for id in self._pending:
-            fresh._count_pending(id)
-        faults = [f"claim {id} is in doubt but not pending" for id in self._doubts if id not in self._pending]
-        faults += [f"claim {id} is shared but not pending" for id in self._sharers if id not in self._pending]
+        for pending_id in self._pending:
+            fresh._count_pending(pending_id)
+        faults = [f"claim {each} is in doubt but not pending" for each in self._doubts if each not in self._pending]
+        faults += [f"claim {each} is shared but not pending" for each in self._sharers if each not in self._pending]
         if (fresh.exclusive, fresh.shares, fresh.consumed) != (self.exclusive, self.shares, self.consumed):
             faults.append("the devices that are counted as given are not those that claims hold")
         if (fresh._owner_of, fresh._by_owner) != (self._owner_of, self._by_owner):

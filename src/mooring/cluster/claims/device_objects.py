@@ -92,7 +92,7 @@ class TaintedSlices:
 
     def all(self) -> Iterator[ResourceSlice]:
         """All slices, each with the taints of its rules."""
-        return (self._tainted.get(name, slice) for name, slice in self._slices.items())
+        return (self._tainted.get(name, published) for name, published in self._slices.items())
 
     def get(self, name: str) -> ResourceSlice | None:
         return self._tainted.get(name) or self._slices.get(name)
@@ -101,9 +101,9 @@ class TaintedSlices:
         """The slices in the pools of any of these rules by name, as they are now."""
         wanted = [_names(rule) for rule in rules if rule is not None]
         return {
-            name: self._tainted.get(name, slice)
-            for name, slice in self._slices.items()
-            if any(_is_of(slice, names) for names in wanted)
+            name: self._tainted.get(name, published)
+            for name, published in self._slices.items()
+            if any(_is_of(published, names) for names in wanted)
         }
 
     # ---- changes
@@ -127,22 +127,24 @@ class TaintedSlices:
             self._taint(name)
 
     def _taint(self, name: str) -> None:
-        slice = self._slices.get(name)
-        tainted = None if slice is None or not self._rules else _with_taints(slice, list(self._rules_of(slice)))
+        published = self._slices.get(name)
+        tainted = (
+            None if published is None or not self._rules else _with_taints(published, list(self._rules_of(published)))
+        )
         if tainted is None:
             self._tainted.pop(name, None)
         else:
             self._tainted[name] = tainted
 
-    def _rules_of(self, slice: ResourceSlice) -> Iterable[DeviceTaintRule]:
-        driver, pool = slice.spec.driver, slice.spec.pool.name
+    def _rules_of(self, published: ResourceSlice) -> Iterable[DeviceTaintRule]:
+        driver, pool = published.spec.driver, published.spec.pool.name
         for names in ((driver, pool), (driver, None), (None, pool), (None, None)):
             yield from self._rules.get(names, {}).values()
 
 
-def taints_of(slice: ResourceSlice) -> list[list[Taint]]:
+def taints_of(published: ResourceSlice) -> list[list[Taint]]:
     """The taints of its devices, in order."""
-    return [device.taints or [] for device in slice.spec.devices or ()]
+    return [device.taints or [] for device in published.spec.devices or ()]
 
 
 def _names(rule: DeviceTaintRule) -> Names:
@@ -150,22 +152,22 @@ def _names(rule: DeviceTaintRule) -> Names:
     return selector.driver, selector.pool
 
 
-def _is_of(slice: ResourceSlice, names: Names) -> bool:
+def _is_of(published: ResourceSlice, names: Names) -> bool:
     driver, pool = names
-    return driver in (None, slice.spec.driver) and pool in (None, slice.spec.pool.name)
+    return driver in (None, published.spec.driver) and pool in (None, published.spec.pool.name)
 
 
-def _with_taints(slice: ResourceSlice, rules: list[DeviceTaintRule]) -> ResourceSlice | None:
+def _with_taints(published: ResourceSlice, rules: list[DeviceTaintRule]) -> ResourceSlice | None:
     """The slice with the taints that rules for its pool put on its devices; None: they taint none of them."""
     for_all: list[Taint] = []
     by_device: dict[str, list[Taint]] = {}
     for rule in rules:
         device = (rule.spec.device_selector or _EVERYTHING).device
         (for_all if device is None else by_device.setdefault(device, [])).append(rule.spec.taint)
-    devices = [_tainted(each, [*for_all, *by_device.get(each.name, ())]) for each in slice.spec.devices or ()]
-    if all(new is old for new, old in zip(devices, slice.spec.devices or (), strict=True)):
+    devices = [_tainted(each, [*for_all, *by_device.get(each.name, ())]) for each in published.spec.devices or ()]
+    if all(new is old for new, old in zip(devices, published.spec.devices or (), strict=True)):
         return None
-    return msgspec.structs.replace(slice, spec=msgspec.structs.replace(slice.spec, devices=devices))
+    return msgspec.structs.replace(published, spec=msgspec.structs.replace(published.spec, devices=devices))
 
 
 def _tainted(device: Device, taints: list[Taint]) -> Device:

@@ -210,7 +210,8 @@ class VolumesOnNodes:
             pass
 
     def refresh_in_steps(self) -> Iterator[None]:
-        """The same row by row: on many rows it takes long. What changes between two steps is left to the next refresh."""
+        """Look again at changed rows, one in each step: on many rows it takes long. What changes between two steps is left to
+        the next refresh."""
         rows = self._touched_rows()
         for driver, column in self.by_driver.items():
             if len(column) < self.nodes.capacity:

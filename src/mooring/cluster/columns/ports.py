@@ -45,7 +45,7 @@ class PortUse:
         return [row for row, addresses in rows.items() if ip in addresses or ANY_IP in addresses]
 
     def is_taken(self, row: int, wanted: HostPort) -> bool:
-        """The same for one row. Hot: after a placement one row is asked about."""
+        """Whether this address and port are taken on one row. Hot: after a placement one row is asked about."""
         ip, protocol, port = wanted
         addresses = self._used.get((protocol, port), {}).get(row)
         return addresses is not None and (ip == ANY_IP or ip in addresses or ANY_IP in addresses)

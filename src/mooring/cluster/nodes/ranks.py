@@ -21,7 +21,7 @@ NOT_STARTED_NS = (1 << 63) - 1
 """The start time of a pod that has none: later than any."""
 
 NO_POD = (1 << 31) - 1
-"""The priority of an empty slot: higher than any preemptor's, so it is never a victim."""
+"""The priority of an empty position: higher than any preemptor's, so it is never a victim."""
 
 
 _HALF = 1 << 63
@@ -32,7 +32,7 @@ MANY_ROWS = 12
 
 
 class PodRanks:
-    """By slot and row: priority, start time and requests of the pods on nodes."""
+    """By position and row: priority, start time and requests of the pods on nodes."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
@@ -41,24 +41,24 @@ class PodRanks:
         """Whether all rows have to be ranked: at the beginning, and when resources got other places."""
         self._resources_version = nodes.amounts.resources_version
         self._ranked: dict[int, list[Pod]] = {}
-        """By row: the pods in the order of their slots. What was found is also read after victims have left."""
+        """By row: the pods in the order of their positions. What was found is also read after victims have left."""
         self.count: NDArray[np.int64] = np.zeros(nodes.capacity, np.int64)
-        """How many pods a row has: the slots behind them are empty."""
+        """How many pods a row has: the positions behind them are empty."""
         self.priority: NDArray[np.int64] = np.full((1, nodes.capacity), NO_POD, np.int64)
         self.start_ns: NDArray[np.int64] = np.zeros((1, nodes.capacity), np.int64)
         self.held: NDArray[np.int64] = np.zeros((len(nodes.amounts.requested), 1, nodes.capacity), np.int64)
-        """By resource: what the pods of a row request up to and with the one in the slot. With thousands of pods that
+        """By resource: what the pods of a row request up to and with the one in the position. With thousands of pods that
         request as much as there can be, it wraps around."""
 
     @property
     def request(self) -> NDArray[np.int64]:
-        """By resource: what the pod in each slot requests."""
+        """By resource: what the pod in each position requests."""
         return np.diff(self.held, axis=1, prepend=0)
 
-    def request_in(self, slots: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """What the pods in these slots of these rows request: resources x rows."""
-        before = self.held[:, np.maximum(slots - 1, 0), rows] * (slots > 0)
-        found: NDArray[np.int64] = self.held[:, slots, rows] - before
+    def request_in(self, positions: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """What the pods in these positions of these rows request: resources x rows."""
+        before = self.held[:, np.maximum(positions - 1, 0), rows] * (positions > 0)
+        found: NDArray[np.int64] = self.held[:, positions, rows] - before
         return found
 
     def refresh(self) -> None:
@@ -92,20 +92,20 @@ class PodRanks:
         self._fit(int(counts.max(initial=0)))
         pods = [pod for there in here for pod in there]
         row = np.repeat(rows, counts)
-        slot = np.arange(len(pods)) - np.repeat(counts.cumsum() - counts, counts)
+        position = np.arange(len(pods)) - np.repeat(counts.cumsum() - counts, counts)
         priority = _of_distinct([pod.spec.priority for pod in pods], pods, attrgetter("priority"))
         started = _of_distinct([pod.status.start_time for pod in pods], pods, start_ns)
-        order = np.lexsort((np.where(started == NOT_STARTED_NS, -slot, slot), started, -priority, row))
+        order = np.lexsort((np.where(started == NOT_STARTED_NS, -position, position), started, -priority, row))
         ranked = [pods[place] for place in order.tolist()]
         ends = counts.cumsum().tolist()
         for its_row, first, end in zip(rows.tolist(), [0, *ends], ends, strict=False):
             self._ranked[its_row] = ranked[first:end]
         self.priority[:, rows], self.start_ns[:, rows], self.held[:, :, rows] = NO_POD, 0, 0
         self.count[rows] = counts
-        # `row` and `slot` are sorted by row, and within a row the places are 0, 1, 2, ... for its pods by importance.
-        self.priority[slot, row], self.start_ns[slot, row] = priority[order], started[order]
+        # `row` and `position` are sorted by row, and within a row the places are 0, 1, 2, ... for its pods by importance.
+        self.priority[position, row], self.start_ns[position, row] = priority[order], started[order]
         for index, amounts in self._requests_of(pods).items():
-            self.held[index][slot, row] = amounts[order]
+            self.held[index][position, row] = amounts[order]
             self.held[index][:, rows] = self.held[index][:, rows].cumsum(axis=0)
 
     def _requests_of(self, pods: list[Pod]) -> dict[int, NDArray[np.int64]]:
@@ -128,30 +128,30 @@ class PodRanks:
         present = {pod.id: pod for pod in self.nodes.pods_on[row]}
         return [present.get(pod.id, pod) for pod in self._ranked.get(row, [])]
 
-    def _fit(self, slots: int) -> None:
+    def _fit(self, positions: int) -> None:
         """Make the columns large enough for the table and for so many pods on a node."""
         have, capacity = self.priority.shape
         resources = len(self.nodes.amounts.requested)
-        if slots > have or self.nodes.capacity > capacity or resources > len(self.held):
+        if positions > have or self.nodes.capacity > capacity or resources > len(self.held):
             # Half as much again, so that a node which fills up pod by pod causes few copies.
-            slots = max(have, slots + slots // 2)
-            shape = (slots, self.nodes.capacity)
+            positions = max(have, positions + positions // 2)
+            shape = (positions, self.nodes.capacity)
             priority = np.full(shape, NO_POD, np.int64)
             priority[:have, :capacity] = self.priority
             self.priority = priority
             self.count = _padded(self.count, shape[1:])
             self.start_ns = _padded(self.start_ns, shape)
             held = _padded(self.held, (resources, *shape))
-            held[:, have:] = held[:, have - 1 : have]  # empty slots request nothing
+            held[:, have:] = held[:, have - 1 : have]  # empty positions request nothing
             self.held = held
 
     def _put(self, row: int, pods: list[Pod]) -> None:
-        """Write the pods of a row into its slots; the slots behind them hold NO_POD.
+        """Write the pods of a row into its positions; the positions behind them hold NO_POD.
 
         Hot: with preemption each attempt touches one row; lists are written at once, column by column.
         """
-        slots, book = len(self.priority), self.nodes.amounts.resource_book
-        empty = slots - len(pods)
+        positions, book = len(self.priority), self.nodes.amounts.resource_book
+        empty = positions - len(pods)
         self.count[row] = len(pods)
         self.priority[:, row] = [pod.priority for pod in pods] + [NO_POD] * empty
         self.start_ns[:, row] = [start_ns(pod) for pod in pods] + [0] * empty

@@ -1,6 +1,6 @@
 """All lists of affinity terms that pods on nodes carry, and what they say about other pods together.
 
-Pods with the same list of terms are counted together (carriers.py). What all lists say about a pod is a sum over those that
+Pods with the same list of terms are counted together (`Carriers`). What all lists say about a pod is a sum over those that
 concern it. Terms such as `tenant NotIn (a)`, one for each tenant, concern the pods of all other tenants. They are counted as
 differences (`PodTerms.counted`): one list for all tenants, which concerns every pod, minus one list for each tenant, which
 concerns its own pods.

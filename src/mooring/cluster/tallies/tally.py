@@ -122,7 +122,7 @@ class Tally:
         return np.zeros(column.width, np.int32) if found is None else found
 
     def by_value_if_any(self, column: LabelColumn) -> Counts | None:
-        """The same; None: no pod is on a row with the label."""
+        """The count for each code of the label; None: no pod is on a row with the label."""
         if column.is_nowhere or not self.total:
             return None
         if self._sparse is not None and column.width > _FEW_VALUES:
@@ -258,7 +258,7 @@ class TallyDifference:
         return np.zeros(column.width, np.int32) if found is None else found
 
     def by_value_if_any(self, column: LabelColumn) -> Counts | None:
-        """The same; None: no pod is on a row with the label."""
+        """The count for each code of the label; None: no pod is on a row with the label."""
         found = self._shared.by_value_if_any(column)
         excluded = None if found is None else self._excluded.by_value_if_any(column)
         if found is None or excluded is None:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.columns.kernels import Mask, weigh
-from mooring.framework.attempts.pre_points import PrePoints
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS
 from mooring.framework.contract.points import (
@@ -38,7 +37,7 @@ from mooring.framework.kept.asking import (
 )
 from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, MaskedTotals, with_value
 from mooring.framework.kept.memo import ASK, ShapeMemo
-from mooring.framework.kept.prepared import PreparedProfile
+from mooring.framework.kept.prepared import PreparedProfile, PrePoints
 from mooring.framework.kept.score_by_value import ValueScores, ask_score_by_value
 
 C = TypeVar("C")
@@ -90,7 +89,7 @@ class Verdicts(msgspec.Struct, eq=False):
     kept: NDArray[np.int8] | None = None
     """What the kept filters say. If `first` is still this very column, nothing else rejected a node."""
     found: tuple[NDArray[np.int8], list[FoundRejection]] | None = None
-    """The column `first` and its distinct verdicts, once these are worked out (rejected_attempt.py)."""
+    """The column `first` and its distinct verdicts, once these are worked out (fit_errors.py)."""
 
 
 class ScoreCard(msgspec.Struct, eq=False):
@@ -137,17 +136,17 @@ class Attempt:
         return outcome
 
     def _pre_filter(self) -> Narrowing | PodRejected:
-        memo, narrowing, is_plan_final = self._memo, Narrowing(), True
-        plan = memo.pre_filter_plan or self._pre_points.plan("PreFilter")
-        self._no_filter = plan.skipped
+        memo, narrowing, is_settled = self._memo, Narrowing(), True
+        known = memo.pre_filter_outcomes or self._pre_points.outcomes("PreFilter")
+        self._no_filter = known.skipped
         refused: PodRejected | None = None
-        for plugin, part, said in plan.steps:
+        for plugin, part, said in known.answers:
             outcome = said if said is not ASK else self._pre_points.ask("PreFilter", plugin, part)
             if outcome is None:
                 continue
             if outcome in SKIPS:
                 self._no_filter = _with(self._no_filter, plugin.name)
-                is_plan_final = is_plan_final and outcome is not SKIP_SHAPE
+                is_settled = is_settled and outcome is not SKIP_SHAPE
             elif isinstance(outcome, NodeNames):
                 empty = _narrow(narrowing, outcome.names, plugin.name)
                 if empty is not None:
@@ -162,8 +161,8 @@ class Attempt:
                 raise outcome
             else:
                 raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
-        if memo.pre_filter_plan is None:
-            memo.settle_filters(plan if is_plan_final else self._pre_points.plan("PreFilter"))
+        if memo.pre_filter_outcomes is None:
+            memo.settle_filters(known if is_settled else self._pre_points.outcomes("PreFilter"))
         self._is_prepared = True
         return refused or narrowing
 
@@ -198,8 +197,8 @@ class Attempt:
             verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
         if narrowing.within is not None:
             verdicts.first = with_value(verdicts.first, ~narrowing.within, NARROWED_OUT)
-        plan = self._memo.pre_filter_plan
-        for index, plugin in self.runner.asked_filters if plan is None else plan.asked_next:
+        known = self._memo.pre_filter_outcomes
+        for index, plugin in self.runner.asked_filters if known is None else known.asked_next:
             if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
@@ -229,7 +228,7 @@ class Attempt:
         return None if codes is None else codes.astype(np.int64)
 
     def kept_code(self, index: int, row: int) -> int:
-        """The same for one row; 0: it lets the row pass."""
+        """The code of a filter whose answers are kept, for one row; 0: it lets the row pass."""
         codes = self._memo.codes(index)
         return 0 if codes is None else int(codes[row])
 
@@ -280,7 +279,7 @@ class Attempt:
         return self._measured(feasible, lambda: self._totals(feasible, explain))
 
     def best(self, verdicts: Verdicts) -> ScoreCard | MaskedTotals | None:
-        """The same, where only the best node is wanted; None: fewer than two passed."""
+        """Score the nodes that passed, where only the best one is wanted; None: fewer than two passed."""
         is_for_all = self._rejects_nothing(verdicts)
         feasible = FeasibleRows.all(len(verdicts.first)) if is_for_all else FeasibleRows(verdicts.first)
         if feasible.count < 2:
@@ -324,8 +323,8 @@ class Attempt:
         context = self.context
         kept_sum, added, parts = self._memo.score_sum(context), 0, []
         by_value = self._scores_by_value(feasible)
-        plan = self._memo.pre_score_plan
-        for index, plugin in self.runner.asked_scores if plan is None else plan.asked_next:
+        known = self._memo.pre_score_outcomes
+        for index, plugin in self.runner.asked_scores if known is None else known.asked_next:
             if plugin.name not in self._no_score and index not in by_value:
                 weighted = self._weighted(index, plugin, feasible)
                 if isinstance(weighted, int):
@@ -360,18 +359,18 @@ class Attempt:
         return scores * weight if isinstance(scores, int) else weigh(scores, weight)
 
     def _pre_score(self, feasible: FeasibleRows) -> None:
-        memo, is_plan_final = self._memo, True
-        plan = memo.pre_score_plan or self._pre_points.plan("PreScore")
-        self._no_score = plan.skipped
-        for plugin, part, said in plan.steps:
+        memo, is_settled = self._memo, True
+        known = memo.pre_score_outcomes or self._pre_points.outcomes("PreScore")
+        self._no_score = known.skipped
+        for plugin, part, said in known.answers:
             outcome = said if said is not ASK else self._pre_points.ask("PreScore", plugin, part, feasible)
             if outcome in SKIPS:
                 self._no_score = _with(self._no_score, plugin.name)
-                is_plan_final = is_plan_final and outcome is not SKIP_SHAPE
+                is_settled = is_settled and outcome is not SKIP_SHAPE
             elif isinstance(outcome, AttemptError):
                 raise outcome
-        if memo.pre_score_plan is None:
-            memo.settle_scores(plan if is_plan_final else self._pre_points.plan("PreScore"))
+        if memo.pre_score_outcomes is None:
+            memo.settle_scores(known if is_settled else self._pre_points.outcomes("PreScore"))
 
     def _scores_of(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
         """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.crowd import Crowd
-from mooring.cluster.pods.nominated import Load, NominatedLoad
+from mooring.cluster.pods.nominated import Crowd, Load, NominatedLoad
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.attempts.attempt import Attempt, Verdicts
 from mooring.framework.contract.context import CycleState, SchedulingContext

@@ -12,7 +12,7 @@ import numpy as np
 from mooring.cluster.columns.kernels import Ints, Mask
 from mooring.cluster.columns.resource_amounts import cells
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.crowd import Crowd
+from mooring.cluster.pods.nominated import Crowd
 from mooring.framework.attempts.attempt import Attempt, PodRejected
 from mooring.framework.attempts.leave_room import leave_room
 from mooring.framework.attempts.refiltering import active_filters, crowd_beside, demand_of

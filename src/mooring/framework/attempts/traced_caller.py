@@ -3,16 +3,13 @@
 Attempts that are not sampled get the caller that is below, metered or plain, so that they pay for one look-up only.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap
-from mooring.framework.contract.status import Rejection
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.spans import Attributes, TraceSpan
 
@@ -115,45 +112,21 @@ class AttemptTrace:
         self.root.end(now_ns, message if is_error else None)
 
 
+_PASSED_ON = tuple(
+    name for name, value in vars(PluginCaller).items() if callable(value) and name[0] != "_" and name != "for_attempt"
+)
+"""All calls of a caller but the one that says which caller an attempt has."""
+
+
 class _CallerAround(PluginCaller):
-    """Passes everything on to another caller."""
+    """Passes on to another caller whatever it does not define itself."""
 
     def __init__(self, inner: PluginCaller) -> None:
         self._inner = inner
         self.measures = inner.measures
-
-    def wrap_for(self, seed: int) -> Wrap:
-        return self._inner.wrap_for(seed)
-
-    def wrap_always(self) -> Wrap:
-        return self._inner.wrap_always()
-
-    def began(self) -> int:
-        return self._inner.began()
-
-    def ended(self, point: str, status: str, began_ns: int) -> int:
-        return self._inner.ended(point, status, began_ns)
-
-    def skipped_points(self, points: Sequence[str]) -> int:
-        return self._inner.skipped_points(points)
-
-    def hints_skipped(self, plugin: str, event: str, count: int) -> None:
-        self._inner.hints_skipped(plugin, event, count)
-
-    def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
-        self._inner.hinted(plugin, event, outcome, began_ns)
-
-    def pre_filtered(self, left_out: Set[str], rejection: Rejection | None) -> None:
-        self._inner.pre_filtered(left_out, rejection)
-
-    def all_passed(self, left_out: Set[str], nodes: int) -> None:
-        self._inner.all_passed(left_out, nodes)
-
-    def filtered(self, left_out: Set[str], first: NDArray[np.int8], alive: int) -> None:
-        self._inner.filtered(left_out, first, alive)
-
-    def scored(self, left_out: Set[str], nodes: int) -> None:
-        self._inner.scored(left_out, nodes)
+        for name in _PASSED_ON:
+            if getattr(type(self), name) is getattr(PluginCaller, name):
+                setattr(self, name, getattr(inner, name))
 
 
 class TracingCaller(_CallerAround):

@@ -37,7 +37,7 @@ def load(
 def from_object(
     obj: Mapping[str, Any], *, feature_gates: Mapping[str, bool] | None = None
 ) -> KubeSchedulerConfiguration:
-    """The same for a configuration that is parsed already. It goes through text, so that faults are the same."""
+    """The configuration that a parsed file holds. It goes through text, so that faults are the same."""
     return load(json.dumps(obj), feature_gates=feature_gates)
 
 

@@ -34,7 +34,7 @@ def aggregate(problems: Iterable[str]) -> str:
 
 
 def invalid(path: str, value: object, why: str) -> str:
-    """The next functions have the formats of upstream's field.Error."""
+    """A value that is wrong. This function and the next four have the formats of upstream's field.Error."""
     return f"{path}: Invalid value: {show(value)}: {why}"
 
 

@@ -1,6 +1,6 @@
 """Validation of plugin arguments. `check_fit_args` stands apart: those are checked only when the plugin is built."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mooring.framework.config.args import (
@@ -27,7 +27,7 @@ from mooring.framework.config.problems import aggregate, duplicate, forbidden, i
 from mooring.model.meta import Requirement
 from mooring.model.names import label_value_faults, qualified_name_faults
 from mooring.model.pod_spec import NodeAffinitySpec, NodeSelectorTerm, TopologySpreadConstraint
-from mooring.model.selectors import parse_int64
+from mooring.model.selectors import faults_of_values
 
 Gates = Mapping[str, bool]
 Check = Callable[[str, Any, Gates], Iterator[str]]
@@ -242,28 +242,12 @@ def _label_problems(path: str, line: Requirement) -> Iterator[str]:
     faults = qualified_name_faults(line.key)
     if faults:
         yield invalid(f"{path}.key", line.key, "; ".join(faults))
-    yield from _values_problems(f"{path}.values", line.operator, values)
+    for place, value, why in faults_of_values(line.operator, values):
+        yield invalid(f"{path}.values{place}", value, why)
     for i, value in enumerate(values):
         faults = label_value_faults(value)
         if faults:
             yield invalid(f"{path}.values[{i}][{line.key}]", value, "; ".join(faults))
-
-
-def _values_problems(path: str, operator: str, values: Sequence[str]) -> Iterator[str]:
-    """How many values an operator takes, and of what kind."""
-    shown = list(values) or None
-    if operator in ("In", "NotIn"):
-        if not values:
-            yield invalid(path, shown, "for 'in', 'notin' operators, values set can't be empty")
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            yield invalid(path, shown, "values set must be empty for exists and does not exist")
-    else:
-        if len(values) != 1:
-            yield invalid(path, shown, "for 'Gt', 'Lt' operators, exactly one value is required")
-        for i, value in enumerate(values):
-            if parse_int64(value) is None:
-                yield invalid(f"{path}[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
 
 
 def _field_problems(path: str, line: Requirement) -> Iterator[str]:

@@ -127,7 +127,7 @@ class SchedulingContext:
         self._kept = kept
 
     def on(self, nodes: NodeTable, state: CycleState) -> "SchedulingContext":
-        """The same attempt in a what-if: other counts on the nodes, another state of the plugins."""
+        """This attempt in a what-if: other counts on the nodes, another state of the plugins."""
         other: SchedulingContext = object.__new__(SchedulingContext)
         for name in SchedulingContext.__slots__:
             setattr(other, name, getattr(self, name))
@@ -150,7 +150,7 @@ class SchedulingContext:
         return floats if floats.is_exact else None
 
     def floats_of(self, resources: slice | NDArray[np.intp]) -> FloatColumns | None:
-        """The same, where every node has something of each of these resources."""
+        """`float_columns`, where every node has something of each of these resources; None elsewhere."""
         floats = self.float_columns(resources)
         return floats if floats is not None and floats.has_all(cast("slice", resources)) else None
 

@@ -73,6 +73,14 @@ class Write:
     """The pod whose PreBind waits for it; empty: it is for no pod. Set by the scheduler."""
 
 
+def at_version(item: KubeObject, **metadata: object) -> dict[str, object]:
+    """Metadata of a patch that is meant for this version of the object only: a concurrent change makes the API server
+    reject it. Empty values are left out."""
+    given = {name: value for name, value in metadata.items() if value}
+    version = item.metadata.resource_version
+    return {**given, "resourceVersion": version} if version else given
+
+
 class WriteFault(msgspec.Struct, frozen=True):
     """Why a Write was not carried out: the server's words, and the HTTP status (0 where there was none)."""
 

@@ -55,7 +55,8 @@ class PluginCaller:
         return unwrapped
 
     def wrap_always(self) -> Wrap:
-        """The same where every call counts. Parity: upstream takes no samples at the extension points of pod groups."""
+        """What methods are wrapped with where every call counts. Parity: upstream takes no samples at the extension points
+        of pod groups."""
         return unwrapped
 
     def began(self) -> int:

@@ -172,7 +172,7 @@ class Plugin(ABC):
     """The keys of annotations that the plugin reads, of any object: `example.com/watts`, or `example.com/*` for all keys that
     begin so. Dumps and recordings keep these; they leave out other annotations."""
     needs: tuple[Need, ...] = ()
-    """The points at which the plugin cannot do without an earlier one (unprepared.py)."""
+    """The points at which the plugin cannot do without an earlier one (profile/profiles.py)."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args, handle
@@ -369,7 +369,7 @@ class PostFilterPlugin(Plugin):
         """The victims that were found for the pod are being evicted."""
 
     def eviction_ended(self, pod: Pod) -> None:
-        """... and that is done."""
+        """The eviction of the victims that were found for the pod is over."""
 
 
 class PreScorePlugin(Plugin):

@@ -38,7 +38,7 @@ class Rejection(msgspec.Struct, frozen=True):
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> "Rejection":
-        """The same rejection with the plugin's name: plugins themselves do not fill it in."""
+        """This rejection with the plugin's name: plugins themselves do not fill it in."""
         return Rejection(self.reasons, self.code, plugin)
 
 
@@ -68,11 +68,11 @@ SKIP: Literal[Sentinel.SKIP] = Sentinel.SKIP
 """From PreFilter or PreScore: this plugin has nothing to say about this pod, leave it out of the attempt."""
 
 SKIP_SHAPE: Literal[Sentinel.SKIP_SHAPE] = Sentinel.SKIP_SHAPE
-"""The same, and it follows from the pod's shape alone, or from the part of it that `@reads` names: the framework does not ask
-again for pods with this part."""
+"""SKIP that follows from the pod's shape alone, or from the part of it that `@reads` names: the framework does not ask again
+for pods with this part."""
 
 SKIP_FOR_NOW: Literal[Sentinel.SKIP_FOR_NOW] = Sentinel.SKIP_FOR_NOW
-"""The same, and it follows from that part, the labels and the controller of the pod, and the objects that the plugin's
+"""SKIP that follows from that part, the labels and the controller of the pod, and the objects that the plugin's
 `version` counts changes of: the framework does not ask again for such pods while the version stays."""
 
 Skip = Literal[Sentinel.SKIP, Sentinel.SKIP_SHAPE, Sentinel.SKIP_FOR_NOW]

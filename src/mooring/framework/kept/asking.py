@@ -42,7 +42,7 @@ def filtering(plugin: FilterPlugin) -> str:
 
 
 def scoring(plugin: ScorePlugin) -> str:
-    """... and when a score does."""
+    """Upstream's words for what fails when a score does."""
     return f'running Score plugins: plugin "{plugin.name}" failed with'
 
 
@@ -58,7 +58,7 @@ def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows) -> 
 
 
 def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows) -> Scores | None:
-    """The same for scores, which must be in range unless they are normalised afterwards."""
+    """A plugin's scores for these rows, which must be in range unless they are normalised afterwards."""
     try:
         scores = context.wrap("Score", plugin.name, plugin.score)(context, rows)
         if scores is not None:
@@ -87,7 +87,7 @@ def ask_filter_row(plugin: FilterPlugin, context: SchedulingContext, row: int) -
 
 
 def ask_score_row(plugin: ScorePlugin, context: SchedulingContext, row: int) -> int:
-    """The same for a score, which must be in range unless it is normalised afterwards."""
+    """A plugin's score for one row, which must be in range unless it is normalised afterwards."""
     if type(plugin).score_row is ScorePlugin.score_row:
         scores = ask_score(plugin, context, np.array([row], np.intp))
         return 0 if scores is None else int(scores[0])

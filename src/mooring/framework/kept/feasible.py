@@ -17,9 +17,9 @@ from mooring.framework.contract.points import Rows
 PASSED = 127
 """In a column of first rejections: no filter rejects the row."""
 DEAD = -1
-"""... the row has no node."""
+"""In a column of first rejections: the row has no node."""
 NARROWED_OUT = -2
-"""... a PreFilter ruled the node out."""
+"""In a column of first rejections: a PreFilter ruled the node out."""
 
 First = NDArray[np.int8]
 """By row: the index of the first filter that rejects it, or one of these."""

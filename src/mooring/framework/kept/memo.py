@@ -22,18 +22,18 @@ from mooring.framework.kept.part_memo import Bookmark, ByteCount, PartMemo, Part
 from mooring.model.shape import PodPart
 
 MEMO_OVERHEAD_BYTES = 10_000
-"""What a memo takes beside its arrays: dictionaries, plans, values of plugins. Measured over 2,000 templates: 10,300."""
+"""What a memo takes beside its arrays: dictionaries, outcomes, values of plugins. Measured over 2,000 templates: 10,300."""
 
 ASK = object()
-"""In a plan: the plugin has to be asked."""
+"""In the answers of a point: the plugin has to be asked."""
 
 
-class PluginPlan(msgspec.Struct, frozen=True):
-    """What is to be done at PreFilter or PreScore."""
+class ShapeOutcomes(msgspec.Struct, frozen=True):
+    """What the plugins of PreFilter or PreScore say about pods of a shape, as far as it is known, and who has a say next."""
 
     skipped: frozenset[str]
     """Plugins that are known to skip."""
-    steps: tuple[tuple[Any, PodPart, Any], ...]
+    answers: tuple[tuple[Any, PodPart, Any], ...]
     """The other plugins that may say something, the part of the shape that they go by, and what they say, or ASK."""
     asked_next: tuple[tuple[int, Any], ...]
     """The plugins of the next point (Filter or Score) that do not skip and whose answers are not kept, with their place in
@@ -44,15 +44,15 @@ class PluginPlan(msgspec.Struct, frozen=True):
     """Those of them whose answers change when pods come and go too, not only when nodes change."""
 
 
-class PlanBook:
-    """Makes the plans of a profile for one point.
+class OutcomeBook:
+    """Makes the outcomes of a profile for one point.
 
-    Hot: nearly all shapes have one of a few plans, because parts say nothing or skip. These plans are kept, so that a pod
-    with requests that no pod had before finds the plan of the others.
+    Hot: nearly all shapes have one of a few outcomes, because parts say nothing or skip. These are kept, so that a pod
+    with requests that no pod had before finds those of the others.
     """
 
     LIMIT = 1024
-    """Plans that are kept: plugins are few, and so are the combinations of those that skip."""
+    """Outcomes that are kept: plugins are few, and so are the combinations of those that skip."""
 
     def __init__(
         self,
@@ -69,33 +69,33 @@ class PlanBook:
         self._parts = parts
         self._asked = asked
         self._asked_next = asked_next
-        self._plans: dict[tuple[PartOutcomes, ...], PluginPlan] = {}
+        self._kept: dict[tuple[PartOutcomes, ...], ShapeOutcomes] = {}
 
-    def plan(self, outcomes: Sequence[PartOutcomes]) -> PluginPlan:
-        """The plan for a shape, by what the plugins of each of its parts say at this point. It is kept for others like it."""
+    def find(self, outcomes: Sequence[PartOutcomes]) -> ShapeOutcomes:
+        """The outcomes for a shape, by what the plugins of each of its parts say at this point. Shapes like it share them."""
         key = tuple(outcomes)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._make(outcomes)
+        known = self._kept.get(key)
+        if known is None:
+            known = self._make(outcomes)
             if not any(said.others for said in outcomes):
-                if len(self._plans) >= self.LIMIT:
-                    self._plans.clear()
-                self._plans[key] = plan
-        return plan
+                if len(self._kept) >= self.LIMIT:
+                    self._kept.clear()
+                self._kept[key] = known
+        return known
 
-    def _make(self, outcomes: Sequence[PartOutcomes]) -> PluginPlan:
+    def _make(self, outcomes: Sequence[PartOutcomes]) -> ShapeOutcomes:
         skipped = frozenset[str]().union(*(said.skipped for said in outcomes))
-        steps: list[tuple[int, Any, PodPart, Any]] = [
+        answers: list[tuple[int, Any, PodPart, Any]] = [
             (index, plugin, questions.part, answer)
             for questions, said in zip(self._parts, outcomes, strict=True)
             for index, plugin, answer in said.others
         ]
-        steps += [(index, plugin, part, ASK) for index, plugin, part in self._asked if plugin.name not in skipped]
-        steps.sort(key=lambda step: step[0])
+        answers += [(index, plugin, part, ASK) for index, plugin, part in self._asked if plugin.name not in skipped]
+        answers.sort(key=lambda answer: answer[0])
         kept = [place for place, questions in enumerate(self._parts) if questions.has_say(self.point, skipped)]
-        return PluginPlan(
+        return ShapeOutcomes(
             skipped,
-            tuple(step[1:] for step in steps),
+            tuple(answer[1:] for answer in answers),
             tuple((index, plugin) for index, plugin in self._asked_next if plugin.name not in skipped),
             tuple(kept),
             tuple(place for place in kept if not self._parts[place].follows_nodes),
@@ -166,8 +166,8 @@ class ShapeMemo:
     """
 
     # Hot: what a new memo does not have yet stands in the class, as in PartMemo.
-    pre_filter_plan: PluginPlan | None = None
-    pre_score_plan: PluginPlan | None = None
+    pre_filter_outcomes: ShapeOutcomes | None = None
+    pre_score_outcomes: ShapeOutcomes | None = None
     _filtering: Sequence[PartMemo] = ()
     _scoring: Sequence[PartMemo] = ()
     _row_filtering: Sequence[PartMemo] = ()
@@ -195,15 +195,15 @@ class ShapeMemo:
 
     # ---- filters
 
-    def settle_filters(self, plan: PluginPlan) -> None:
+    def settle_filters(self, known: ShapeOutcomes) -> None:
         """PreFilter is over for the first time: fix which filters have a say."""
         parts = self.parts
-        self._filtering = [parts[place] for place in plan.kept]
-        self._row_filtering = [parts[place] for place in plan.kept_by_row]
+        self._filtering = [parts[place] for place in known.kept]
+        self._row_filtering = [parts[place] for place in known.kept_by_row]
         for part in self._filtering:
             if part.filters is None:  # Hot: of a new shape most parts are known from other shapes
-                part.settle_filters(plan.skipped)
-        self.pre_filter_plan = plan
+                part.settle_filters(known.skipped)
+        self.pre_filter_outcomes = known
 
     def first_rejections(self, context: SchedulingContext) -> First:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
@@ -241,15 +241,15 @@ class ShapeMemo:
 
     # ---- scores
 
-    def settle_scores(self, plan: PluginPlan) -> None:
+    def settle_scores(self, known: ShapeOutcomes) -> None:
         """PreScore is over for the first time: fix which scores have a say."""
         parts = self.parts
-        self._scoring = [parts[place] for place in plan.kept]
-        self._row_scoring = [parts[place] for place in plan.kept_by_row]
+        self._scoring = [parts[place] for place in known.kept]
+        self._row_scoring = [parts[place] for place in known.kept_by_row]
         for part in self._scoring:
             if part.normalized is None:
-                part.settle_scores(plan.skipped)
-        self.pre_score_plan = plan
+                part.settle_scores(known.skipped)
+        self.pre_score_outcomes = known
 
     def score_sum(self, context: SchedulingContext) -> Integers:
         """For each row the weighted sum of the kept scores that are not normalised. Do not write to it."""
@@ -311,7 +311,7 @@ class ShapeMemo:
         copy_of = dict(zip(self.parts, other.parts, strict=True))
         if self._own_values is not None:
             other._own_values = {part: values.copy() for part, values in self._own_values.items()}
-        other.pre_filter_plan, other.pre_score_plan = self.pre_filter_plan, self.pre_score_plan
+        other.pre_filter_outcomes, other.pre_score_outcomes = self.pre_filter_outcomes, self.pre_score_outcomes
         for name in ("_filtering", "_scoring", "_row_filtering", "_row_scoring"):
             setattr(other, name, [copy_of[part] for part in getattr(self, name)])
         other._filters_at, other._scores_at = self._filters_at.copy(), self._scores_at.copy()

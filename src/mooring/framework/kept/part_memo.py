@@ -41,7 +41,7 @@ class KeptQuestion(msgspec.Struct, frozen=True):
     part: PodPart
     ask: Callable[[SchedulingContext, Rows], Integers | None]
     ask_row: Callable[[SchedulingContext, int], int]
-    """The same about one row, in plain numbers."""
+    """Asks about one row, in plain numbers."""
     weight: int = 1
     """Of a score."""
 
@@ -293,7 +293,7 @@ class PartMemo:
         self.filters = [KeptColumn(each, self.byte_count) for each in asked]
 
     def settle_scores(self, skipped: frozenset[str]) -> None:
-        """The same for scores after PreScore."""
+        """Fix which scores have a say: PreScore was asked, and would always say the same."""
         left = self.questions.scores_left(skipped)
         self.normalized = [KeptColumn(each, self.byte_count) for each in left.normalized]
         self._summed, self._sum_type = left.summed, left.sum_type
@@ -340,7 +340,7 @@ class PartMemo:
     # ---- scores
 
     def refresh_scores(self, context: SchedulingContext) -> None:
-        """The same for the scores."""
+        """Ask the scores again where something was touched that they depend on."""
         self._refresh(context, self._scores_at, self._score_row, self._score_rows)
 
     def _score_row(self, context: SchedulingContext, row: int) -> None:

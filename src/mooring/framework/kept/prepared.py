@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import lru_cache, partial
+from typing import Any
 from weakref import ref
 
 import msgspec
@@ -11,19 +12,23 @@ from numpy.typing import NDArray
 from mooring.cluster.change_log import Follower
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.problems import show
+from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import PluginCaller
-from mooring.framework.contract.points import Plugin, Reads
-from mooring.framework.kept.asking import ask_filter, ask_filter_row, ask_score, ask_score_row
-from mooring.framework.kept.feasible import PASSED
-from mooring.framework.kept.memo import PlanBook, ShapeMemo
+from mooring.framework.contract.points import Plugin, Reads, Rows
+from mooring.framework.contract.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, describe
+from mooring.framework.kept.asking import AttemptError, ask_filter, ask_filter_row, ask_score, ask_score_row
+from mooring.framework.kept.feasible import PASSED, FeasibleRows
+from mooring.framework.kept.memo import OutcomeBook, ShapeMemo, ShapeOutcomes
 from mooring.framework.kept.part_memo import (
     PRE_FILTER,
     PRE_SCORE,
     ByteCount,
     KeptQuestion,
     PartMemo,
+    PartOutcomes,
     PartQuestions,
     integers_for,
+    outcomes_of_skips,
 )
 from mooring.framework.kept.score_by_value import ScoreByValue
 from mooring.framework.profile.profiles import Profile
@@ -32,13 +37,13 @@ from mooring.model.shape import PodPart, PodShape
 
 # ---- Verdicts beside nominated pods, kept for the shapes and priorities that preempt again and again.
 #
-# Where pods are nominated to a node, others have to fit beside them (what_if.py: leave_room). What comes of that
+# Where pods are nominated to a node, others have to fit beside them (leave_room.py). What comes of that
 # depends on the shape, the priority, and what is on the node and nominated to it, so it is asked again only for rows
 # that were touched.
 
 
 _MOST = 16
-"""For how many shapes and priorities columns are kept: as many as preemption keeps trials for."""
+"""For how many shapes and priorities columns are kept: as many as preemption keeps dry runs for."""
 
 
 class CrowdedColumns:
@@ -102,7 +107,7 @@ class SearchCursor(msgspec.Struct):
 
 class PreparedProfile:
     """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor and what is kept:
-    plans, levels, and verdicts beside nominated pods."""
+    outcomes, levels, and verdicts beside nominated pods."""
 
     def __init__(
         self, profile: Profile, caller: PluginCaller | None = None, cursor: SearchCursor | None = None
@@ -137,12 +142,12 @@ class PreparedProfile:
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
         """The filters whose answers are not kept, with their place in the order."""
-        self.pre_filter_plans = PlanBook(PRE_FILTER, self.parts, asked[0], self.asked_filters)
+        self.pre_filter_book = OutcomeBook(PRE_FILTER, self.parts, asked[0], self.asked_filters)
         self.summed = frozenset(question.index for part in self.parts for question in part.summed)
         """The score plugins whose kept answers need nothing but adding up."""
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
-        self.pre_score_plans = PlanBook(PRE_SCORE, self.parts, asked[1], self.asked_scores)
+        self.pre_score_book = OutcomeBook(PRE_SCORE, self.parts, asked[1], self.asked_scores)
         self.scores_by_value = [
             (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
         ]
@@ -246,3 +251,88 @@ def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:
     if what is not Reads.CLUSTER and hasattr(plugin, before) and _declared(plugin, before) is not Reads.SHAPE:
         raise ValueError(f"{method} of plugin {plugin.name} reads {what.name}, so its {before} must read only SHAPE")
     return what
+
+
+# ---- PreFilter and PreScore: asks the plugins of these points, or recalls what they said about other pods with the
+# same part.
+#
+# What follows from a part of the shape alone is asked once and kept with the part (part_memo.py). The other plugins
+# are asked in every attempt, unless they skip pods like this one (SKIP_SHAPE, SKIP_FOR_NOW).
+
+
+class PrePoints:
+    """The plugins of PreFilter and PreScore in one attempt."""
+
+    __slots__ = ("_context", "_labels_and_controller", "_memo", "_runner")
+
+    def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
+        self._runner = runner
+        self._context = context
+        self._memo = memo
+        self._labels_and_controller: tuple[Any, ...] | None = None
+
+    def outcomes(self, point: str) -> ShapeOutcomes:
+        """What the plugins of a point say about pods of this shape. Those are asked whose answer a part of it decides."""
+        book = self._runner.pre_filter_book if point == "PreFilter" else self._runner.pre_score_book
+        place = book.point
+        return book.find([part.outcomes[place] or self._ask_about(point, place, part) for part in self._memo.parts])
+
+    def _ask_about(self, point: str, place: int, part: PartMemo) -> PartOutcomes:
+        """Ask the plugins whose answer this part decides."""
+        questions = part.questions
+        said = self._fixed_outcomes(point, questions.pre_filters if place == PRE_FILTER else questions.pre_scores)
+        if not said.others or not any(isinstance(answer, AttemptError) for _, _, answer in said.others):
+            part.outcomes[place] = said  # otherwise the next attempt asks again
+        return said
+
+    def ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
+        """Ask a plugin whose answer depends on more than the shape, unless it is known to skip. `part` is the one that a
+        skip may follow from; `feasible` is for PreScore."""
+        kept = self._memo.part(part)
+        skip = plugin.name, point, self._labels_and_controller or self._kind_of_pod()
+        if skip in kept.skips_for_now and kept.skips_for_now[skip] == plugin.version(self._context.cluster):
+            return SKIP
+        outcome = self._call(point, plugin, None if feasible is None else self._rows_for(plugin, feasible))
+        if outcome is SKIP_SHAPE:
+            kept.keep_skip(PRE_FILTER if point == "PreFilter" else PRE_SCORE, plugin.name)
+        elif outcome is SKIP_FOR_NOW:
+            kept.keep_skip_for_now(skip, plugin.version(self._context.cluster))
+        return outcome
+
+    def _rows_for(self, plugin: Any, feasible: FeasibleRows) -> Rows:
+        if not plugin.needs_feasible and feasible.are_most:
+            return slice(0, self._context.nodes.height)
+        return feasible.rows
+
+    def _fixed_outcomes(self, point: str, plugins: tuple[tuple[int, Any], ...]) -> PartOutcomes:
+        """What the plugins say that go by one part alone. A fault is an answer too: an earlier plugin may end the attempt
+        before it matters."""
+        skipped, others = [], []
+        for index, plugin in plugins:
+            try:
+                said = self._call(point, plugin, slice(0, self._context.nodes.height))
+            except AttemptError as fault:
+                said = fault
+            if said in SKIPS:
+                skipped.append(plugin.name)
+            elif said is not None:
+                others.append((index, plugin, said))
+        return PartOutcomes(frozenset(skipped), tuple(others)) if others else outcomes_of_skips(frozenset(skipped))
+
+    def _kind_of_pod(self) -> tuple[Any, ...]:
+        """What SKIP_FOR_NOW may depend on of a pod beside its shape: its labels and its controller."""
+        if self._labels_and_controller is None:
+            pod = self._context.pod
+            owner = pod.controller()
+            controller = (owner.api_version, owner.kind, owner.name) if owner else None
+            self._labels_and_controller = (pod.label_set, controller)
+        return self._labels_and_controller
+
+    def _call(self, point: str, plugin: Any, rows: Rows | None) -> Any:
+        wrap = self._context.wrap
+        try:
+            if point == "PreFilter":
+                return wrap(point, plugin.name, plugin.pre_filter)(self._context)
+            return wrap(point, plugin.name, plugin.pre_score)(self._context, rows)
+        except Exception as fault:
+            raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault

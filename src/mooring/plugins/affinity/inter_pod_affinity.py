@@ -22,7 +22,18 @@ from mooring.cluster.columns.labels import ABSENT, LabelColumn
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.events import (
+    NODE,
+    POD,
+    Action,
+    Change,
+    ClusterEvent,
+    Registration,
+    has_place,
+    new_node_of,
+    nodes_of,
+    pods_of,
+)
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
@@ -55,7 +66,6 @@ from mooring.plugins.affinity.affinity_counts import (
     resolve_terms,
     terms_about,
 )
-from mooring.plugins.hints import has_place, new_node_of, nodes_of, pods_of
 
 # Codes of `filter`. Missing affinity is final (preemption removes pods, and that never adds the wanted one);
 # anti-affinity is curable, because the pods in the way may be evicted. Upstream: UnschedulableAndUnresolvable and
@@ -210,7 +220,7 @@ def _by_row(column: LabelColumn, codes: NDArray[np.int8], rows: Rows, height: in
 
 
 def _shares_of_few(scores: list[int]) -> NDArray[np.int32]:
-    """The same in plain numbers. Hot: by value there are few scores, and for these arrays take three times as long."""
+    """What `_shares` does, in plain numbers. Hot: by value there are few scores; arrays of them take three times as long."""
     lowest, span = min(scores), float(max(scores) - min(scores)) or 1.0
     return np.array([int(100.0 * ((score - lowest) / span)) for score in scores], np.int32)
 

@@ -23,7 +23,17 @@ from mooring.cluster.columns.labels import ABSENT, LabelColumn
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.contract.context import KeptValues, SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.events import (
+    NODE,
+    POD,
+    Action,
+    Change,
+    ClusterEvent,
+    Registration,
+    has_place,
+    nodes_of,
+    pods_of,
+)
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
@@ -68,7 +78,6 @@ from mooring.plugins.affinity.spread_counts import (
     count_values,
     counted_by,
 )
-from mooring.plugins.hints import has_place, nodes_of, pods_of
 
 Reals = NDArray[np.floating[Any]]
 

@@ -46,7 +46,7 @@ class Eligible(msgspec.Struct, frozen=True):
     """Its codes go with `domains`: another column of the same label may have others."""
     rows: NDArray[np.intp]
     among: Mask
-    """The same rows, as a mask."""
+    """The rows that count, as a mask."""
     domains: NDArray[np.intp]
     is_every_labelled: bool
     """Whether these are all the nodes that have the label at all. Then the tally's sums by value can be used as they

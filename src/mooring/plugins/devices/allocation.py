@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.framework.contract.intents import Write, WriteFault
+from mooring.framework.contract.intents import Write, WriteFault, at_version
 from mooring.framework.contract.points import Handle
 from mooring.framework.profile.metric_catalogue import CLAIM_CREATES, DEVICE_ALLOCATIONS, DEVICE_WAITS
 from mooring.kit.clock import moment_ns
@@ -258,12 +258,14 @@ def read_again(claim: ResourceClaim) -> Write:
 def add_finalizer(claim: ResourceClaim) -> Write:
     """A write of its own, before the allocation: status and metadata cannot be changed by one request."""
     finalizers = [*(claim.metadata.finalizers or ()), FINALIZER]
-    return Write("PATCH", ResourceClaim, claim.name, claim.namespace, {"metadata": _at_version(claim, finalizers)})
+    return Write(
+        "PATCH", ResourceClaim, claim.name, claim.namespace, {"metadata": at_version(claim, finalizers=finalizers)}
+    )
 
 
 def write_status(claim: ResourceClaim, status: dict[str, Any]) -> Write:
     """A patch of the status that is meant for this version of the claim only."""
-    body = {"metadata": _at_version(claim), "status": status}
+    body = {"metadata": at_version(claim), "status": status}
     return Write("PATCH", ResourceClaim, claim.name, claim.namespace, body, "status")
 
 
@@ -308,14 +310,6 @@ def delete_claim(claim: ResourceClaim, late: Late | None = None) -> tuple[Write,
         Write("PATCH", ResourceClaim, claim.name, claim.namespace, body, late=late),
         Write("DELETE", ResourceClaim, claim.name, claim.namespace, late=late),
     )
-
-
-def _at_version(claim: ResourceClaim, finalizers: list[str] | None = None) -> dict[str, Any]:
-    """Metadata of a patch that is meant for this version of the claim only."""
-    metadata: dict[str, Any] = {"finalizers": finalizers} if finalizers else {}
-    if claim.metadata.resource_version:
-        metadata["resourceVersion"] = claim.metadata.resource_version
-    return metadata
 
 
 # ---- Metrics: claims that the scheduler created, and how long pods waited for devices to be prepared.

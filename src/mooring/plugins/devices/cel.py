@@ -113,12 +113,12 @@ def facts_of(driver: str, device: Device, dialect: Dialect = DIALECT) -> Facts:
     """What selectors read of a device. Raises CelFault for attributes that have no value, or none of this dialect."""
     attributes = Defaulting()
     for name, attribute in (device.attributes or {}).items():
-        domain, id = _parts(name, driver)
-        attributes.setdefault(domain, {})[id] = _value(name, attribute, dialect)
+        domain, bare = _parts(name, driver)
+        attributes.setdefault(domain, {})[bare] = _value(name, attribute, dialect)
     capacity = Defaulting()
     for name, amount in (device.capacity or {}).items():
-        domain, id = _parts(name, driver)
-        capacity.setdefault(domain, {})[id] = Quantity(parse(amount.value))
+        domain, bare = _parts(name, driver)
+        capacity.setdefault(domain, {})[bare] = Quantity(parse(amount.value))
     return {
         "driver": driver,
         "allowMultipleAllocations": bool(device.allow_multiple_allocations),
@@ -129,8 +129,8 @@ def facts_of(driver: str, device: Device, dialect: Dialect = DIALECT) -> Facts:
 
 def _parts(name: str, driver: str) -> tuple[str, str]:
     """`domain/id`; names without a domain belong to the driver."""
-    domain, slash, id = name.partition("/")
-    return (domain, id) if slash else (driver, name)
+    domain, slash, bare = name.partition("/")
+    return (domain, bare) if slash else (driver, name)
 
 
 def _value(name: str, attribute: DeviceAttribute, dialect: Dialect) -> Any:

@@ -13,7 +13,17 @@ from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.cluster.claims.device_objects import IMPLICIT_PREFIX, ServingClasses
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
+from mooring.framework.contract.events import (
+    ITSELF,
+    NODE,
+    POD,
+    Action,
+    Change,
+    ClusterEvent,
+    EventKeys,
+    Registration,
+    is_itself,
+)
 from mooring.framework.contract.status import Rejection
 from mooring.model.devices import (
     EXACT_COUNT,
@@ -37,7 +47,6 @@ from mooring.model.pod_spec import (
 )
 from mooring.model.quantity import NANO, parse
 from mooring.model.selectors import NodeMatcher
-from mooring.plugins.hints import ITSELF, is_itself
 
 
 class Unresolved(Exception):

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from mooring.model.devices import Device, DeviceAttribute, DeviceConstraint
 from mooring.plugins.devices.demand import Ask, Fatal
@@ -10,7 +11,7 @@ from mooring.plugins.devices.pools import DeviceInSlice
 Value = tuple[str, str | int | bool]
 """The type of a value, and the value."""
 Values = tuple[str, frozenset[str | int | bool]]
-"""The same of a list."""
+"""The type of the values of a list, and the values."""
 
 
 class PickConstraint(ABC):
@@ -37,17 +38,13 @@ class PickConstraint(ABC):
         return True
 
     def drop(self, ask: Ask, site: DeviceInSlice) -> None:
-        """Undo `admit`."""
+        """Undo `admit`. What devices have in common stands until the last of them is dropped."""
         if _is_meant(self._requests, ask):
-            self._forget(ask)
             self._count -= 1
 
     @abstractmethod
     def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
         """Whether a device with this attribute may join those that are counted; if so, it is remembered."""
-
-    @abstractmethod
-    def _forget(self, ask: Ask) -> None: ...
 
 
 class Same(PickConstraint):
@@ -62,9 +59,6 @@ class Same(PickConstraint):
         self._value = value
         return True
 
-    def _forget(self, ask: Ask) -> None:
-        """The value stands until the last device is dropped; the next first one replaces it."""
-
 
 class Distinct(PickConstraint):
     """distinctAttribute: every device has the attribute, and no two have the same value.
@@ -75,7 +69,7 @@ class Distinct(PickConstraint):
 
     def __init__(self, requests: Collection[str], attribute: str) -> None:
         super().__init__(requests, attribute)
-        self._values: dict[str, Value | None] = {}
+        self._values: dict[str, Any] = {}
 
     def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
         value = value_of(attribute)
@@ -84,8 +78,10 @@ class Distinct(PickConstraint):
         self._values[ask.base_name] = value
         return True
 
-    def _forget(self, ask: Ask) -> None:
-        self._values.pop(ask.base_name, None)
+    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
+        if _is_meant(self._requests, ask):
+            self._values.pop(ask.base_name, None)
+        super().drop(ask, site)
 
 
 class Overlapping(PickConstraint):
@@ -110,16 +106,9 @@ class Overlapping(PickConstraint):
         self._common = kind, common & values[1]
         return True
 
-    def _forget(self, ask: Ask) -> None:
-        """See above."""
 
-
-class Disjoint(PickConstraint):
+class Disjoint(Distinct):
     """distinctAttribute where attributes may be lists: no two devices have a value in common. Parity: as for Distinct."""
-
-    def __init__(self, requests: Collection[str], attribute: str) -> None:
-        super().__init__(requests, attribute)
-        self._values: dict[str, Values | None] = {}
 
     def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
         values = values_of(attribute)
@@ -127,9 +116,6 @@ class Disjoint(PickConstraint):
             return False
         self._values[ask.base_name] = values
         return True
-
-    def _forget(self, ask: Ask) -> None:
-        self._values.pop(ask.base_name, None)
 
 
 def _overlap(one: Values, other: Values | None) -> bool:
@@ -157,8 +143,8 @@ def find_attribute(device: Device, driver: str, name: str) -> DeviceAttribute | 
     found = attributes.get(name)
     if found is not None:
         return found
-    domain, slash, id = name.partition("/")
-    return attributes.get(id) if slash and domain == driver else None
+    domain, slash, bare = name.partition("/")
+    return attributes.get(bare) if slash and domain == driver else None
 
 
 def value_of(attribute: DeviceAttribute) -> Value | None:

@@ -42,7 +42,7 @@ COST_A_STEP = 4
 
 
 BYTES_A_STEP = 1
-"""... and to compile so many bytes of a selector: 10 KiB take some 30 ms."""
+"""A step also stands for so many bytes of a selector that is compiled: 10 KiB take some 30 ms."""
 
 
 class TookTooLong(Exception):
@@ -62,7 +62,7 @@ class Effort(msgspec.Struct, eq=False):
     compiled: set[str] = msgspec.field(default_factory=set)
     """Selectors of which something was learnt: then another attempt gets further."""
     is_short: bool = False
-    """The namespace has used up its share (namespace_shares.py). No selector is evaluated that costs more than is left;
+    """The namespace has used up its share (offers.py). No selector is evaluated that costs more than is left;
     otherwise the last one may, so that each attempt learns something."""
 
     def spend(self, steps: int) -> None:

@@ -91,11 +91,11 @@ class NodeGroups:
 
     def _read(self, slices: Iterable[ResourceSlice]) -> None:
         before, self._views = self._views, {}
-        for slice in slices:
-            view = before.get(slice.name)
-            if view is None or view.slice is not slice:
-                view = view_of(slice, self._features.dialect, self._likenesses)
-            self._views[slice.name] = view
+        for published in slices:
+            view = before.get(published.name)
+            if view is None or view.slice is not published:
+                view = view_of(published, self._features.dialect, self._likenesses)
+            self._views[published.name] = view
 
     def _arrange(self, nodes: NodeTable) -> None:
         """Sort the rows into groups: by the shared slices that they see, and by name where a node has slices of its
@@ -128,8 +128,8 @@ class NodeGroups:
         self._kept = kept
         self.groups_seeing = {}
         for index, group in enumerate(self.groups):
-            for id in group.pool_book:
-                self.groups_seeing.setdefault(id, []).append(index)
+            for pool_id in group.pool_book:
+                self.groups_seeing.setdefault(pool_id, []).append(index)
 
     def _group(
         self,
@@ -141,13 +141,13 @@ class NodeGroups:
         """What the node of the row sees; the known group for that, if there is one, so that its offers stay good."""
         reached = [reach for reach in shared if reach.is_seen_from(row)]
         seen = [*local, *(reach.view for reach in reached)]
-        hidden = frozenset(id for reach in reached for id, mask in reach.devices.items() if not mask[row])
+        hidden = frozenset(device_id for reach in reached for device_id, mask in reach.devices.items() if not mask[row])
         pools = {view.pool for view in seen}
         # Everything that the group is made of: a slice that changed has another serial.
         key = (
             tuple(view.serial for view in seen),
             hidden,
-            tuple(view.serial for id in sorted(pools) for view in whole[id]),
+            tuple(view.serial for pool_id in sorted(pools) for view in whole[pool_id]),
         )
         known = self._kept.get(key)
         return key, NodeGroup(gather_pools(seen, whole), hidden) if known is None else known

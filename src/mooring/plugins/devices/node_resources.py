@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
+from mooring.cluster.columns.facts import FIRST_CLASS
 from mooring.cluster.columns.resource_amounts import cells
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.intents import Write
@@ -32,7 +33,6 @@ RowArray = NDArray[np.intp]
 REFUSED = 16
 """The filter's first code for the rejections here; their place in the list of an attempt is added."""
 
-_FIRST = ("cpu", "memory", "ephemeral-storage")
 _WITHOUT_POD_LEVEL = Accounting(pod_level=False)
 
 
@@ -132,7 +132,10 @@ def judge(
     why_not = _refusal(pod, taken, demand)
     if why_not is not None:
         return np.full(len(rows), _code(why_not, refusals), np.int64)
-    names = [*(name for name in _FIRST if demand.get(name)), *sorted(n for n in demand if n.startswith("hugepages-"))]
+    names = [
+        *(name for name in FIRST_CLASS if demand.get(name)),
+        *sorted(n for n in demand if n.startswith("hugepages-")),
+    ]
     if not names:
         return np.zeros(len(rows), np.int64)
     amounts = context.nodes.amounts

@@ -123,16 +123,19 @@ class SliceView(msgspec.Struct, eq=False):
         return self.slice.spec.pool.generation
 
 
-def view_of(slice: ResourceSlice, dialect: Dialect = DIALECT, book: LikenessBook | None = None) -> SliceView:
+def view_of(published: ResourceSlice, dialect: Dialect = DIALECT, book: LikenessBook | None = None) -> SliceView:
     """Take a slice apart. Slices whose devices may be alike need one book."""
-    spec, book = slice.spec, LikenessBook() if book is None else book
+    spec, book = published.spec, LikenessBook() if book is None else book
     sites = tuple(
         DeviceInSlice(
-            (spec.driver, spec.pool.name, device.name), device, slice, likeness_of(book, spec.driver, device, dialect)
+            (spec.driver, spec.pool.name, device.name),
+            device,
+            published,
+            likeness_of(book, spec.driver, device, dialect),
         )
         for device in spec.devices or ()
     )
-    return SliceView(slice, sites)
+    return SliceView(published, sites)
 
 
 CounterSets = dict[str, dict[str, int]]
@@ -174,11 +177,15 @@ def gather_pools(seen: Iterable[SliceView], whole: Mapping[PoolId, Sequence[Slic
             known.clear()  # newer, so it replaces what was known
         if not known or view.generation == known[0].generation:
             known.append(view)
-    pools = [pool for id, views in gathered.items() if (pool := _pool(id, views, whole.get(id, ()))) is not None]
+    pools = [
+        pool
+        for pool_id, views in gathered.items()
+        if (pool := _pool(pool_id, views, whole.get(pool_id, ()))) is not None
+    ]
     return sorted(pools, key=lambda pool: (_must_be_prepared(pool), pool.id))
 
 
-def _pool(id: PoolId, views: Sequence[SliceView], all_views: Sequence[SliceView]) -> PoolView | None:
+def _pool(pool_id: PoolId, views: Sequence[SliceView], all_views: Sequence[SliceView]) -> PoolView | None:
     """The pool as these slices show it. None: a newer generation exists, of which the node sees nothing yet.
 
     Fewer slices than the pool has is normal: the others may be for other nodes. They count for completeness and
@@ -192,12 +199,12 @@ def _pool(id: PoolId, views: Sequence[SliceView], all_views: Sequence[SliceView]
             return None
         same = [view for view in all_views if view.generation == generation]
         if len(same) != expected:
-            return PoolView(id, is_incomplete=True)
+            return PoolView(pool_id, is_incomplete=True)
         rest = [view for view in same if view not in views]
-    return _whole_pool(id, sorted(views, key=lambda view: view.slice.name), rest)
+    return _whole_pool(pool_id, sorted(views, key=lambda view: view.slice.name), rest)
 
 
-def _whole_pool(id: PoolId, views: Sequence[SliceView], rest: Sequence[SliceView]) -> PoolView:
+def _whole_pool(pool_id: PoolId, views: Sequence[SliceView], rest: Sequence[SliceView]) -> PoolView:
     """A complete pool. Slices with counter sets have no devices."""
     here = [site for view in views if not view.slice.spec.shared_counters for site in view.sites]
     elsewhere = [site for view in rest if not view.slice.spec.shared_counters for site in view.sites]
@@ -210,7 +217,7 @@ def _whole_pool(id: PoolId, views: Sequence[SliceView], rest: Sequence[SliceView
         or len(counters) != len(sets)
         or not all(_has_counters(site, counters) for site in (*here, *elsewhere))
     )
-    return PoolView(id, is_invalid=True) if is_invalid else PoolView(id, here, elsewhere, counters)
+    return PoolView(pool_id, is_invalid=True) if is_invalid else PoolView(pool_id, here, elsewhere, counters)
 
 
 def _has_counters(site: DeviceInSlice, counters: CounterSets) -> bool:

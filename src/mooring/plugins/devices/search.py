@@ -252,18 +252,14 @@ class _Search:
 
     def _matches(self, ask: Ask, likeness: Likeness) -> bool:
         """Ask the selectors of the class, then those of the request. A fault is an error of the attempt, as upstream."""
-        for i, selector in enumerate(ask.class_selectors):
-            answer = self._answer(selector, likeness)
-            if isinstance(answer, CelFault):
-                raise Fatal(f"class {ask.class_name}: selector #{i}: {_describe(answer)}")
-            if not answer:
-                return False
-        for i, selector in enumerate(ask.selectors):
-            answer = self._answer(selector, likeness)
-            if isinstance(answer, CelFault):
-                raise Fatal(f": selector #{i}: {_describe(answer)}", ask.claim)
-            if not answer:
-                return False
+        of_class, own = (f"class {ask.class_name}", None, ask.class_selectors), ("", ask.claim, ask.selectors)
+        for where, claim, selectors in (of_class, own):
+            for i, selector in enumerate(selectors):
+                answer = self._answer(selector, likeness)
+                if isinstance(answer, CelFault):
+                    raise Fatal(f"{where}: selector #{i}: {_describe(answer)}", claim)
+                if not answer:
+                    return False
         return True
 
     def _answer(self, selector: str, likeness: Likeness) -> bool | CelFault:

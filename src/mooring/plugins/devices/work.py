@@ -187,12 +187,12 @@ class ClaimWork:
         """Write the claim when no other pod is writing it. Meanwhile the writing pod may write this pod's reservation
         too."""
         claim, turns = self._state.claims[index], self._ledger.turns
-        id, consumer = claim_id(claim), None
+        turn_id, consumer = claim_id(claim), None
         if self._state.allocations.get(index) is None or self._state.is_shared(index):
             consumer = self._state.consumer(index, self._pod)
         is_served = False
         try:
-            while not turns.take(id, self._pod.id, consumer):
+            while not turns.take(turn_id, self._pod.id, consumer):
                 yield _pause_for(claim)
                 if consumer is not None and self._is_reserved(self._refresh(index)):
                     is_served = True
@@ -202,7 +202,7 @@ class ClaimWork:
             is_served = True
             return claim
         finally:
-            turns.leave(id, self._pod.id, is_served)
+            turns.leave(turn_id, self._pod.id, is_served)
 
     def _bind(self, index: int, is_extended: bool) -> Steps:
         """Write the claim. Until that is done, or has failed, its devices count as taken.

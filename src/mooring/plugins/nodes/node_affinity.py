@@ -9,7 +9,7 @@ from mooring.cluster.columns.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_labels, match_nodes, match_term
 from mooring.framework.config.args import NodeAffinityArgs
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration, new_node_of, nodes_of
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
@@ -29,7 +29,6 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeSelectorTerm
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 from mooring.model.shape import PodPart, PodShape
-from mooring.plugins.hints import new_node_of, nodes_of
 
 # Codes of `filter`: the profile's addedAffinity is checked first upstream, so its code wins over the pod's own.
 _NOT_ENFORCED, _NOT_WANTED = 1, 2

@@ -6,12 +6,23 @@ from typing import Any
 import numpy as np
 
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.events import (
+    ITSELF,
+    NODE,
+    POD,
+    Action,
+    Change,
+    ClusterEvent,
+    Registration,
+    is_itself,
+    new_node_of,
+    nodes_of,
+    pods_of,
+)
 from mooring.framework.contract.points import Codes, FilterPlugin, Handle, Need, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
-from mooring.plugins.hints import ITSELF, is_itself, new_node_of, nodes_of, pods_of
 
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):

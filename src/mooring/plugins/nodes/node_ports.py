@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration, has_place, pods_of
 from mooring.framework.contract.points import Codes, FilterPlugin, Need, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, Rejection, Skip, curable
 from mooring.model.pod import Pod
 from mooring.model.shape import ANY_IP, HostPort, PodPart
-from mooring.plugins.hints import has_place, pods_of
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):

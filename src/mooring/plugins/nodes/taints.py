@@ -8,7 +8,19 @@ import numpy as np
 
 from mooring.cluster.columns.kernels import scale_to_max
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.events import (
+    ITSELF,
+    NODE,
+    POD,
+    Action,
+    Change,
+    ClusterEvent,
+    Registration,
+    is_itself,
+    new_node_of,
+    nodes_of,
+    pods_of,
+)
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
@@ -25,7 +37,6 @@ from mooring.framework.contract.status import Rejection, Skip, final
 from mooring.model.node import COMPARISON_GATE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
-from mooring.plugins.hints import ITSELF, is_itself, new_node_of, nodes_of, pods_of
 
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 """The taint that the node controller adds to cordoned nodes. Upstream checks the field and a toleration of this taint,

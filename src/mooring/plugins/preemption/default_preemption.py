@@ -6,9 +6,9 @@ evicts them.
 """
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -45,17 +45,17 @@ from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
 from mooring.plugins.preemption.group_slots import GainsByShape, Slots, come_back, first_to_leave, slots_for, victims_on
+from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
 from mooring.plugins.preemption.search import Budget, Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
-from mooring.plugins.preemption.trial import Trial
 from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, split_by_budgets
 
 # ---- Which pods have to leave so that a pod group fits: upstream's search over the whole cluster.
 #
 # All victims of lower priority leave. If the group fits then, they come back, the most important first, as long as it
 # still fits; those that break a disruption budget come back before the others. Each question is a trial of the whole
-# group, unless sums decide (group_sums.py).
+# group, unless sums decide (group_slots.py).
 
 
 NO_VICTIMS = final("No preemption victims found for incoming preemptor")
@@ -117,7 +117,7 @@ def _in_order(order: VictimOrder, priority: int, budgets: Sequence[Budget]) -> l
 
 
 def search_by_trials(victims: Sequence[GroupVictim], first: int = 0) -> GroupSearch:
-    """The same by trials. The group is known to fit beside the victims before `first`."""
+    """The victims, found by trials. The group is known to fit beside the victims before `first`."""
     refusal = yield MovedPods(leave=_pods_of(victims[first:]))
     if refusal is not None:
         return refusal
@@ -153,16 +153,20 @@ def _pods_of(victims: Sequence[GroupVictim]) -> tuple[Pod, ...]:
     return tuple(pod for victim in victims for pod in victim.pods)
 
 
+K = TypeVar("K", KeptDryRun, KeptHarm)
+KeptKey = tuple["ref[PodShape]", int]
+"""A shape and a priority."""
+
 _PREFIX = "preemption: "
-TRIALS = 16
-"""For how many shapes and priorities the outcome is kept: a trial has arrays of pods x nodes, so there are few of them.
+DRY_RUNS = 16
+"""For how many shapes and priorities the outcome is kept: a dry run has arrays of pods x nodes, so there are few of them.
 """
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
 class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
     """PostFilter searches; PreEnqueue keeps the preemptor out of the queue while its victims are being evicted. With the
-    gate WorkloadAwarePreemption groups preempt as one (group_search.py), and their members do not preempt alone."""
+    gate WorkloadAwarePreemption groups preempt as one (`search_victims`), and their members do not preempt alone."""
 
     name = "DefaultPreemption"
 
@@ -171,8 +175,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         self._min_percentage: int = args.min_candidate_nodes_percentage
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
-        self._trials: dict[tuple[ref[PodShape], int], Trial] = {}
-        self._harms: dict[tuple[ref[PodShape], int], KeptHarm] = {}
+        self._dry_runs: dict[KeptKey, KeptDryRun] = {}
+        self._harms: dict[KeptKey, KeptHarm] = {}
         self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
@@ -295,16 +299,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
             return None
         alone = NodeDryRun(failure, ranks, self._budgets.of(failure.context.cluster))
         search = LeastHarm(failure, ranks, filters, alone)
-        return search.nominate(curable_rows, self._kept_harm(failure.context.pod, ranks))
-
-    def _kept_harm(self, pod: Pod, ranks: PodRanks) -> KeptHarm:
-        """What is kept of the least harmful candidates for pods of this shape and priority."""
-        key = (ref(pod.shape), pod.priority)
-        kept = self._harms.pop(key, None) or KeptHarm(ranks, pod.priority)
-        self._harms[key] = kept  # last in the order of use
-        if len(self._harms) > TRIALS:
-            del self._harms[next(iter(self._harms))]
-        return kept
+        pod = failure.context.pod
+        return search.nominate(curable_rows, _kept_for(self._harms, pod, lambda: KeptHarm(ranks, pod.priority)))
 
     def search(self, failure: FitError) -> Findings:
         """Every candidate, or as many as the arguments ask for. `examine_all` is for explanations and comparisons."""
@@ -312,8 +308,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         nodes = failure.context.nodes
         potential = failure.curable_rows()
         ranks = self._ranked(nodes)
-        trial = self._trial(failure.context.pod, ranks)
-        dry_run = PreemptionDryRun(failure, ranks, trial, self._budgets.of(failure.context.cluster))
+        kept = _kept_for(self._dry_runs, failure.context.pod, lambda: KeptDryRun(ranks))
+        dry_run = PreemptionDryRun(failure, ranks, kept, self._budgets.of(failure.context.cluster))
         if not len(potential):
             return dry_run.nothing()
         if failure.examine_all:
@@ -338,22 +334,13 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         return findings
 
     def _ranked(self, nodes: NodeTable) -> PodRanks:
-        """The pods of all nodes by importance; made again for another table (a fork), along with all trials."""
+        """The pods of all nodes by importance; made again for another table (a fork), along with all dry runs."""
         if self._ranks is None or self._ranks.nodes is not nodes:
             self._ranks = PodRanks(nodes)
-            self._trials.clear()
+            self._dry_runs.clear()
             self._harms.clear()
         self._ranks.refresh()
         return self._ranks
-
-    def _trial(self, pod: Pod, ranks: PodRanks) -> Trial:
-        """What is kept for pods of this shape and priority."""
-        key = (ref(pod.shape), pod.priority)  # a pod that is gone is not kept alive
-        trial = self._trials.pop(key, None) or Trial(ranks)
-        self._trials[key] = trial  # last in the order of use
-        if len(self._trials) > TRIALS:
-            del self._trials[next(iter(self._trials))]
-        return trial
 
     def _ineligible(self, failure: FitError) -> str | None:
         """Why the pod may not preempt (again) now."""
@@ -366,6 +353,16 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         if any(is_being_preempted(pod) and pod.priority < context.pod.priority for pod in context.nodes.pods_on[row]):
             return "not eligible due to a terminating pod on the nominated node."
         return None
+
+
+def _kept_for(kept: dict[KeptKey, K], pod: Pod, make: Callable[[], K]) -> K:
+    """What is kept for pods of this shape and priority; the one that was not used for longest goes."""
+    key = (ref(pod.shape), pod.priority)  # a pod that is gone is not kept alive
+    found = kept.pop(key, None) or make()
+    kept[key] = found  # last in the order of use
+    if len(kept) > DRY_RUNS:
+        del kept[next(iter(kept))]
+    return found
 
 
 def is_being_preempted(pod: Pod) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.columns.resource_amounts import MAX_SUM, cells, places_of
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.crowd import Crowd
+from mooring.cluster.pods.nominated import Crowd
 from mooring.framework.attempts.fit_errors import GroupFitError
 from mooring.framework.attempts.slots import pods_left, requested_beside, times_in
 from mooring.framework.contract.points import ResourceDemand

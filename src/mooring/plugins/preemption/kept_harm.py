@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from mooring.cluster.change_log import Follower
 from mooring.cluster.columns.resource_amounts import places_of
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
-from mooring.cluster.pods.crowd import Crowd
-from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import Crowd, NominatedLoad
 from mooring.framework.contract.points import ResourceDemand
 
 # ---- Which pods of a row can stay beside the preemptor, where sums decide: kernels over all rows at once.
 #
-# Pods are in slots by importance (PodRanks), and `held` has what the pods up to each slot request together. The
+# Pods are in positions by importance (PodRanks), and `held` has what the pods up to each position request together. The
 # preemptor leaves a limit for each resource: what is allocatable, less its own request and those of nominated pods.
-# So the pods up to a slot can stay if `held` there is within the limits, and no pod has to be taken off or put back
+# So the pods up to a position can stay if `held` there is within the limits, and no pod has to be taken off or put back
 # to find that out.
 
 
@@ -33,7 +32,7 @@ PRIORITY_OFFSET = 1 << 31
 """Added to each priority before summing, as upstream does: priorities may be negative, and more victims must not look
 better than fewer."""
 NO_LIMIT = 1 << 62
-MOST_SLOTS = 256
+MOST_POSITIONS = 256
 """Up to so many pods on a row no sum is beyond MAX_SUM, so sums and differences are exact."""
 NONE_FITS = -1
 
@@ -42,18 +41,18 @@ class Room(msgspec.Struct):
     """What the pods of some rows hold, and may hold. All arrays have a place for each of the rows."""
 
     held: list[Ints]
-    """By resource: slots x rows."""
+    """By resource: positions x rows."""
     limits: list[Ints]
     most_pods: Ints
     """How many pods may stay, whatever they hold."""
     priority: Ints
-    """Slots x rows."""
+    """Positions x rows."""
     start_ns: Ints
     count: Ints
     """How many pods there are."""
 
     def part(self, places: NDArray[np.intp]) -> "Room":
-        """The same for some of the rows."""
+        """The room of some of the rows."""
         if len(places) == len(self.count):
             return self
         return Room(
@@ -70,7 +69,7 @@ def room_on(ranks: PodRanks, demand: ResourceDemand, crowd: Crowd | None, rows: 
     """The room on these rows for a pod with this demand, beside a crowd of nominated pods."""
     nodes = ranks.nodes
     count = ranks.count[rows]
-    slots = slice(0, int(count.max(initial=0)))
+    positions = slice(0, int(count.max(initial=0)))
     resources = np.arange(len(ranks.held))[demand.resources].tolist()
     waived = None if demand.waived is None else demand.waived[:, 0].tolist()
     crowded, places = _places_of(crowd, rows, nodes.height) if crowd is not None else (None, None)
@@ -86,8 +85,8 @@ def room_on(ranks: PodRanks, demand: ResourceDemand, crowd: Crowd | None, rows: 
     most_pods = nodes.allowed_pods[rows] - 1
     if crowded is not None:
         most_pods[places] -= crowded.pod_count
-    held = [ranks.held[resource][slots, rows] for resource in resources]
-    return Room(held, limits, most_pods, ranks.priority[slots, rows], ranks.start_ns[slots, rows], count)
+    held = [ranks.held[resource][positions, rows] for resource in resources]
+    return Room(held, limits, most_pods, ranks.priority[positions, rows], ranks.start_ns[positions, rows], count)
 
 
 def _places_of(crowd: Crowd, rows: NDArray[np.intp] | slice, height: int) -> tuple[Crowd, NDArray[np.intp]]:
@@ -100,7 +99,7 @@ def _places_of(crowd: Crowd, rows: NDArray[np.intp] | slice, height: int) -> tup
     return crowd.among(places >= 0), places[places >= 0]
 
 
-def can_stay(held: Sequence[Ints], limits: Sequence[Ints], most_pods: Ints, slots: int) -> Ints:
+def can_stay(held: Sequence[Ints], limits: Sequence[Ints], most_pods: Ints, positions: int) -> Ints:
     """How many of the most important pods of each row can stay; NONE_FITS: the pod does not fit even alone.
 
     | held           | limit | most_pods |    |
@@ -109,7 +108,7 @@ def can_stay(held: Sequence[Ints], limits: Sequence[Ints], most_pods: Ints, slot
     | 500, 600, 700  | 400   | 9         | 0  |
     | 100, 300, 600  | -1    | 9         | -1 |
     """
-    fits = np.ones((slots, len(most_pods)), np.bool_)
+    fits = np.ones((positions, len(most_pods)), np.bool_)
     alone = most_pods >= 0
     for sums, limit in zip(held, limits, strict=True):
         fits &= sums <= limit
@@ -122,7 +121,7 @@ def can_stay(held: Sequence[Ints], limits: Sequence[Ints], most_pods: Ints, slot
 def harm_after(room: Room, first: Ints) -> tuple[Ints, Ints]:
     """(sum of the priorities of the victims, each with PRIORITY_OFFSET; number of victims) for each row.
 
-    The pods before slot `first` stay, the one in it leaves. The others come back one after another, in the order of their
+    The pods before position `first` stay, the one in it leaves. The others come back one after another, in the order of their
     importance, if the preemptor still fits.
     """
     rows = np.arange(len(first))
@@ -131,17 +130,17 @@ def harm_after(room: Room, first: Ints) -> tuple[Ints, Ints]:
     pods = room.most_pods - first
     total = room.priority[first, rows] + PRIORITY_OFFSET
     number = np.ones(len(first), np.int64)
-    for slot in range(int(first.min()) + 1, len(room.priority)):
-        comes = (first < slot) & (room.count > slot)
+    for position in range(int(first.min()) + 1, len(room.priority)):
+        comes = (first < position) & (room.count > position)
         stays = comes & (pods > 0)
-        requests = [sums[slot] - sums[slot - 1] for sums in room.held]
+        requests = [sums[position] - sums[position - 1] for sums in room.held]
         for request, left in zip(requests, spare, strict=True):
             stays &= request <= left
         for request, left in zip(requests, spare, strict=True):
             left -= request * stays
         pods -= stays
         leaves = comes & ~stays
-        total += (room.priority[slot] + PRIORITY_OFFSET) * leaves
+        total += (room.priority[position] + PRIORITY_OFFSET) * leaves
         number += leaves
     return total, number
 
@@ -149,7 +148,7 @@ def harm_after(room: Room, first: Ints) -> tuple[Ints, Ints]:
 def fewest_leaving(room: Room, lower: Flags) -> Ints:
     """How many of the lower pods of each row have to leave at least, whichever they are, and at least one.
 
-    A resource needs as many as its largest requests take to make up for what is missing. `lower` is slots x rows.
+    A resource needs as many as its largest requests take to make up for what is missing. `lower` is positions x rows.
 
     | requests of lower pods | held in all | limit |   |
     | 2, 1, 1                | 5           | 4     | 1 |
@@ -164,25 +163,25 @@ def fewest_leaving(room: Room, lower: Flags) -> Ints:
     return fewest
 
 
-def victim_slots(
+def victim_positions(
     held: Sequence[Sequence[int]], limits: Sequence[int], most_pods: int, lower: range
 ) -> list[int] | None:
-    """The slots of the victims on one row, in plain numbers; None: the pod does not fit with all lower pods gone.
+    """The positions of the victims on one row, in plain numbers; None: the pod does not fit with all lower pods gone.
 
-    `held` is by resource and slot. Slots before those in `lower` have pods that stay in any case.
+    `held` is by resource and position. Positions before those in `lower` have pods that stay in any case.
     """
     staying, first = lower.start, lower.start
     spare = [limit - (sums[first - 1] if first else 0) for sums, limit in zip(held, limits, strict=True)]
     if most_pods < staying or min(spare, default=0) < 0 or min(limits, default=0) < 0:
         return None
     victims = []
-    for slot in lower:
-        requests = [sums[slot] - (sums[slot - 1] if slot else 0) for sums in held]
+    for position in lower:
+        requests = [sums[position] - (sums[position - 1] if position else 0) for sums in held]
         if staying < most_pods and all(request <= left for request, left in zip(requests, spare, strict=True)):
             spare = [left - request for request, left in zip(requests, spare, strict=True)]
             staying += 1
         else:
-            victims.append(slot)
+            victims.append(position)
     return victims
 
 
@@ -251,13 +250,13 @@ class KeptHarm:
         nodes, ranks = self._ranks.nodes, self._ranks
         if row >= len(self._passes) or not self._passes[row]:
             return None
-        slots = victims_on(ranks, row, self._priority, demand, nominated, asking)
-        if not slots:
+        positions = victims_on(ranks, row, self._priority, demand, nominated, asking)
+        if not positions:
             return None
         priorities = ranks.priority[:, row].tolist()
-        started = int(ranks.start_ns[slots[0], row])
-        total = sum(priorities[slot] + PRIORITY_OFFSET for slot in slots)
-        return priorities[slots[0]], total, len(slots), -started, name_key(int(nodes.name_rank()[row]), started)
+        started = int(ranks.start_ns[positions[0], row])
+        total = sum(priorities[position] + PRIORITY_OFFSET for position in positions)
+        return priorities[positions[0]], total, len(positions), -started, name_key(int(nodes.name_rank()[row]), started)
 
     def least(self, is_curable: Flags, own_row: int | None) -> tuple[Harm, int] | None:
         """The least harmful of the curable rows, without the row that the pod itself is nominated to. None: there is none.
@@ -296,7 +295,7 @@ def name_key(rank: int, started_ns: int) -> int:
 def victims_on(
     ranks: PodRanks, row: int, priority: int, demand: ResourceDemand, nominated: NominatedLoad, asking: str | None
 ) -> list[int] | None:
-    """The slots of the victims on one row, by plain numbers; None: the pod cannot be made to fit there."""
+    """The positions of the victims on one row, by plain numbers; None: the pod cannot be made to fit there."""
     nodes, count = ranks.nodes, int(ranks.count[row])
     priorities = ranks.priority[:count, row].tolist()
     lower = range(sum(each >= priority for each in priorities), count)
@@ -316,4 +315,4 @@ def victims_on(
         waived = zip(limits, allocatable, demand.waived[:, 0].tolist(), strict=True)
         limits = [NO_LIMIT if is_waived and not there else limit for limit, there, is_waived in waived]
     held = ranks.held[demand.resources, :count, row].tolist()
-    return victim_slots(held, limits, most_pods, lower)
+    return victim_positions(held, limits, most_pods, lower)

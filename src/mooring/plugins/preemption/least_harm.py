@@ -1,10 +1,10 @@
 """The least harmful candidate, found without working out the victims of every node.
 
-What comes first in the comparison of candidates is the priority of the most important victim, and that follows from sums
-over the more important pods (room.py). Only nodes that are best by it have all their victims worked out. This is possible
-where one filter compares sums (FilterPlugin.demand), and the others read nothing of pods or say which pods they count
-(counted_rows). Rows with pods that count, or that a disruption budget protects, are tried one by one, if sums leave them a
-chance to be the best. search.py finds the same by the long way, and for all nodes.
+What comes first in the comparison of candidates is the priority of the most important victim, and that follows from
+sums over the more important pods (kept_harm.py). Only nodes that are best by it have all their victims worked out. This
+is possible where one filter compares sums (FilterPlugin.demand), and the others read nothing of pods or say which pods
+they count (counted_rows). Rows with pods that count, or that a disruption budget protects, are tried one by one, if
+sums leave them a chance to be the best. search.py finds the same by the long way, and for all nodes.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
-from mooring.cluster.pods.crowd import Crowd
-from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import Crowd, NominatedLoad
 from mooring.framework.attempts.attempt import Attempt
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.refiltering import (
@@ -29,7 +28,7 @@ from mooring.framework.contract.points import FilterPlugin, Nomination, Reads, R
 from mooring.framework.kept.asking import ask_filter
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.kept_harm import (
-    MOST_SLOTS,
+    MOST_POSITIONS,
     PRIORITY_OFFSET,
     Flags,
     Harm,
@@ -102,12 +101,12 @@ class Survey(msgspec.Struct):
     rows: RowArray
     room: Room
     first: Ints
-    """The slot of the most important victim; behind the last pod if there need be none."""
+    """The position of the most important victim; behind the last pod if there need be none."""
     can_fit: Flags
     """Where the pod fits with all lower pods gone, and there are some."""
 
     def least_harmful(self, among: Flags) -> tuple[RowArray, tuple[int, int, int, int]]:
-        """The rows that are equal by all measures, after each has kept its best; and these measures, those of trial.HARMS
+        """The rows that are equal by all measures, after each has kept its best; and these measures, those of HARMS
         without the first. `among` are the candidates, at least one."""
         left = np.flatnonzero(among)
         highest = self.room.priority[self.first[left], left]
@@ -124,7 +123,7 @@ class Survey(msgspec.Struct):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A candidate. The one with the least harm wins: trial.HARMS, and last what the name of the node says."""
+    """A candidate. The one with the least harm wins: kept_dry_run.HARMS, and last what the name of the node says."""
 
     harm: tuple[int, ...]
     row: int
@@ -222,11 +221,11 @@ class LeastHarm:
     def _victims_on(self, row: int) -> tuple[Pod, ...]:
         """The victims on a candidate, the most important first."""
         pods = self._ranks.pods(row)
-        slots = victims_on(
+        positions = victims_on(
             self._ranks, row, self._pod.priority, self._filters.demand, self._failure.nominated, self._pod.id
         )
-        assert slots is not None, "the row is a candidate"
-        return tuple(pods[slot] for slot in slots)
+        assert positions is not None, "the row is a candidate"
+        return tuple(pods[position] for position in positions)
 
     # ---- where more than sums decides
 
@@ -250,7 +249,7 @@ class LeastHarm:
         return best
 
     def _least_harm(self, room: Room, first: Ints, rows: RowArray) -> tuple[Ints, ...]:
-        """By row: measures that the harm there cannot be below, those of trial.HARMS without the first, and the name.
+        """By row: measures that the harm there cannot be below, those of kept_dry_run.HARMS without the first, and the name.
 
         Whatever else decides, pods that do not fit by sums do not fit. So of the pods up to the first that cannot stay by
         sums one has to leave, and the most important victim has at least that one's priority. The other victims have at
@@ -307,4 +306,4 @@ class LeastHarm:
 
 def is_small(ranks: PodRanks) -> bool:
     """Whether no row has so many pods that their sums may be inexact."""
-    return len(ranks.priority) <= MOST_SLOTS
+    return len(ranks.priority) <= MOST_POSITIONS

@@ -6,7 +6,7 @@ a disruption budget before all others; each one with which the pod does not fit 
 the smallest possible set of victims, and is not meant to be: it keeps the most important pods.
 
 Two ways with the same result. Where every filter reads only sums (Reads.TOTALS) and no budget has a say, all nodes are
-tried at once (trial.py). The others are tried one by one on a sketch of the table, with the filters asked after each
+tried at once (kept_dry_run.py). The others are tried one by one on a sketch of the table, with the filters asked after each
 pod.
 """
 
@@ -30,7 +30,7 @@ from mooring.model.meta import KubeObject, LabelSelector
 from mooring.model.pod import Pod
 from mooring.model.selectors import Selector, SelectorError, compile_selector
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption.trial import NO_VICTIMS, PRIORITY_OFFSET, Trial
+from mooring.plugins.preemption.kept_dry_run import NO_VICTIMS, PRIORITY_OFFSET, KeptDryRun
 
 # ---- Disruption budgets: which of the pods that would leave a node break one.
 
@@ -128,13 +128,13 @@ NO_VICTIMS_FOUND = final("No preemption victims found for incoming pod")
 class Findings:
     """What a dry run found: candidates with the harm that each would do, and why other nodes are none."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, kept: KeptDryRun) -> None:
         self.rows: RowArray = np.zeros(0, np.intp)
         self.refusals: list[tuple[Rejection, int]] = []
         """Verdicts of nodes that cannot be made to fit, with the number of nodes."""
         self.without_victims: list[int] = []
         """Rows that take the pod as they are: only an extender can have refused them."""
-        self._trial = trial
+        self._dry_run = kept
         self._single: dict[int, tuple[Pod, ...]] = {}
         """The victims on nodes that were tried alone."""
         self._single_harm: dict[int, tuple[int, ...]] = {}
@@ -145,19 +145,19 @@ class Findings:
     def victims(self, row: int) -> tuple[Pod, ...]:
         """The pods that would have to leave, the most important first."""
         found = self._single.get(row)
-        return self._trial.victims_on(row) if found is None else found
+        return self._dry_run.victims_on(row) if found is None else found
 
     def harm(self, row: int) -> tuple[int, ...]:
-        """How bad that would be, by the measures of trial.HARMS, in this order: the less the better."""
-        return self._single_harm.get(row) or tuple(self._trial.harm[:, row].tolist())
+        """How bad that would be, by the measures of kept_dry_run.HARMS, in this order: the less the better."""
+        return self._single_harm.get(row) or tuple(self._dry_run.harm[:, row].tolist())
 
     def on(self, row: int) -> Victims:
         """What extenders get to see of a candidate."""
         return Victims(self.victims(row), self.violations(row))
 
     def replaced(self, victims: Mapping[int, Victims]) -> "Findings":
-        """The same search with other candidates."""
-        other = Findings(self._trial)
+        """These findings with other candidates."""
+        other = Findings(self._dry_run)
         for row, on in victims.items():
             other.add_single(row, on.pods, on.violations)
         return other
@@ -180,7 +180,7 @@ class Findings:
         Upstream's pickOneNodeForPreemption: fewest budgets broken, lowest highest priority, lowest sum of priorities,
         fewest victims, latest start of the most important victims.
         """
-        harm = self._trial.harm
+        harm = self._dry_run.harm
         if self._single_harm:
             harm = harm.copy()
             for row, measures in self._single_harm.items():
@@ -234,7 +234,7 @@ class NodeDryRun:
         self._sketch: NodeTable | None = None
 
     def harm_on(self, row: int) -> tuple[tuple[Pod, ...], tuple[int, ...]] | None:
-        """The victims on a node, and the harm by the measures of trial.HARMS; None: it is no candidate."""
+        """The victims on a node, and the harm by the measures of kept_dry_run.HARMS; None: it is no candidate."""
         answer = self.search(row)
         if isinstance(answer, Rejection) or not answer[0]:
             return None
@@ -299,16 +299,16 @@ class NodeDryRun:
 class PreemptionDryRun:
     """Finds all candidates for one pod."""
 
-    def __init__(self, failure: RejectedAttempt, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
+    def __init__(self, failure: RejectedAttempt, ranks: PodRanks, kept: KeptDryRun, budgets: Sequence[Budget]) -> None:
         self._failure = failure
         self._attempt = failure.attempt
-        self._trial = trial
+        self._dry_run = kept
         self._alone = NodeDryRun(failure, ranks, budgets)
 
     def nothing(self) -> Findings:
-        """Findings without any candidate yet. Settles the trial first, so that its arrays have room for all rows."""
-        self._trial.settle()
-        return Findings(self._trial)
+        """Findings without any candidate yet. Settles the dry run first, so that its arrays have room for all rows."""
+        self._dry_run.settle()
+        return Findings(self._dry_run)
 
     def search(self, rows: RowArray) -> Findings:
         """Try these rows, together where sums alone decide."""
@@ -320,14 +320,14 @@ class PreemptionDryRun:
         return findings
 
     def _search_together(self, rows: RowArray, findings: Findings) -> None:
-        """Read the outcome of each row from the trial: a candidate, no victims, or the filter that still rejects.
+        """Read the outcome of each row from the dry run: a candidate, no victims, or the filter that still rejects.
 
         Budgets say which pods have to leave, not whether it helps that all of them do. So only candidates are tried alone,
         if they have more pods of a budget than it lets go.
         """
-        trial = self._trial
-        trial.refresh(self._attempt, rows, self._failure.nominated)
-        outcome = trial.outcome[rows].astype(np.int16)
+        kept = self._dry_run
+        kept.refresh(self._attempt, rows, self._failure.nominated)
+        outcome = kept.outcome[rows].astype(np.int16)
         for index in np.flatnonzero(np.bincount(outcome - NO_VICTIMS)) + NO_VICTIMS:
             here = rows[outcome == index]
             if index == PASSED:
@@ -339,7 +339,7 @@ class PreemptionDryRun:
             elif index == NO_VICTIMS:
                 findings.refusals.append((NO_VICTIMS_FOUND, len(here)))
             else:
-                for code, count in count_codes(trial.code[here]):
+                for code, count in count_codes(kept.code[here]):
                     findings.refusals.append((self._attempt.rejection(int(index), code), count))
 
     def _with_victims(self, rows: RowArray, findings: Findings) -> RowArray:
@@ -348,7 +348,7 @@ class PreemptionDryRun:
         verdicts = self._failure.verdicts
         if verdicts is None or not verdicts.objections:
             return rows
-        has_victims = self._trial.victims[:, rows].any(0)
+        has_victims = self._dry_run.victims[:, rows].any(0)
         findings.without_victims += rows[~has_victims].tolist()
         return rows[has_victims]
 
@@ -367,7 +367,7 @@ class PreemptionDryRun:
 
 
 def _harm_of(victims: tuple[Pod, ...], violations: int) -> tuple[int, ...]:
-    """The five measures for victims that are known pod by pod; Trial._harm_of has the same for columns."""
+    """The five measures for victims that are known pod by pod; KeptDryRun._harm_of has the same for columns."""
     highest = victims[0].priority
     total = sum(pod.priority + PRIORITY_OFFSET for pod in victims)
     top = max(pod.priority for pod in victims)  # an extender may give them in any order

@@ -34,7 +34,19 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.contract.events import (
+    NODE,
+    POD,
+    Action,
+    Change,
+    ClusterEvent,
+    Registration,
+    has_place,
+    is_itself,
+    new_node_of,
+    nodes_of,
+    pods_of,
+)
 from mooring.framework.contract.group_points import PlacementScorePlugin, PodGroupAssignments, PodGroupContext
 from mooring.framework.contract.points import (
     Codes,
@@ -57,7 +69,6 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.quantity import parse_or, to_int, to_milli
 from mooring.model.shape import PodPart
-from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
 from mooring.plugins.resources.placement_score import score_by_use, use_grows
 from mooring.plugins.resources.pod_amounts import PodAmounts, count_devices_in, served
 from mooring.plugins.resources.shortage_book import ShortageBook

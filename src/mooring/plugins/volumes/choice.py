@@ -67,7 +67,7 @@ class ReachMasks:
 
 
 OUT_OF_REACH, NO_SUCH_VOLUME = 1, 8
-"""Codes of rows; bits beside those of plan.py, because a node may fail for several reasons at once."""
+"""Codes of rows; bits beside those of pod_volumes.py, because a node may fail for several reasons at once."""
 
 
 def bound_codes(
@@ -101,7 +101,7 @@ def rows_in_reach(
 
 
 def is_in_reach(volume: PersistentVolume, labels: dict[str, str], node: CSINode | None) -> bool:
-    """The same for one node: PreBind checks again before it goes on."""
+    """Whether the volume can be used on one node: PreBind checks again before it goes on."""
     in_tree = in_tree_of(volume.spec) if volume.spec.csi is None else None
     reach = volume.reach
     if in_tree is not None and is_migrated(node, in_tree):
@@ -224,8 +224,8 @@ def _choose(
     kept = _kept(context, claim)
     fitting = fitting_ranks(shelf, claim)
     count = len(context.nodes.alive[rows])
-    offers = offers_by_row(context, shelf, fitting, rows, len(rivals) + 1, reaches) if len(fitting) else []
-    ranks = lowest_untaken(offers, rivals, count)
+    found = lowest_ranks_by_row(context, shelf, fitting, rows, len(rivals) + 1, reaches) if len(fitting) else []
+    ranks = lowest_untaken(found, rivals, count)
     if kept is not None:
         # Parity: a volume that is kept for the claim is the only choice, also where it cannot be used. A pod that uses
         # the claim twice gets it once, and the second time another volume.
@@ -272,7 +272,7 @@ def fitting_ranks(shelf: Shelf, claim: PersistentVolumeClaim) -> Ranks:
     return np.array([rank for rank in ranks.tolist() if selector.matches(shelf.volumes[rank].labels)], np.int64)
 
 
-def offers_by_row(
+def lowest_ranks_by_row(
     context: SchedulingContext, shelf: Shelf, ranks: Ranks, rows: Rows, depth: int, reaches: ReachMasks
 ) -> list[Ranks]:
     """Columns of ranks: among them are, for each row, the `depth` lowest ranks that reach it.
@@ -282,21 +282,21 @@ def offers_by_row(
     """
     nodes, count = context.nodes, len(context.nodes.alive[rows])
     table = lowest_of_groups(shelf.reach[ranks], ranks, len(shelf.reaches), depth)
-    offers = [np.full(count, rank, np.int64) for rank in table[:, 0].tolist() if rank != NONE]
+    found = [np.full(count, rank, np.int64) for rank in table[:, 0].tolist() if rank != NONE]
     for key, keyed in shelf.keyed.items():
         column = nodes.labels.column(key)
         codes = np.tile(keyed.values.codes(column), depth)
         offered = table[:, keyed.reach].ravel()
         is_there = offered != NONE
         by_value = lowest_of_groups(codes[is_there], offered[is_there], column.width, depth)
-        offers += [layer[column.codes[rows]] for layer in by_value]
+        found += [layer[column.codes[rows]] for layer in by_value]
     for code in shelf.tangled:
         if table[0, code] != NONE:
             matcher = shelf.reaches[code]
             assert matcher is not None
             reached = reaches.of(nodes, matcher)[rows]
-            offers += [np.where(reached, rank, NONE) for rank in table[:, code].tolist() if rank != NONE]
-    return offers
+            found += [np.where(reached, rank, NONE) for rank in table[:, code].tolist() if rank != NONE]
+    return found
 
 
 # ---- Many claims: nodes that are alike to all volumes form a place, and volumes are handed out place by place, in one

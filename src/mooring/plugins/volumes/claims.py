@@ -4,10 +4,21 @@ import msgspec
 
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.framework.contract.events import Change, EventKeys
+from mooring.framework.contract.points import FilterPlugin
 from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from mooring.model.volumes import LOST, ClaimName, claim_names, is_fully_bound, named_claims, ownership_fault
+
+
+class VolumePlugin(FilterPlugin):
+    """Base of the plugins that look at volumes: only pods with volumes need them."""
+
+    is_same_in_all_profiles = True
+
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        return bool(pod.spec.volumes)
 
 
 class ClaimsByKind(msgspec.Struct):

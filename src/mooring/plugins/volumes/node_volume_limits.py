@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 from mooring.api.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from mooring.cluster.claims.volumes_on_nodes import RowVolumes, VolumeHandle, handles_of, volumes_of_row
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, Registration
-from mooring.framework.contract.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, Registration, has_place, pods_of
+from mooring.framework.contract.points import Codes, Handle, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.meta import int32
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import CSINode, VolumeAttachment
 from mooring.model.volumes import claim_names, in_tree_of
-from mooring.plugins.hints import has_place, pods_of
-from mooring.plugins.volumes.claims import CLAIMS, claim_came
+from mooring.plugins.volumes.claims import CLAIMS, VolumePlugin, claim_came
 
 # ---- Limits as columns, made of the CSINode objects.
 
@@ -89,11 +88,10 @@ class NewVolumes(msgspec.Struct, frozen=True):
     """Drivers that must run on a node, or else the pod must not go there."""
 
 
-class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
+class NodeVolumeLimits(PreFilterPlugin, VolumePlugin):
     """All limits are curable: preempted pods detach their volumes."""
 
     name = "NodeVolumeLimits"
-    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args
@@ -102,10 +100,6 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     def events(self) -> Sequence[Registration]:
         return LIMIT_EVENTS
-
-    @classmethod
-    def concerns(cls, pod: Pod) -> bool:
-        return bool(pod.spec.volumes)
 
     @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
@@ -217,7 +211,8 @@ def exceeds(held: NDArray[np.int64] | int, needed: NDArray[np.int64], limit: NDA
 
 
 def exceeds_limits(handles: frozenset[VolumeHandle], held: RowVolumes, limits: dict[str, int]) -> bool:
-    """The same for one node. Parity: a volume that is attached but in use by no pod counts twice."""
+    """Whether a driver would have to attach more to one node than it can. Parity: a volume that is attached but in use by
+    no pod counts twice."""
     new = Counter(driver for driver, handle in handles if (driver, handle) not in held.used)
     before = held.counts()
     return any(limits.get(driver, -1) >= 0 and before[driver] + count > limits[driver] for driver, count in new.items())

@@ -1,10 +1,10 @@
 """VolumeBinding: pods go where their volumes can be used, and claims that wait for their pod get volumes there.
 
-Filter plans for all nodes (reach.py for bound claims, plan.py for others), Reserve assumes the plan of the chosen node,
+Filter finds volumes for all nodes (choice.py for bound claims, pod_volumes.py for others), Reserve assumes those of the node,
 PreBind writes it to the API server and waits until the claims are bound (work.py).
 
 Filter declares no `@reads`: its answer depends on volumes, claims, classes and capacity reports, which belong to no
-node, and it leaves the plan in the attempt's state. Pods without volumes never get here (`concerns`).
+node, and it leaves what it found in the attempt's state. Pods without volumes never get here (`concerns`).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,6 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration
 from mooring.framework.contract.points import (
     Codes,
-    FilterPlugin,
     Handle,
     Need,
     PreBindPlugin,
@@ -55,8 +54,8 @@ from mooring.model.storage import (
 )
 from mooring.model.volumes import MIGRATED_PLUGINS, kept_for, made_for
 from mooring.plugins.volumes.choice import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
-from mooring.plugins.volumes.claims import CLAIMS, ClaimsByKind, claim_came, sort_claims
-from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan, score_plan
+from mooring.plugins.volumes.claims import CLAIMS, ClaimsByKind, VolumePlugin, claim_came, sort_claims
+from mooring.plugins.volumes.pod_volumes import NO_ROOM, NO_VOLUME, PodVolumes, PodVolumesFinder, score_volumes
 from mooring.plugins.volumes.work import Reservation, bind_volumes
 
 # Upstream's gate, alpha in v1.36 and off by default.
@@ -77,19 +76,18 @@ class BindingState(msgspec.Struct):
     """What one attempt knows of the pod's claims, and what was reserved for them in the end."""
 
     claims: ClaimsByKind
-    plan: VolumePlan | None = None
+    volumes: PodVolumes | None = None
     """For all rows that were asked about, where that is no what-if."""
     everywhere: Codes | None = None
     """The codes of all rows, for what-ifs: which pods are on a node makes no difference to it."""
     reservation: Reservation = msgspec.field(default_factory=Reservation)
 
 
-class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
-    """Keeps masks and reports between attempts (Planner); all else is in the attempt's state."""
+class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
+    """Keeps masks and reports between attempts (PodVolumesFinder); all else is in the attempt's state."""
 
     name = "VolumeBinding"
     needs = tuple(Need(point, "preFilter", "not found") for point in ("filter", "reserve", "preBind"))
-    is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()
@@ -97,14 +95,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         self._services = handle.services
         self._shape = [(point.utilization, point.score * 10) for point in chosen.shape or ()] or DEFAULT_SHAPE
         self._scores = handle.feature_gates.get(SCORING_GATE, False)
-        self._planner = Planner()
+        self._finder = PodVolumesFinder()
 
     def events(self) -> Sequence[Registration]:
         return BINDING_EVENTS
-
-    @classmethod
-    def concerns(cls, pod: Pod) -> bool:
-        return bool(pod.spec.volumes)
 
     # ---- which nodes will do
 
@@ -123,10 +117,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return None
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
-        """Codes for these rows, and the plan that goes with them."""
+        """Codes for these rows, and the volumes that go with them."""
         state: BindingState = context.state.read(self.name)
         if context.nodes is context.cluster.nodes:
-            codes, state.plan = self._codes(context, state.claims, rows)
+            codes, state.volumes = self._codes(context, state.claims, rows)
         else:
             # A what-if: preemption asks about one node after another, but pods on nodes make no difference to volumes
             # here. Hot: the codes of all rows take as long to compute as those of one, so they are computed once.
@@ -135,12 +129,12 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             codes = state.everywhere[rows]
         return codes if codes.any() else None
 
-    def _codes(self, context: SchedulingContext, claims: ClaimsByKind, rows: Rows) -> tuple[Codes, VolumePlan | None]:
-        codes = bound_codes(context, claims.bound, rows, self._planner.reaches)
+    def _codes(self, context: SchedulingContext, claims: ClaimsByKind, rows: Rows) -> tuple[Codes, PodVolumes | None]:
+        codes = bound_codes(context, claims.bound, rows, self._finder.reaches)
         if not claims.delayed:
             return codes, None
-        plan = self._planner.plan(context, claims.delayed, rows)
-        return codes | plan.codes, plan
+        found = self._finder.find(context, claims.delayed, rows)
+        return codes | found.codes, found
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final(*(reason for bit, reason in _REASONS.items() if code & bit))
@@ -153,13 +147,13 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return None if self._scores else SKIP
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        """0 for all nodes if the pod has no delayed claims. Plans again, because the rows that passed are others than
+        """0 for all nodes if the pod has no delayed claims. Looks again, because the rows that passed are others than
         Filter was asked about."""
         state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
-        plan = self._planner.plan(context, state.claims.delayed, rows)
-        return score_plan(context, plan, rows, self._shape)
+        found = self._finder.find(context, state.claims.delayed, rows)
+        return score_volumes(context, found, rows, self._shape)
 
     # ---- the node that was chosen
 
@@ -176,20 +170,20 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
-        if state.plan is None and state.everywhere is None:
+        if state.volumes is None and state.everywhere is None:
             return (
                 None  # Parity: in profiles that disable Filter nothing is bound, and the pod goes to its node without
             )
         row = context.nodes.row_book[node_name]
-        plan, index = state.plan, state.plan.index_of(row) if state.plan is not None else None
-        if plan is None or index is None or plan.version != context.cluster.storage.version:
-            plan, index = self._planner.plan(context, state.claims.delayed, np.array([row], np.intp)), 0
-        if plan.codes[index]:
-            return self.rejection(context, int(plan.codes[index]))  # volumes changed since the node was looked at
+        found, index = state.volumes, state.volumes.index_of(row) if state.volumes is not None else None
+        if found is None or index is None or found.version != context.cluster.storage.version:
+            found, index = self._finder.find(context, state.claims.delayed, np.array([row], np.intp)), 0
+        if found.codes[index]:
+            return self.rejection(context, int(found.codes[index]))  # volumes changed since the node was looked at
         try:
-            for volume, claim in plan.bindings(index):
+            for volume, claim in found.bindings(index):
                 self._keep(context, state.reservation, volume, claim)
-            for claim in plan.provisions(index):
+            for claim in found.provisions(index):
                 copy = made_for(claim, node_name)
                 context.cluster.storage.assume_claim(copy)
                 state.reservation.claims.append(copy)

@@ -8,16 +8,15 @@ import numpy as np
 
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration
-from mooring.framework.contract.points import Codes, FilterPlugin, Need, PreFilterExtensions, Reads, Rows, reads
+from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration, pods_of
+from mooring.framework.contract.points import Codes, Need, PreFilterExtensions, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.shape import PodPart
 from mooring.model.storage import READ_WRITE_ONCE_POD
 from mooring.model.volumes import collide, disks_of, named_claims
-from mooring.plugins.hints import pods_of
-from mooring.plugins.volumes.claims import CLAIMS, named_claim_came
+from mooring.plugins.volumes.claims import CLAIMS, VolumePlugin, named_claim_came
 
 # Codes of `filter`. A disk is checked per node; a claim of mode ReadWriteOncePod in use closes all nodes.
 _DISK, _CLAIM = 1, 2
@@ -27,7 +26,7 @@ class RestrictedVolumes(msgspec.Struct):
     """The volumes of a pod that cannot be shared freely, as the state of an attempt."""
 
     disks: tuple[Volume, ...]
-    """Volumes that name a disk directly (GCE, EBS, RBD, iSCSI): model/disk_conflicts.py has the rules."""
+    """Volumes that name a disk directly (GCE, EBS, RBD, iSCSI): model/volumes.py has the rules."""
     lone_claims: frozenset[str]
     """Names of the claims that only one pod may use."""
     conflicts: int
@@ -37,7 +36,7 @@ class RestrictedVolumes(msgspec.Struct):
         return copy(self)
 
 
-class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
+class VolumeRestrictions(PreFilterExtensions, VolumePlugin):
     """Both rejections are curable: preempting the user of the disk or claim helps.
 
     No `@reads`: claims in use are counted over the whole cluster, and claims are not part of the shape.
@@ -45,14 +44,9 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
 
     name = "VolumeRestrictions"
     needs = (Need("filter", "preFilter", 'cannot read "PreFilterVolumeRestrictions" from cycleState'),)
-    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return RESTRICTION_EVENTS
-
-    @classmethod
-    def concerns(cls, pod: Pod) -> bool:
-        return bool(pod.spec.volumes)
 
     @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:

@@ -10,31 +10,26 @@ from mooring.api.kinds.storage import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from mooring.cluster.columns.labels import ABSENT
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, Action, Change, ClusterEvent, Registration
-from mooring.framework.contract.points import Codes, FilterPlugin, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.contract.points import Codes, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.volumes import SUCCESSORS, TOPOLOGY_LABELS, ZoneRule, named_claims, zone_rules
-from mooring.plugins.volumes.claims import CLAIMS, named_claim_came
+from mooring.plugins.volumes.claims import CLAIMS, VolumePlugin, named_claim_came
 
 _ELSEWHERE, _NO_RULES = 1, 2
 """Codes of `filter`."""
 
 
-class VolumeZone(PreFilterPlugin, FilterPlugin):
+class VolumeZone(PreFilterPlugin, VolumePlugin):
     """For volumes of before CSI topology: their labels say where they are. No `@reads`: it depends on claims and
     volumes."""
 
     name = "VolumeZone"
-    is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return ZONE_EVENTS
-
-    @classmethod
-    def concerns(cls, pod: Pod) -> bool:
-        return bool(pod.spec.volumes)
 
     @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.intents import Write, WriteFault
+from mooring.framework.contract.intents import Write, WriteFault, at_version
 from mooring.framework.contract.points import Pause, PodGone, Work
 from mooring.framework.contract.status import PluginError
 from mooring.model.meta import KubeObject
@@ -67,24 +67,18 @@ def _volume_write(binding: tuple[PersistentVolume, PersistentVolumeClaim]) -> Wr
     claim."""
     volume, _ = binding
     marks = {BOUND_BY_CONTROLLER: "yes"} if BOUND_BY_CONTROLLER in (volume.metadata.annotations or {}) else {}
-    body = {"metadata": _at_version(volume, marks), "spec": {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)}}
+    body = {
+        "metadata": at_version(volume, annotations=marks),
+        "spec": {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)},
+    }
     return Write("PATCH", PersistentVolume, volume.name, body=body)
 
 
 def _claim_write(claim: PersistentVolumeClaim) -> Write:
     """Set the selected-node annotation, which starts the provisioner."""
     marks = {SELECTED_NODE: (claim.metadata.annotations or {})[SELECTED_NODE]}
-    body = {"metadata": _at_version(claim, marks)}
+    body = {"metadata": at_version(claim, annotations=marks)}
     return Write("PATCH", PersistentVolumeClaim, claim.name, claim.namespace, body)
-
-
-def _at_version(item: KubeObject, annotations: dict[str, str]) -> dict[str, object]:
-    """Metadata of a patch that is meant for this version of the object only: a concurrent change makes the API server
-    reject it."""
-    metadata: dict[str, object] = {"annotations": annotations} if annotations else {}
-    if item.metadata.resource_version:
-        metadata["resourceVersion"] = item.metadata.resource_version
-    return metadata
 
 
 _Versions = dict[tuple[type[KubeObject], str], str]

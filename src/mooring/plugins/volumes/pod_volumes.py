@@ -152,15 +152,15 @@ def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]
 
 
 NO_VOLUME, NO_ROOM = 2, 4
-"""Codes of rows on which the claims cannot be served; bits beside those of reach.py."""
+"""Codes of rows on which the claims cannot be served; bits beside those of choice.py."""
 
 
-class VolumePlan(msgspec.Struct):
+class PodVolumes(msgspec.Struct):
     """The outcome for the rows asked about, in their order. Filter makes it for all rows, Reserve carries one row out."""
 
     rows: Rows
     version: int
-    """The version of the storage that it was made from: Reserve plans again if anything changed since."""
+    """The version of the storage that it was made from: Reserve looks again if anything changed since."""
     codes: Codes
     choices: list[VolumeChoice] = msgspec.field(default_factory=list)
     """Claims that may be served by a volume that is there."""
@@ -185,49 +185,49 @@ class VolumePlan(msgspec.Struct):
         return [*self.settled, *unserved]
 
 
-class Planner(msgspec.Struct):
-    """Makes plans. Keeps what follows from nodes and from reported capacity from one question to the next."""
+class PodVolumesFinder(msgspec.Struct):
+    """Finds the volumes of pods. Keeps what follows from nodes and from reported capacity from one question to the next."""
 
     reaches: ReachMasks = msgspec.field(default_factory=ReachMasks)
     room: ReportedRoom = msgspec.field(default_factory=ReportedRoom)
 
-    def plan(self, context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> VolumePlan:
+    def find(self, context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> PodVolumes:
         """Upstream's FindPodVolumes for all rows: settled claims tie the pod to their node, the others choose or are
         provisioned."""
         settled = [claim for claim in claims if selected_node(claim) is not None]
         open_claims = [claim for claim in claims if selected_node(claim) is None]
         elsewhere = _rows_elsewhere(context, settled, rows)
-        plan = VolumePlan(rows, context.cluster.storage.version, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
+        found = PodVolumes(rows, context.cluster.storage.version, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
         if elsewhere.all():
-            return plan
-        plan.choices = choose_volumes(context, open_claims, rows, self.reaches)
+            return found
+        found.choices = choose_volumes(context, open_claims, rows, self.reaches)
         for claim in settled:
-            self._check(context, plan, claim, ~elsewhere, rows)
-        for choice in plan.choices:
-            self._check(context, plan, choice.claim, ~elsewhere & (choice.ranks == NONE), rows)
-        return plan
+            self._check(context, found, claim, ~elsewhere, rows)
+        for choice in found.choices:
+            self._check(context, found, choice.claim, ~elsewhere & (choice.ranks == NONE), rows)
+        return found
 
     def _check(
         self,
         context: SchedulingContext,
-        plan: VolumePlan,
+        found: PodVolumes,
         claim: PersistentVolumeClaim,
         asked: NDArray[np.bool_],
         rows: Rows,
     ) -> None:
         """Note where a volume cannot be provisioned for a claim; the first reason of a row stands."""
-        asked = asked & (plan.codes == 0)
+        asked = asked & (found.codes == 0)
         if not asked.any():
             return
         storage_class = _class_of(context, claim)
         if not can_provision(storage_class.provisioner):
-            plan.codes[asked] = NO_VOLUME
+            found.codes[asked] = NO_VOLUME
             return
         allowed = match_topologies(context.nodes, storage_class.allowed_topologies, rows)
         has_room = self.room.has_room(context, claim, storage_class, rows)
         # Upstream checks the topology before the capacity, so its code is written last.
-        plan.codes[asked & ~has_room] = NO_ROOM
-        plan.codes[asked & ~allowed] = NO_VOLUME
+        found.codes[asked & ~has_room] = NO_ROOM
+        found.codes[asked & ~allowed] = NO_VOLUME
 
 
 def _rows_elsewhere(
@@ -273,17 +273,19 @@ def utilization(requested: Ints, capacity: Ints) -> Ints:
     return np.where(requested > capacity, 100, requested * 100 // np.maximum(capacity, 1))
 
 
-def score_plan(context: SchedulingContext, plan: VolumePlan, rows: Rows, shape: Sequence[tuple[int, int]]) -> Scores:
+def score_volumes(
+    context: SchedulingContext, found: PodVolumes, rows: Rows, shape: Sequence[tuple[int, int]]
+) -> Scores:
     """By the volumes that exist; on nodes where all have to be provisioned, by the capacity that drivers report.
 
     Class by class: requested / capacity, mapped along the shape of the profile; a node's score is the mean over the
     classes that count there. Upstream's volumeCapacityScorer.
     """
-    count = len(plan.codes)
+    count = len(found.codes)
     has_bindings = np.zeros(count, np.bool_)
-    for choice in plan.choices:
+    for choice in found.choices:
         has_bindings |= choice.ranks != NONE
-    static, dynamic = _bound_by_class(plan, count), _made_by_class(context, plan, rows, count)
+    static, dynamic = _bound_by_class(found, count), _made_by_class(context, found, rows, count)
     scores, counted = [], []
     for name in sorted({*static, *dynamic}):
         empty = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -303,10 +305,10 @@ _Sums = dict[str, tuple[Ints, Ints, NDArray[np.bool_]]]
 """Class -> what is requested, what there is, and on which rows the class counts."""
 
 
-def _bound_by_class(plan: VolumePlan, count: int) -> _Sums:
+def _bound_by_class(found: PodVolumes, count: int) -> _Sums:
     """Sums over the claims that would get existing volumes."""
     sums: _Sums = {}
-    for choice in plan.choices:
+    for choice in found.choices:
         name = choice.claim.class_name
         requested, capacity, counts = sums.setdefault(name, _nothing(count))
         is_bound = choice.ranks != NONE
@@ -319,10 +321,10 @@ def _bound_by_class(plan: VolumePlan, count: int) -> _Sums:
     return sums
 
 
-def _made_by_class(context: SchedulingContext, plan: VolumePlan, rows: Rows, count: int) -> _Sums:
+def _made_by_class(context: SchedulingContext, found: PodVolumes, rows: Rows, count: int) -> _Sums:
     """Sums over the claims that would be provisioned; classes whose drivers report nothing are left out."""
     sums: _Sums = {}
-    for claim in [*plan.settled, *(choice.claim for choice in plan.choices)]:
+    for claim in [*found.settled, *(choice.claim for choice in found.choices)]:
         room = _room_for(context, claim, rows, count)
         requested, capacity, counts = sums.setdefault(claim.class_name, _nothing(count))
         is_known = room >= 0

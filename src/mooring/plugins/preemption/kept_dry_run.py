@@ -35,7 +35,7 @@ PRIORITY_OFFSET = 1 << 31
 better than fewer."""
 
 
-class Trial:
+class KeptDryRun:
     """What preemption for pods of one shape and priority would come to, node by node. Arrays have a place for each row."""
 
     def __init__(self, ranks: PodRanks) -> None:
@@ -48,7 +48,7 @@ class Trial:
         self.code: Ints
         """The code of that filter."""
         self.victims: Flags
-        """Slots x rows: which pod, by its rank in PodRanks, is a victim."""
+        """Positions x rows: which pod, by its rank in PodRanks, is a victim."""
         self.harm: Ints
         self._start_over()
 
@@ -75,7 +75,7 @@ class Trial:
     def victims_on(self, row: int) -> tuple[Pod, ...]:
         """The victims on a row, the most important first."""
         pods = self._ranks.pods(row)
-        return tuple(pods[slot] for slot in np.flatnonzero(self.victims[:, row]))
+        return tuple(pods[position] for position in np.flatnonzero(self.victims[:, row]))
 
     def settle(self) -> None:
         """Forget what may not hold any more, and make room for all rows."""
@@ -86,11 +86,11 @@ class Trial:
             self._known[touched] = False
 
     def _start_over(self) -> None:
-        slots, capacity = self._ranks.priority.shape
+        positions, capacity = self._ranks.priority.shape
         self._known = np.zeros(capacity, np.bool_)
         self.outcome = np.zeros(capacity, np.int8)
         self.code = np.zeros(capacity, np.int64)
-        self.victims = np.zeros((slots, capacity), np.bool_)
+        self.victims = np.zeros((positions, capacity), np.bool_)
         self.harm = np.zeros((HARMS, capacity), np.int64)
 
     def _try(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
@@ -120,28 +120,28 @@ class Trial:
         return fits
 
     def _reprieve(self, batch: Batch, rows: RowArray, lower: Flags, leaving: Ints) -> Flags:
-        """Let pods come back, the most important of each node first. Returns the victims, by slot and row.
+        """Let pods come back, the most important of each node first. Returns the victims, by position and row.
 
-        Slots are ordered by importance, so the lower pods of a row are consecutive: from `first`, `leaving` of them. In
+        Positions are ordered by importance, so the lower pods of a row are consecutive: from `first`, `leaving` of them. In
         round `turn` each row that still has a pod tries its next one, and takes it off again where a filter rejects.
         """
         victims = np.zeros(lower.shape, np.bool_)
         first = lower.argmax(0)
         for turn in range(int(leaving.max())):
             active = np.flatnonzero(leaving > turn)
-            here, slots = rows[active], first[active] + turn
-            requests = self._ranks.request_in(slots, here)
+            here, positions = rows[active], first[active] + turn
+            requests = self._ranks.request_in(positions, here)
             batch.shift(here, requests, np.ones(len(here), np.int64))
             stays_out = batch.ask(here).first != PASSED
             if stays_out.any():
                 batch.shift(here[stays_out], -requests[:, stays_out], np.full(np.count_nonzero(stays_out), -1))
-                victims[slots[stays_out], active[stays_out]] = True
+                victims[positions[stays_out], active[stays_out]] = True
         return victims
 
     def _requests_of(self, rows: RowArray, lower: Flags) -> Ints:
         total = np.zeros((len(self._ranks.held), len(rows)), np.int64)
-        for slot in np.flatnonzero(lower.any(1)):
-            total += self._ranks.request_in(np.full(len(rows), slot), rows) * lower[slot]
+        for position in np.flatnonzero(lower.any(1)):
+            total += self._ranks.request_in(np.full(len(rows), position), rows) * lower[position]
             np.minimum(total, MAX_SUM, out=total)  # as the sums of the table do, it stops there
         return total
 
@@ -152,6 +152,6 @@ class Trial:
         highest = priority[first, np.arange(len(rows))]
         count = victims.sum(0)
         total = (priority * victims).sum(0) + count * PRIORITY_OFFSET
-        # Slots are in order of importance, so the first victim is the longest running of the highest priority.
+        # Positions are in order of importance, so the first victim is the longest running of the highest priority.
         started = self._ranks.start_ns[first, rows]
         return np.stack((np.zeros(len(rows), np.int64), highest, total, count, -started))
