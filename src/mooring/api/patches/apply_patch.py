@@ -12,17 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from mooring.api.api_errors import (
-    ApiError,
-    Cause,
-    apply_conflict,
-    bad_request,
-    field_required,
-    invalid,
-    object_too_large,
-    shallow_enough,
-    undecodable,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import MAX_OBJECT_BYTES
 from mooring.api.patches.json_patch import equal
 from mooring.api.patches.merge_keys import (
@@ -88,7 +78,7 @@ def apply_configuration(
     If nothing changes, the result equals `live`. Raises ApiError: 409 if fields would change that others own, unless
     forced; 400 and 422 for what cannot be applied.
     """
-    with shallow_enough():
+    with errors.shallow_enough():
         wanted = _checked(live, configuration, by)
         owners = owners_of(live)
         if live is not None and not owners:
@@ -102,7 +92,7 @@ def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWri
     As in kube-apiserver, a write may bring managedFields of its own, `[]` or `[{}]` drops them, and an object without
     them gets none before it is applied to.
     """
-    with shallow_enough():
+    with errors.shallow_enough():
         owners = _owners_before(live, new, by)
         if live is not None and not owners:
             return bare(new)
@@ -132,19 +122,19 @@ def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWr
 def _checked(live: dict[str, Any] | None, configuration: object, by: FieldWriter) -> dict[str, Any]:
     """The configuration, if it can be applied at all. Raises ApiError 400 or 422 in upstream's words."""
     if not by.manager:
-        fault = field_required("fieldManager", "is required for apply patch")
-        raise invalid("PatchOptions", "", [fault], "meta.k8s.io")
+        fault = errors.field_required("fieldManager", "is required for apply patch")
+        raise errors.invalid("PatchOptions", "", [fault], "meta.k8s.io")
     if not isinstance(configuration, dict):
-        raise undecodable(configuration, "value of type map[string]interface {}", "error decoding patch: ")
+        raise errors.undecodable(configuration, "value of type map[string]interface {}", "error decoding patch: ")
     version, kind = configuration.get("apiVersion"), configuration.get("kind")
     if not kind or not version or (live is not None and live.get("kind", kind) != kind):
         shown = str(version or "")
-        raise bad_request(f"invalid object type: {shown if '/' in shown else '/' + shown}, Kind={kind or ''}")
+        raise errors.bad_request(f"invalid object type: {shown if '/' in shown else '/' + shown}, Kind={kind or ''}")
     if version != by.api_version:
         expected = f"Specified patch version: {version}, expected: {by.api_version}"
-        raise bad_request(f"Incorrect version specified in apply patch. {expected}")
+        raise errors.bad_request(f"Incorrect version specified in apply patch. {expected}")
     if metadata_of(configuration).get("managedFields") is not None:
-        raise bad_request("metadata.managedFields must be nil")
+        raise errors.bad_request("metadata.managedFields must be nil")
     return configuration
 
 
@@ -185,7 +175,7 @@ def _check_storable(paths: Paths) -> None:
     This is known after a quarter of the work that a large configuration takes.
     """
     if sum(len(path[-1]) + _AROUND_KEY for path in paths) > MAX_OBJECT_BYTES:
-        raise object_too_large()
+        raise errors.object_too_large()
 
 
 def _yielding(others: list[Owner], difference: "Difference", force: bool, allowed: Paths) -> list[Owner]:
@@ -197,16 +187,18 @@ def _yielding(others: list[Owner], difference: "Difference", force: bool, allowe
     return [owner.without(gone) for owner in others]
 
 
-def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
+def _conflict(disputed: list[tuple[Owner, Path]]) -> errors.ApiError:
     """The refusal. It counts all conflicts and lists the first of them."""
     lines = sorted((str(owner), path_text(path)) for owner, path in disputed[:_MOST_TOLD])
-    causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in lines]
+    causes = [errors.Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in lines]
     if len(disputed) == 1:
-        return apply_conflict(f"Apply failed with 1 conflict: conflict with {lines[0][0]}: {lines[0][1]}", causes)
+        return errors.apply_conflict(
+            f"Apply failed with 1 conflict: conflict with {lines[0][0]}: {lines[0][1]}", causes
+        )
     told = []
     for owner, disputes in groupby(lines, key=itemgetter(0)):
         told += [f"conflicts with {owner}:", *(f"- {path}" for _, path in disputes)]
-    return apply_conflict(f"Apply failed with {len(disputed)} conflicts: " + "\n".join(told), causes)
+    return errors.apply_conflict(f"Apply failed with {len(disputed)} conflicts: " + "\n".join(told), causes)
 
 
 # The way over from client-side apply
@@ -279,8 +271,8 @@ def _wanted_keys(wanted: list[Any], place: MergePlace) -> list[str]:
     return list(keys)
 
 
-def _unfit(place: MergePlace, fault: str) -> ApiError:
-    return bad_request(f"failed to create typed patch object: {path_text(place.path)}: {fault}")
+def _unfit(place: MergePlace, fault: str) -> errors.ApiError:
+    return errors.bad_request(f"failed to create typed patch object: {path_text(place.path)}: {fault}")
 
 
 def _leaves(value: object, place: MergePlace) -> Iterator[Path]:

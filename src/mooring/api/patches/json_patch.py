@@ -10,16 +10,7 @@ import json
 import re
 from typing import Any
 
-from mooring.api.api_errors import (
-    ApiError,
-    bad_request,
-    field_invalid,
-    invalid,
-    request_entity_too_large,
-    shallow_enough,
-    undecodable,
-    unprocessable,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import check_depth
 
 OPERATION_LIMIT = 10_000
@@ -40,7 +31,7 @@ class _Misfit(Exception):
 
 def apply_json_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
     """The document after all operations. Raises ApiError: 400 not a patch, 413 too long, 422 does not fit."""
-    with shallow_enough():
+    with errors.shallow_enough():
         return _apply(document, _operations(patch))
 
 
@@ -58,9 +49,9 @@ def _operations(patch: object) -> list[dict[str, Any]]:
     if patch is None:
         return []
     if not isinstance(patch, list):
-        raise undecodable(patch, "value of type []handlers.jsonPatchOp", _DECODING)
+        raise errors.undecodable(patch, "value of type []handlers.jsonPatchOp", _DECODING)
     if len(patch) > OPERATION_LIMIT:
-        raise request_entity_too_large(
+        raise errors.request_entity_too_large(
             f"The allowed maximum operations in a JSON patch is {OPERATION_LIMIT}, got {len(patch)}"
         )
     return [_operation(line) for line in patch]
@@ -71,10 +62,10 @@ def _operation(line: object) -> dict[str, Any]:
     if line is None:
         return {}
     if not isinstance(line, dict):
-        raise undecodable(line, "value of type handlers.jsonPatchOp", _DECODING)
+        raise errors.undecodable(line, "value of type handlers.jsonPatchOp", _DECODING)
     for name in ("op", "path", "from"):
         if not isinstance(line.get(name, ""), str | None):
-            raise undecodable(line[name], f"struct field jsonPatchOp.{name} of type string", _DECODING)
+            raise errors.undecodable(line[name], f"struct field jsonPatchOp.{name} of type string", _DECODING)
     return line
 
 
@@ -85,16 +76,16 @@ def _apply(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[s
         try:
             patched.step(operation)
         except _Misfit as fault:
-            raise unprocessable() from fault
+            raise errors.unprocessable() from fault
     check_depth(patched.document)  # operations can move a part into another again and again
     if not isinstance(patched.document, dict):
         raise _not_an_object(patched.document)
     return patched.document
 
 
-def _not_an_object(result: object) -> ApiError:
+def _not_an_object(result: object) -> errors.ApiError:
     shown = json.dumps(result, separators=(",", ":"))
-    return invalid("", "", [field_invalid("patch", shown, "the patched document is not an object")])
+    return errors.invalid("", "", [errors.field_invalid("patch", shown, "the patched document is not an object")])
 
 
 class _Patched:
@@ -242,10 +233,10 @@ def _index(key: str, length: int) -> int:
 def apply_merge_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
     """The document with the patch merged in. Raises ApiError 400 if the patch is no object."""
     if patch is None:
-        raise bad_request("Invalid JSON Patch")
+        raise errors.bad_request("Invalid JSON Patch")
     if not isinstance(patch, dict):
-        raise undecodable(patch, "value of type map[string]interface {}", "error decoding patch: ")
-    with shallow_enough():
+        raise errors.undecodable(patch, "value of type map[string]interface {}", "error decoding patch: ")
+    with errors.shallow_enough():
         return _merged(document, patch)
 
 

@@ -1,10 +1,10 @@
 """Unknown fields and fields that are given twice: what `fieldValidation` refuses or warns of.
 
 | how the body came      | given twice         | unknown                                | refused with   |
-| JSON object            | `faults_in_body` tells both, in the order of the body        | `strict_error` |
-| YAML object            | `yaml_duplicates`   | `unknown_fields`, sorted               | `strict_error` |
-| merge, strategic merge | `duplicates`        | `unknown_fields` of the result, sorted | `patch_error`  |
-| JSON patch             | `json_patch_faults` | `unknown_fields` of the result, sorted | `patch_error`  |
+| JSON object            | `told_faults` has both, in the order of the body             | `strict_error` |
+| YAML object            | `yaml_duplicates`   | `told_faults`, sorted                  | `strict_error` |
+| merge, strategic merge | `duplicates`        | `told_faults` of the result, sorted    | `patch_error`  |
+| JSON patch             | `json_patch_faults` | `told_faults` of the result, sorted    | `patch_error`  |
 | server-side apply      | `yaml_duplicates`   | `undeclared`, whatever was asked       | `apply_error`  |
 
 Warnings of them are `warning_headers`. All of these walk the object; callers first ask `typed_values.conforms` and
@@ -83,14 +83,11 @@ def field_faults(resource: KindSpec, body: JsonObject | bytes) -> list[FieldFaul
     return list(islice(_faults(value, type_of(resource)), _MOST_FAULTS))
 
 
-def faults_in_body(resource: KindSpec, body: bytes) -> list[str]:
-    """All faults of a JSON body, in its order."""
-    return _told(map(str, _faults(_with_repeats(body), type_of(resource))))
-
-
-def unknown_fields(resource: KindSpec, item: JsonObject) -> list[str]:
-    """In the order of the object. Parity: of a patched object, or of one that was YAML, they are sorted."""
-    return _told(map(str, _faults(item, type_of(resource))))
+def told_faults(resource: KindSpec, body: JsonObject | bytes) -> list[str]:
+    """All faults of an object that is decoded, or of its JSON text, in their order, as texts. Parity: of a patched object, or
+    of one that was YAML, callers sort them."""
+    value = _with_repeats(body) if isinstance(body, bytes) else body
+    return _told(map(str, _faults(value, type_of(resource))))
 
 
 def duplicates(body: bytes) -> list[str]:

@@ -17,20 +17,7 @@ from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.kit.shown_text import quoted
 from mooring.model.names import TOPOLOGY
 from mooring.model.quantity import NANO, parse, shorter_text
-from mooring.rules.pod_admission import (
-    PodPriority,
-    add_limits,
-    add_runtime,
-    add_tolerations,
-    drop_disabled_fields,
-    global_default,
-    merge_label_keys,
-    merges_spread_keys,
-    overhead_fault,
-    overhead_of,
-    priority_of,
-    selector_conflicts,
-)
+from mooring.rules import pod_admission as rules
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 """The message of the condition PodScheduled, which upstream's clients match."""
@@ -38,10 +25,10 @@ GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 def admit_pod(pod: JsonObject, cluster: Lookups) -> None:
     """All admission plugins that change pods, in upstream's order: later ones see what earlier ones set."""
-    drop_disabled_fields(pod["spec"], cluster.gates)
+    rules.drop_disabled_fields(pod["spec"], cluster.gates)
     apply_limit_ranges(pod, cluster)
     set_priority(pod, cluster)
-    add_tolerations(pod["spec"])
+    rules.add_tolerations(pod["spec"])
     _add_runtime(pod, cluster)
     if pod["spec"].get("nodeName"):
         add_topology(pod, cluster.find(NODE, pod["spec"]["nodeName"]))
@@ -53,7 +40,7 @@ def finish_pod(pod: JsonObject, now: str, gates: Mapping[str, bool]) -> None:
     if pod["spec"].get("schedulingGates"):
         condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
         pod["status"]["conditions"] = [condition | {"reason": "SchedulingGated", "message": GATED}]
-    merge_label_keys(pod, merges_spread_keys(gates))
+    rules.merge_label_keys(pod, rules.merges_spread_keys(gates))
 
 
 def add_topology(pod: JsonObject, node: JsonObject | None) -> None:
@@ -70,13 +57,13 @@ def _add_runtime(pod: JsonObject, cluster: Lookups) -> None:
     given = cluster.find(RUNTIME_CLASS, wanted) if wanted else {}
     if given is None:
         raise _forbid(pod, f"pod rejected: RuntimeClass {quoted(wanted)} not found")
-    fault = overhead_fault(pod["spec"].get("overhead", {}), overhead_of(given))
+    fault = rules.overhead_fault(pod["spec"].get("overhead", {}), rules.overhead_of(given))
     if fault:
         raise _forbid(pod, f"pod rejected: {fault}")
-    for key, value, own in selector_conflicts(pod["spec"], given):
+    for key, value, own in rules.selector_conflicts(pod["spec"], given):
         sides = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own}"
         raise _forbid(pod, f"conflict: {sides}")
-    add_runtime(pod["spec"], given)
+    rules.add_runtime(pod["spec"], given)
 
 
 def _forbid(pod: JsonObject, why: str) -> ApiError:
@@ -128,11 +115,11 @@ def _counted_amounts(resources: JsonObject, group: str) -> Amounts:
 # ---- Priority
 
 
-def class_priority(wanted: str, cluster: Lookups) -> PodPriority | None:
+def class_priority(wanted: str, cluster: Lookups) -> rules.PodPriority | None:
     """The priority of a pod or a group that names the class `wanted`, or none; None: there is no such class."""
     if wanted:
-        return priority_of(wanted, cluster.find(PRIORITY_CLASS, wanted), None)
-    return priority_of("", None, global_default(cluster.all(PRIORITY_CLASS)))
+        return rules.priority_of(wanted, cluster.find(PRIORITY_CLASS, wanted), None)
+    return rules.priority_of("", None, rules.global_default(cluster.all(PRIORITY_CLASS)))
 
 
 def set_priority(pod: JsonObject, cluster: Lookups) -> None:
@@ -169,7 +156,7 @@ def keep_priority(old: JsonObject, new: JsonObject) -> None:
 
 def check_only_default(priority_class: JsonObject, cluster: Lookups) -> None:
     """Refuse a second class that is marked for pods that name none. Raises 403."""
-    held = global_default(cluster.all(PRIORITY_CLASS))
+    held = rules.global_default(cluster.all(PRIORITY_CLASS))
     if priority_class.get("globalDefault") and held is not None and name_of(held) != name_of(priority_class):
         why = f"PriorityClass {name_of(held)} is already marked as default. Only one default can exist"
         raise forbidden(PRIORITY_CLASS.plural, name_of(priority_class), why, PRIORITY_CLASS.group)
@@ -187,7 +174,7 @@ def apply_limit_ranges(pod: JsonObject, cluster: Lookups) -> None:
     """Fill in the defaults of the namespace, then check the pod against its bounds."""
     found = sorted(cluster.all(LIMIT_RANGE, pod["metadata"]["namespace"]), key=name_of)
     items = [item for held in found for item in held.get("spec", {}).get("limits", ())]
-    notes = [note for item in items for note in add_limits(pod["spec"], item)]
+    notes = [note for item in items for note in rules.add_limits(pod["spec"], item)]
     if notes:
         annotations = pod["metadata"].setdefault("annotations", {})
         annotations[_NOTE] = f"LimitRanger plugin set: {'; '.join(notes)}"
