@@ -273,10 +273,6 @@ def field_duplicate(field: str, value: object) -> Cause:
     return _fault("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
 
 
-def field_not_found(field: str, value: object) -> Cause:
-    return _fault("FieldValueNotFound", f"Not found: {_shown(value)}", field)
-
-
 def field_too_long(field: str, limit_bytes: int) -> Cause:
     return _fault("FieldValueTooLong", "Too long", field, f"may not be more than {limit_bytes} bytes")
 

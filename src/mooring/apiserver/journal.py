@@ -153,16 +153,12 @@ def _beyond(contents: Contents, acknowledged: JournalMark) -> JournalMark:
 def _read_database(path: Path, contents: Contents) -> None:
     """Read-only: a connection that may write replays the log into the database when it is closed, and deletes it."""
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=LOCK_WAIT_S)
-    database.text_factory = _text
+    database.text_factory = lambda data: data.decode(errors="replace")
     try:
         for read in (_read_facts, _read_structure, _read_objects):
             _tolerating(read, database, path, contents)
     finally:
         database.close()
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")
 
 
 def _tolerating(read: Callable[..., None], database: sqlite3.Connection, path: Path, contents: Contents) -> None:

@@ -2,14 +2,15 @@
 bind them, which zones a volume is in, and which disks cannot be used by two pods on a node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from mooring.model.meta import Requirement
 from mooring.model.names import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import GceDisk, IscsiVolume, NodeSelector, NodeSelectorTerm, RbdVolume, Volume, VolumeById
+from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, RbdVolume, Volume
 from mooring.model.storage import (
     ClaimReference,
     CSINode,
@@ -150,14 +151,24 @@ def zone_rules(volume: PersistentVolume) -> list[ZoneRule]:
 # ---- disks that pods name without a claim
 
 
-def is_restricted(volume: Volume) -> bool:
-    """Whether two pods on a node may conflict over such a volume; upstream's VolumeRestrictions knows these four kinds."""
-    kinds = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd, volume.iscsi)
-    return any(kind is not None for kind in kinds)
+def _same_rbd(one: RbdVolume, other: RbdVolume) -> bool:
+    """Whether both are one image through at least one common monitor."""
+    monitors = set(one.monitors or ()) & set(other.monitors or ())
+    return bool(monitors) and (one.pool, one.image) == (other.pool, other.image)
+
+
+_SAME_DISK: Mapping[str, Callable[[Any, Any], bool]] = {
+    "gce_persistent_disk": lambda one, other: one.pd_name == other.pd_name,
+    "aws_elastic_block_store": lambda one, other: one.volume_id == other.volume_id,
+    "iscsi": lambda one, other: one.iqn == other.iqn,
+    "rbd": _same_rbd,
+}
+"""The sources that upstream's VolumeRestrictions knows, and when two of them are one disk."""
 
 
 def disks_of(pod: Pod) -> list[Volume]:
-    return [volume for volume in pod.spec.volumes or () if is_restricted(volume)]
+    """The volumes of a pod over which two pods on a node may conflict."""
+    return [v for v in pod.spec.volumes or () if any(getattr(v, source) is not None for source in _SAME_DISK)]
 
 
 def collide(one: Volume, other: Volume) -> bool:
@@ -169,36 +180,13 @@ def collide(one: Volume, other: Volume) -> bool:
     | iSCSI   | same target                                        | yes |
     | RBD     | same pool and image, and a monitor in common       | yes |
     """
-    return (
-        _same_gce(one.gce_persistent_disk, other.gce_persistent_disk)
-        or _same_ebs(one.aws_elastic_block_store, other.aws_elastic_block_store)
-        or _same_iscsi(one.iscsi, other.iscsi)
-        or _same_rbd(one.rbd, other.rbd)
-    )
-
-
-def _same_gce(one: GceDisk | None, other: GceDisk | None) -> bool:
-    if one is None or other is None:
-        return False
-    return one.pd_name == other.pd_name and not (one.read_only and other.read_only)
-
-
-def _same_ebs(one: VolumeById | None, other: VolumeById | None) -> bool:
-    return one is not None and other is not None and one.volume_id == other.volume_id
-
-
-def _same_iscsi(one: IscsiVolume | None, other: IscsiVolume | None) -> bool:
-    if one is None or other is None:
-        return False
-    return one.iqn == other.iqn and not (one.read_only and other.read_only)
-
-
-def _same_rbd(one: RbdVolume | None, other: RbdVolume | None) -> bool:
-    """Whether both are one image through at least one common monitor."""
-    if one is None or other is None or (one.read_only and other.read_only):
-        return False
-    monitors = set(one.monitors or ()) & set(other.monitors or ())
-    return bool(monitors) and (one.pool, one.image) == (other.pool, other.image)
+    for source, is_same in _SAME_DISK.items():
+        first, second = getattr(one, source), getattr(other, source)
+        if first is None or second is None or not is_same(first, second):
+            continue
+        if not (getattr(first, "read_only", False) and getattr(second, "read_only", False)):
+            return True
+    return False
 
 
 # ---- CSI migration: how the volumes of in-tree plugins are translated to the CSI drivers that have replaced the plugins

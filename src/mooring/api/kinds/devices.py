@@ -49,7 +49,7 @@ RESOURCE_CLAIM = KindSpec(
     subresources=("status",),
     struct=devices.ResourceClaim,
     other_versions=_BETA,
-    check=claim_rules.check_resource_claim,
+    check=lambda claim: claim_rules.check_device_claim("spec.devices", claim.spec.devices),
     watch=Watch(wakes_pods=True, wakes_by_default=True),
     complete=_complete_claim,
     fixed=("spec",),
@@ -65,7 +65,7 @@ RESOURCE_CLAIM_TEMPLATE = KindSpec(
     *(*_DEVICES, "resourceclaimtemplates", "ResourceClaimTemplate"),
     struct=devices.ResourceClaimTemplate,
     other_versions=_BETA,
-    check=claim_rules.check_resource_claim_template,
+    check=lambda template: claim_rules.check_device_claim("spec.spec.devices", template.spec.spec.devices),
     complete=_complete_template,
 )
 
@@ -73,7 +73,7 @@ DEVICE_CLASS = KindSpec(
     *(*_DEVICES, "deviceclasses", "DeviceClass", False),
     struct=devices.DeviceClass,
     other_versions=_BETA,
-    check=claim_rules.check_device_class,
+    check=lambda device_class: claim_rules.check_selectors("spec.selectors", device_class.spec.selectors),
     watch=Watch(wakes_pods=True, wakes_by_default=True),
     has_generation=True,
 )

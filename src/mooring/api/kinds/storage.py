@@ -85,7 +85,7 @@ PERSISTENT_VOLUME_CLAIM = KindSpec(
     *("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",)),
     subresources=("status",),
     struct=storage.PersistentVolumeClaim,
-    check=claim_rules.check_claim,
+    check=lambda claim: claim_rules.check_claim_spec("spec", claim.spec),
     watch=_WAKES,
     spec_defaults={"volumeMode": "Filesystem"},
     new_status={"phase": "Pending"},

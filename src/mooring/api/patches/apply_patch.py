@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from mooring.api import api_errors as errors
-from mooring.api.json_objects import MAX_OBJECT_BYTES
+from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, metadata_of
 from mooring.api.patches.json_patch import equal
 from mooring.api.patches.merge_keys import (
     MergePlace,
@@ -22,7 +22,6 @@ from mooring.api.patches.merge_keys import (
     Paths,
     bare,
     compact,
-    metadata_of,
     owners_of,
     path_text,
     with_owners,
@@ -71,8 +70,8 @@ class FieldWriter:
 
 
 def apply_configuration(
-    live: dict[str, Any] | None, configuration: object, by: FieldWriter, force: bool = False
-) -> dict[str, Any]:
+    live: JsonObject | None, configuration: object, by: FieldWriter, force: bool = False
+) -> JsonObject:
     """The object with the configuration applied, and with managedFields; `live` is None if there is no such object yet.
 
     If nothing changes, the result equals `live`. Raises ApiError: 409 if fields would change that others own, unless
@@ -86,7 +85,7 @@ def apply_configuration(
         return _applied(live or {}, wanted, by, owners, force)
 
 
-def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWriter) -> dict[str, Any]:
+def record_update(live: JsonObject | None, new: JsonObject, by: FieldWriter) -> JsonObject:
     """The new object with managedFields after any other write than an apply: the writer owns what it changed.
 
     As in kube-apiserver, a write may bring managedFields of its own, `[]` or `[{}]` drops them, and an object without
@@ -107,7 +106,7 @@ def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWri
         return with_owners(new, owners_book.values())
 
 
-def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWriter) -> list[Owner]:
+def _owners_before(live: JsonObject | None, new: JsonObject, by: FieldWriter) -> list[Owner]:
     """The owners that an update starts from: those that the writer sends, unless it sends none or goes through a
     subresource."""
     if by.subresource:
@@ -119,7 +118,7 @@ def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWr
 # Applying
 
 
-def _checked(live: dict[str, Any] | None, configuration: object, by: FieldWriter) -> dict[str, Any]:
+def _checked(live: JsonObject | None, configuration: object, by: FieldWriter) -> JsonObject:
     """The configuration, if it can be applied at all. Raises ApiError 400 or 422 in upstream's words."""
     if not by.manager:
         fault = errors.field_required("fieldManager", "is required for apply patch")
@@ -148,9 +147,7 @@ def _telling(value: Any, place: MergePlace) -> Any:
     return {name: part for name, (part, inner) in parts.items() if part != [] or not inner.is_keyed}
 
 
-def _applied(
-    live: dict[str, Any], wanted: dict[str, Any], by: FieldWriter, owners: list[Owner], force: bool
-) -> dict[str, Any]:
+def _applied(live: JsonObject, wanted: JsonObject, by: FieldWriter, owners: list[Owner], force: bool) -> JsonObject:
     """The merged object with its owners. What the manager owned before and does not name now goes, unless others own
     it."""
     root = _root(wanted)
@@ -204,7 +201,7 @@ def _conflict(disputed: list[tuple[Owner, Path]]) -> errors.ApiError:
 # The way over from client-side apply
 
 
-def _allowed(live: dict[str, Any], by: FieldWriter) -> Paths:
+def _allowed(live: JsonObject, by: FieldWriter) -> Paths:
     """The fields that kubectl may take without force: those that still have the values that its client-side apply set."""
     try:
         last = json.loads(_annotations(live).get(LAST_APPLIED, "")) if by.manager == "kubectl" else None
@@ -216,7 +213,7 @@ def _allowed(live: dict[str, Any], by: FieldWriter) -> Paths:
     return frozenset(_leaves(last, _root(live))) - difference.changed - difference.removed
 
 
-def _with_last_applied(new: dict[str, Any], wanted: dict[str, Any], by: FieldWriter) -> dict[str, Any]:
+def _with_last_applied(new: JsonObject, wanted: JsonObject, by: FieldWriter) -> JsonObject:
     """The annotation of client-side apply is kept up to date where there is one, so that users can go back."""
     if by.manager != "kubectl" or not _annotations(new).get(LAST_APPLIED):
         return new
@@ -285,7 +282,7 @@ def _leaves(value: object, place: MergePlace) -> Iterator[Path]:
         yield from _leaves(part, place.inside(key))
 
 
-def _pruned(value: dict[str, Any], given_up: Paths, owned: Paths, root: MergePlace) -> dict[str, Any]:
+def _pruned(value: JsonObject, given_up: Paths, owned: Paths, root: MergePlace) -> JsonObject:
     """Without what the manager once owned and no manager owns any more.
 
     A field goes with all it holds if no manager owns anything in it: defaults have no owner and must not stay behind.
@@ -357,22 +354,22 @@ def _is_modified(old: Any, new: Any) -> bool:
     return old is not _PARTED and new is not _PARTED and not equal(old, new)
 
 
-def _root(item: dict[str, Any]) -> MergePlace:
+def _root(item: JsonObject) -> MergePlace:
     return MergePlace((str(item.get("kind", "")),))
 
 
-def _annotations(item: dict[str, Any]) -> dict[str, Any]:
+def _annotations(item: JsonObject) -> JsonObject:
     annotations = metadata_of(item).get("annotations")
     return annotations if isinstance(annotations, dict) else {}
 
 
-def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
+def _unwritten(item: JsonObject) -> JsonObject:
     """The object that a new one is compared with. Parity: its outermost parts count as present, so that no writer owns
     those."""
     return {key: {} for key in ("metadata", "spec", "status") if key in item}
 
 
-def _first_owner(live: dict[str, Any], by: FieldWriter) -> Owner:
+def _first_owner(live: JsonObject, by: FieldWriter) -> Owner:
     """The owner of all that an object had when it was applied to for the first time."""
     paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _UNOWNED
     return Owner(BEFORE_FIRST_APPLY, "Update", by.api_version, "", by.time, frozenset(paths))

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from mooring.api import api_errors as errors
-from mooring.api.json_objects import check_depth
+from mooring.api.json_objects import JsonObject, check_depth
 
 OPERATION_LIMIT = 10_000
 """As kube-apiserver."""
@@ -29,7 +29,7 @@ class _Misfit(Exception):
     """An operation that does not fit the document. Parity: the answer does not say why, so the text is only for a log."""
 
 
-def apply_json_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
+def apply_json_patch(document: JsonObject, patch: object) -> JsonObject:
     """The document after all operations. Raises ApiError: 400 not a patch, 413 too long, 422 does not fit."""
     with errors.shallow_enough():
         return _apply(document, _operations(patch))
@@ -44,7 +44,7 @@ def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _operations(patch: object) -> list[dict[str, Any]]:
+def _operations(patch: object) -> list[JsonObject]:
     """The lines of a patch, each of the right form. Parity: null is a patch without operations."""
     if patch is None:
         return []
@@ -57,7 +57,7 @@ def _operations(patch: object) -> list[dict[str, Any]]:
     return [_operation(line) for line in patch]
 
 
-def _operation(line: object) -> dict[str, Any]:
+def _operation(line: object) -> JsonObject:
     """One line of the patch, with texts where there must be texts; whether it makes sense is found when it is applied."""
     if line is None:
         return {}
@@ -69,7 +69,7 @@ def _operation(line: object) -> dict[str, Any]:
     return line
 
 
-def _apply(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+def _apply(document: JsonObject, operations: list[JsonObject]) -> JsonObject:
     """All operations on one document, then the checks that a single operation cannot make."""
     patched = _Patched(document)
     for operation in operations:
@@ -91,13 +91,13 @@ def _not_an_object(result: object) -> errors.ApiError:
 class _Patched:
     """A document on its way through the operations of a patch."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, document: JsonObject) -> None:
         self.document: Any = document
         self._own: dict[int, Any] = {}
         """Copies made here, by id: only those may be changed in place. While they are held, no other object gets their id."""
         self._copied_bytes = 0
 
-    def step(self, operation: dict[str, Any]) -> None:
+    def step(self, operation: JsonObject) -> None:
         """One operation. Raises _Misfit."""
         match operation.get("op"):
             case "add":
@@ -145,7 +145,7 @@ class _Patched:
         container, key = self._place(pointer)
         container[key if isinstance(container, dict) else _index(key, len(container))] = value
 
-    def _test(self, operation: dict[str, Any]) -> None:
+    def _test(self, operation: JsonObject) -> None:
         if not equal(_known_at(self.document, _pointer(operation)), operation.get("value")):
             raise _Misfit(f"testing value {operation.get('path')} failed")
 
@@ -188,7 +188,7 @@ def _remove(container: Any, key: str) -> None:
 # ---- pointers (RFC 6901)
 
 
-def _pointer(operation: dict[str, Any], name: str = "path") -> list[str]:
+def _pointer(operation: JsonObject, name: str = "path") -> list[str]:
     """The keys on the way, none for the document itself."""
     text = operation.get(name)
     if text is None:
@@ -230,7 +230,7 @@ def _index(key: str, length: int) -> int:
 # ---- JSON Merge Patch
 
 
-def apply_merge_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
+def apply_merge_patch(document: JsonObject, patch: object) -> JsonObject:
     """The document with the patch merged in. Raises ApiError 400 if the patch is no object."""
     if patch is None:
         raise errors.bad_request("Invalid JSON Patch")
@@ -240,7 +240,7 @@ def apply_merge_patch(document: dict[str, Any], patch: object) -> dict[str, Any]
         return _merged(document, patch)
 
 
-def _merged(target: object, patch: dict[str, Any]) -> dict[str, Any]:
+def _merged(target: object, patch: JsonObject) -> JsonObject:
     """A merge of two maps. Lists are replaced as a whole, and nulls inside them stay: there they are data."""
     result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.api.api_errors import ApiError, Cause, bad_request, invalid, unexplained
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject, metadata_of
 from mooring.api.kind_spec import KindSpec
 from mooring.api.patches.merge_keys import MergePlace, path_text
 from mooring.api.schema.fields import Field, Fields, fields_of, is_list, is_map, is_type, part_of, type_of
@@ -268,14 +268,8 @@ def undeclared(resource: KindSpec, item: JsonObject) -> ApiError:
     found = _told(f"{''.join(map(str, _steps(path)))}: field not declared in schema" for path in paths)
     told = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-    return unexplained(f"failed to create typed patch object ({_namespaced_name(item)}; {kind}): {told}")
-
-
-def _namespaced_name(item: JsonObject) -> str:
-    """How upstream's error names the object."""
-    known = item.get("metadata")
-    metadata = known if isinstance(known, dict) else {}
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    name = f"{metadata_of(item).get('namespace', '')}/{metadata_of(item).get('name', '')}"
+    return unexplained(f"failed to create typed patch object ({name}; {kind}): {told}")
 
 
 def _undeclared(value: Any, holds: str, place: MergePlace, path: Link) -> Iterator[Link]:

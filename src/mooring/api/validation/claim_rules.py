@@ -29,10 +29,6 @@ def check_volume(volume: storage.PersistentVolume) -> Problems:
         yield from rules.node_selector("spec.nodeAffinity.required", spec.node_affinity.required)
 
 
-def check_claim(claim: storage.PersistentVolumeClaim) -> Problems:
-    yield from check_claim_spec("spec", claim.spec)
-
-
 def check_claim_spec(path: str, spec: ClaimSpec) -> Problems:
     """The spec of a claim, also in a pod's ephemeral volume or in the template of a StatefulSet."""
     yield from _access_modes(f"{path}.accessModes", spec.access_modes)
@@ -76,19 +72,7 @@ def check_capacity(capacity: storage.CSIStorageCapacity) -> Problems:
 # ---- dynamic resource allocation
 
 
-def check_resource_claim(claim: devices.ResourceClaim) -> Problems:
-    yield from _device_claim("spec.devices", claim.spec.devices)
-
-
-def check_resource_claim_template(template: devices.ResourceClaimTemplate) -> Problems:
-    yield from _device_claim("spec.spec.devices", template.spec.spec.devices)
-
-
-def check_device_class(device_class: devices.DeviceClass) -> Problems:
-    yield from _selectors("spec.selectors", device_class.spec.selectors)
-
-
-def _device_claim(path: str, claim: devices.DeviceClaim) -> Problems:
+def check_device_claim(path: str, claim: devices.DeviceClaim) -> Problems:
     """Request names are unique, because constraints and allocations refer to them."""
     for i, request in enumerate(claim.requests or ()):
         yield from _request(f"{path}.requests[{i}]", request)
@@ -118,7 +102,7 @@ def _request(path: str, request: devices.DeviceRequest) -> Problems:
 def _device_request(path: str, request: devices.ExactDeviceRequest | devices.DeviceSubRequest) -> Problems:
     """The fields that an exact request and an alternative of a prioritised list have in common."""
     yield from rules.object_name(f"{path}.deviceClassName", request.device_class_name)
-    yield from _selectors(f"{path}.selectors", request.selectors)
+    yield from check_selectors(f"{path}.selectors", request.selectors)
     yield from one_of(f"{path}.allocationMode", request.allocation_mode, (devices.EXACT_COUNT, devices.ALL))
     if request.allocation_mode == devices.ALL and request.count:
         yield Problem(f"{path}.count", show(request.count), "nothing with allocationMode All")
@@ -128,7 +112,7 @@ def _device_request(path: str, request: devices.ExactDeviceRequest | devices.Dev
         yield from rules.quantity(at_key(f"{path}.capacity.requests", name), text)
 
 
-def _selectors(path: str, selectors: Collection[devices.DeviceSelector] | None) -> Problems:
+def check_selectors(path: str, selectors: Collection[devices.DeviceSelector] | None) -> Problems:
     """Expressions are compiled elsewhere (plugins/devices), because model is below cel."""
     for i, selector in enumerate(selectors or ()):
         expression = selector.cel.expression if selector.cel else ""
