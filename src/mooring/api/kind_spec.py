@@ -111,9 +111,9 @@ def selector_text(written: JsonObject | None) -> str:
     return ",".join(text for _, text in sorted(rules))
 
 
-def state_cell(path: str, terminating: str = "Terminating") -> Callable[[JsonObject, int], Cell]:
+def state_cell(path: str) -> Callable[[JsonObject, int], Cell]:
     """The phase of an object, or `Terminating` while it is being deleted."""
-    return lambda item, _: terminating if at(item, "metadata.deletionTimestamp") else at(item, path, "")
+    return lambda item, _: "Terminating" if at(item, "metadata.deletionTimestamp") else at(item, path, "")
 
 
 def conditions(item: JsonObject) -> dict[str, str]:
@@ -168,7 +168,7 @@ AGE = Column("Age", ago("metadata.creationTimestamp"))
 PLAIN = (NAME, AGE)
 
 POD_SPEC = "spec.template.spec"
-"""Where a workload has the spec of its pods."""
+"""The path at which a workload has the spec of its pods."""
 
 
 READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

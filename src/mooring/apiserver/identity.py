@@ -31,5 +31,5 @@ def id_in(answer: Any) -> str:
 
 
 def prefix_of(cluster_id: str) -> str:
-    """Where the API of this cluster, and of no other, is served."""
+    """The path below which the API of this cluster, and of no other, is served."""
     return f"{ROOT}/clusters/{cluster_id}"

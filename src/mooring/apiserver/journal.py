@@ -32,7 +32,7 @@ from mooring.apiserver.store import Store, StoreWrite, key_of, version_of
 FORMAT = 2
 """The present format of the database."""
 OLD_FORMAT = 1
-"""Without checksums and commit numbers: nothing can be said of what it should hold."""
+"""The format without checksums and commit numbers: nothing can be said of what it should hold."""
 DATABASE, RECORD = "mooring.db", "mooring.acknowledged"
 LOCK_WAIT_S = 0.5
 """A process that was just killed may hold its lock for a moment."""
@@ -86,7 +86,7 @@ class Contents:
 
 
 def checksum(place: Place, body: bytes) -> int:
-    """Of an object and its place: a body under another name is another object."""
+    """The checksum of an object and its place: a body under another name is another object."""
     return zlib.crc32(body, zlib.crc32("\0".join(place).encode()))
 
 
@@ -144,7 +144,7 @@ def read_contents(directory: Path) -> Contents:
 
 
 def _beyond(contents: Contents, acknowledged: JournalMark) -> JournalMark:
-    """Where to go on after a loss: no version may be given out twice, or watches would go on from the wrong one."""
+    """The mark to go on from after a loss: no version may be given out twice, or watches would go on from the wrong one."""
     versions = [version_of(item) for _, item in contents.items]
     commit = max(contents.mark.commit, acknowledged.commit)
     return JournalMark(commit, max(contents.mark.version, acknowledged.version, *versions))

@@ -54,7 +54,7 @@ CONTROL_PLANE = Requester()
 """Writers inside this process."""
 
 Change = Callable[[JsonObject], JsonObject]
-"""From the present object to what a client wants it to be."""
+"""Turns the present object into what a client wants it to be."""
 
 
 def _new_uid() -> str:

@@ -138,7 +138,7 @@ class ShapePart:
     def __init__(self, key: "_PartKey | None" = None) -> None:
         self._key = key
         self.terms: dict[str, PodTerms] = {}
-        """Of POD_TERMS: the compiled terms, by namespace of the pod."""
+        """The compiled terms of POD_TERMS, by namespace of the pod."""
 
     def __del__(self, parts: "dict[_PartKey, ref[ShapePart]]" = _parts) -> None:
         known = parts.get(self._key) if self._key is not None else None

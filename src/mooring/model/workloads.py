@@ -146,7 +146,7 @@ class PodGroup(KubeObject):
 
     @property
     def priority(self) -> int:
-        """Of the group as one, whatever the priorities of its pods."""
+        """The priority of the group as one, whatever the priorities of its pods."""
         written = self.spec.priority
         return 0 if written is None else int32(written)
 

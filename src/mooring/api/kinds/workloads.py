@@ -114,7 +114,7 @@ def _complete_update(where: str, rolling: Mapping[str, Any], workload: JsonObjec
 
 
 def _complete_replication_controller(controller: JsonObject) -> None:
-    """Without a selector it selects the labels of its template."""
+    """A ReplicationController without a selector selects the labels of its template."""
     labels = controller["spec"]["template"]["metadata"].get("labels")
     if labels:
         controller["spec"].setdefault("selector", dict(labels))

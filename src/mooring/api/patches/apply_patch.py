@@ -30,7 +30,7 @@ from mooring.api.patches.merge_keys import (
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object without managedFields has when it is applied to for the first time."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Where client-side apply of kubectl keeps what it applied last."""
+"""The annotation in which client-side apply of kubectl keeps what it applied last."""
 _MOST_TOLD = 1000
 """How many conflicts a refusal lists: each has the whole path of its field, which may be long."""
 _AROUND_KEY = len('"":{},')
@@ -283,7 +283,7 @@ def _leaves(value: object, place: MergePlace) -> Iterator[Path]:
 
 
 def _pruned(value: JsonObject, given_up: Paths, owned: Paths, root: MergePlace) -> JsonObject:
-    """Without what the manager once owned and no manager owns any more.
+    """The value without the fields that the manager once owned and no manager owns any more.
 
     A field goes with all it holds if no manager owns anything in it: defaults have no owner and must not stay behind.
     """

@@ -14,9 +14,9 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.patches.merge_keys import Names, is_replaced, list_rule
 
 PATCH = "$patch"
-"""In a map: `replace`, `delete` or `merge` this map or item."""
+"""The key of a map that says whether to `replace`, `delete` or `merge` this map or item."""
 RETAIN_KEYS = "$retainKeys"
-"""In a map: all other keys go. For unions, in which two members must not stay."""
+"""The key of a map that lists the keys that stay; all others go. For unions, in which two members must not stay."""
 ORDER = "$setElementOrder"
 """`$setElementOrder/x`: how to order the list `x` after the merge."""
 DELETIONS = "$deleteFromPrimitiveList"
@@ -270,7 +270,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _cleaned_map(value: JsonObject) -> JsonObject:
-    """Without nulls and directives."""
+    """A map of the patch without nulls and directives."""
     cleaned = {key: _cleaned(item) for key, item in _fields(value).values.items() if item is not None}
     return {key: item for key, item in cleaned.items() if item is not _DROPPED}
 

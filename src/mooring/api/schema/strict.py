@@ -64,7 +64,7 @@ class FieldFault(NamedTuple):
 
     @property
     def way(self) -> tuple[Step, ...]:
-        """From the object to the field."""
+        """The steps from the object to the field."""
         return _steps(self.link)
 
     def __str__(self) -> str:
@@ -213,7 +213,8 @@ def _with_repeats(body: bytes) -> Any:
 
 
 def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
-    """Of a value of that form, in the order of the text. A value of another form has no fields: others refuse it."""
+    """The faults of a value of that form, in the order of the text. A value of another form has no fields: others refuse
+    it."""
     if isinstance(value, dict | _Pairs):
         if is_type(holds):
             yield from _faults_in_entries(
@@ -228,7 +229,7 @@ def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
 
 
 def _faults_in_entries(value: JsonObject | _Pairs, known: Fields | None, part: str, link: Link) -> Iterator[FieldFault]:
-    """Of an object with known fields, or, where `known` is None, of a map whose values all hold `part`.
+    """The faults of an object with known fields, or, where `known` is None, of a map whose values all hold `part`.
 
     An unknown field is reported once, however often it is given, and so is one that is given twice or more.
     """
@@ -246,7 +247,7 @@ def _faults_in_entries(value: JsonObject | _Pairs, known: Fields | None, part: s
 
 
 def _steps(link: Link) -> tuple[Step, ...]:
-    """From the object to the field."""
+    """The steps from the object to the field."""
     steps: list[Step] = []
     while link is not None:
         link, step = link

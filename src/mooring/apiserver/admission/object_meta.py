@@ -43,7 +43,7 @@ def name_of(item: JsonObject) -> str:
 
 
 _LONGEST_STEM = 58
-"""Of a generated name, before the five random characters: together they fit a DNS label."""
+"""The characters of a generated name before the five random ones: together they fit a DNS label."""
 
 _OWNED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "generateName")
 """Metadata that an update takes over from the stored object."""

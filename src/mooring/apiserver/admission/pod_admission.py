@@ -44,7 +44,7 @@ def finish_pod(pod: JsonObject, now: str, gates: Mapping[str, bool]) -> None:
 
 
 def add_topology(pod: JsonObject, node: JsonObject | None) -> None:
-    """Where a pod runs is written onto it, because containers can read their pod's labels but not their node's."""
+    """Write the topology of the node onto its pod, because containers can read their pod's labels but not their node's."""
     held = (node or {}).get("metadata", {}).get("labels", {})
     found = {key: held[key] for key in TOPOLOGY if key in held}
     if found:

@@ -34,7 +34,7 @@ class QuotaAccount:
     hard: Charges = field(default_factory=dict)
     used: Charges = field(default_factory=dict)
     storages: frozenset[str] = frozenset()
-    """Where the objects are stored that count for any of its names: writes elsewhere are none of its concern."""
+    """The storages of objects that count for any of its names: writes elsewhere are none of its concern."""
     _charged: dict[tuple[str, Key], Charges] = field(default_factory=dict)
     """The charges of each object, to take off again when it changes or goes."""
     _expiring: dict[tuple[str, Key], int] = field(default_factory=dict)
@@ -212,7 +212,7 @@ def _hard(quota: JsonObject) -> JsonObject:
 
 
 def _amount(text: object) -> int | None:
-    """In nano-units; None for what is no quantity."""
+    """A quantity in nano-units; None for what is no quantity."""
     try:
         return parse(text) if isinstance(text, (str, int, float)) else None
     except QuantityError:

@@ -22,7 +22,7 @@ _MATCHES = ("", "NotOlderThan", "Exact")
 
 
 class ContinueToken(msgspec.Struct):
-    """Where to continue a list, and at which version."""
+    """The place at which to continue a list, and the version."""
 
     v: str
     rv: int

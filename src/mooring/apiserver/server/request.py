@@ -337,7 +337,7 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
 
 
 def deletion(request: Request) -> tuple[Deletion, Requester]:
-    """From the body if there is one, else from the query, and who deletes."""
+    """The options of a deletion from the body if there is one, else from the query, and who deletes."""
     body = read_object(request.body, request.content_type, "DeleteOptions") if request.body.strip() else {}
     options = delete_options(body)
     if not body:
