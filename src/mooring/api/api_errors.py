@@ -212,7 +212,7 @@ def shallow_enough() -> Iterator[None]:
 
 
 def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
-    return ApiError(429, "TooManyRequests", message, _to_retry(retry_after_s, causes))
+    return ApiError(429, "TooManyRequests", message, StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s))
 
 
 def budget_exhausted(budget: str, needed: int, healthy: int) -> ApiError:
@@ -222,12 +222,8 @@ def budget_exhausted(budget: str, needed: int, healthy: int) -> ApiError:
 
 
 def timeout(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
-    return ApiError(504, "Timeout", f"Timeout: {message}", _to_retry(retry_after_s, causes))
-
-
-def _to_retry(retry_after_s: int, causes: Sequence[Cause]) -> StatusDetails:
-    """Details of an error after which the client may try again; 0 gives no delay."""
-    return StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
+    details = StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
+    return ApiError(504, "Timeout", f"Timeout: {message}", details)
 
 
 INTERNAL_ERROR = "InternalError"

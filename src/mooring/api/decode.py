@@ -123,10 +123,8 @@ class _Walk:
             return value
         if isinstance(value, float) and value.is_integer() and any(_is_scalar(0, choice) for choice in choices):
             return int(value)
-        return self._refuse(path, value, form)
-
-    def _refuse(self, path: str, value: Any, form: inspect.Type) -> None:
         self.problems.append(Problem(path, show(value), _describe(form)))
+        return None
 
 
 def _is_scalar(value: Any, form: inspect.Type) -> bool:

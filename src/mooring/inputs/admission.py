@@ -28,7 +28,6 @@ from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeC
 from mooring.model.workloads import (
     PREEMPT_LOWER_PRIORITY,
     SYSTEM_PRIORITIES,
-    GroupClaimStatus,
     LimitRange,
     Namespace,
     PodGroup,
@@ -105,7 +104,7 @@ def group_claims_for(group: PodGroup, sources: ClaimSources) -> list[ResourceCla
         return []
     claims, made = _device_claims(msgspec.to_builtins(group), {}, sources.templates, POD_GROUP)
     if made:
-        named = [GroupClaimStatus(name=entry, resource_claim_name=name) for entry, name in made]
+        named = [PodClaimStatus(name=entry, resource_claim_name=name) for entry, name in made]
         group.status.resource_claim_statuses = [*(group.status.resource_claim_statuses or ()), *named]
     return claims
 

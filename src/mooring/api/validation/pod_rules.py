@@ -14,7 +14,7 @@ from mooring.model.pod import Pod
 from mooring.model.quantity import NANO
 from mooring.model.requests import Accounting, are_readable, effective_requests
 from mooring.model.shape import ANY_IP
-from mooring.model.workloads import GroupClaim, GroupConstraints, GroupPolicy, PodGroup
+from mooring.model.workloads import GroupConstraints, GroupPolicy, PodGroup
 
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -211,7 +211,7 @@ def _volumes(path: str, volumes: Iterable[pod_spec.Volume]) -> Problems:
     yield from unique(places, "volume name")
 
 
-def resource_claims(path: str, claims: Sequence[pod_spec.PodResourceClaim | GroupClaim]) -> Problems:
+def resource_claims(path: str, claims: Sequence[pod_spec.PodResourceClaim]) -> Problems:
     """The claims of a pod or a group. An entry names a claim or a template, not both."""
     for i, claim in enumerate(claims):
         yield from rules.short_name(f"{path}[{i}].name", claim.name)
@@ -238,7 +238,7 @@ class PodGroupTemplate(Wire):
     name: str = ""
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
     scheduling_constraints: GroupConstraints | None = None
-    resource_claims: list[GroupClaim] | None = None
+    resource_claims: list[pod_spec.PodResourceClaim] | None = None
 
 
 def check_pod_group(group: PodGroup) -> Problems:
@@ -265,7 +265,7 @@ def check_templates(path: str, templates: Sequence[PodGroupTemplate]) -> Problem
 
 
 def _group(
-    path: str, policy: GroupPolicy, constraints: GroupConstraints | None, claims: Sequence[GroupClaim]
+    path: str, policy: GroupPolicy, constraints: GroupConstraints | None, claims: Sequence[pod_spec.PodResourceClaim]
 ) -> Problems:
     yield from _policy(f"{path}.schedulingPolicy", policy)
     topologies = (constraints.topology or ()) if constraints is not None else ()
