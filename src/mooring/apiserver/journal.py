@@ -2,7 +2,7 @@
 
 The store calls the journal with each write before it makes it. So what a client, a watcher or a controller knows is on disk,
 a process that is killed at any moment finds it there again, and a write that the disk refuses has not happened. After each
-commit a record beside the database notes which commit it was: `journal_reading` compares the two.
+commit a record beside the database notes which commit it was: `read_contents` compares the two.
 """
 
 import os

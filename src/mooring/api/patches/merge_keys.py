@@ -35,33 +35,35 @@ KEY_DEFAULTS = {"protocol": "TCP"}
 """The values of keys that an item does not name."""
 
 
-_CONTAINER_PORTS = by("containerPort", "protocol")
+_NAMED_ITEMS = (
+    *(
+        "spec.containers",
+        "spec.initContainers",
+        "spec.ephemeralContainers",
+        "env",
+        "spec.volumes",
+        "spec.schedulingGates",
+    ),
+    *("spec.resourceClaims", "status.resourceClaimStatuses", "allocatedResourcesStatus"),
+)
+"""Lists of pods and their templates whose items have names."""
+_PORTS = ("containers.ports", "initContainers.ports", "ephemeralContainers.ports")
 
 _LISTS = {
     "metadata.finalizers": VALUES,
     "metadata.ownerReferences": by("uid", atomic_items=True),
     "status.conditions": BY_TYPE,
     # Pods and their templates
-    "spec.containers": BY_NAME,
-    "spec.initContainers": BY_NAME,
-    "spec.ephemeralContainers": BY_NAME,
-    "containers.ports": _CONTAINER_PORTS,
-    "initContainers.ports": _CONTAINER_PORTS,
-    "ephemeralContainers.ports": _CONTAINER_PORTS,
-    "env": BY_NAME,
+    **dict.fromkeys(_NAMED_ITEMS, BY_NAME),
+    **dict.fromkeys(_PORTS, by("containerPort", "protocol")),
     "volumeMounts": by("mountPath"),
     "volumeDevices": by("devicePath"),
     "resources.claims": ListRule(None, ("name",)),
-    "spec.volumes": BY_NAME,
     "spec.imagePullSecrets": by("name", atomic_items=True),
     "spec.hostAliases": by("ip"),
     "spec.topologySpreadConstraints": by("topologyKey", "whenUnsatisfiable"),
-    "spec.schedulingGates": BY_NAME,
-    "spec.resourceClaims": BY_NAME,
-    "status.resourceClaimStatuses": BY_NAME,
     "status.podIPs": by("ip"),
     "status.hostIPs": ListRule("ip", None),
-    "allocatedResourcesStatus": BY_NAME,
     "allocatedResourcesStatus.resources": ListRule(None, ("resourceID",)),
     # Parts of several kinds
     "devices.conditions": ListRule(None, ("type",)),
@@ -73,16 +75,8 @@ _ATOMIC_MAPS = (
     *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
     *(f"nodeAffinity.{REQUIRED_TERMS}", "nodeAffinity.required"),
     *("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef", "secretRef"),
-    *(
-        "spec.dataSource",
-        "podSelector",
-        "metric.selector",
-        "roleRef",
-        "backend.resource",
-        "defaultBackend.resource",
-        "service.port",
-        "endpoints.targetRef",
-    ),
+    *("spec.dataSource", "podSelector", "metric.selector", "roleRef", "backend.resource", "defaultBackend.resource"),
+    *("service.port", "endpoints.targetRef"),
 )
 """Maps that several kinds have and that server-side apply takes for one value."""
 

@@ -113,7 +113,7 @@ def _device_request(path: str, request: devices.ExactDeviceRequest | devices.Dev
 
 
 def check_selectors(path: str, selectors: Collection[devices.DeviceSelector] | None) -> Problems:
-    """Expressions are compiled elsewhere (plugins/devices), because model is below cel."""
+    """Expressions are compiled elsewhere (plugins/devices), because cel is beside this package."""
     for i, selector in enumerate(selectors or ()):
         expression = selector.cel.expression if selector.cel else ""
         yield from rules.required(f"{path}[{i}].cel.expression", expression, "a CEL expression")
