@@ -17,7 +17,6 @@ from mooring.api.kinds.nodes import complete_limit_item
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.api.validation.problem import Problem, at_key, show
-from mooring.apiserver.admission.pod_admission import limit_faults
 from mooring.model.devices import EXACT_COUNT, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.node import Node
@@ -44,6 +43,7 @@ from mooring.rules.pod_admission import (
     drop_disabled_fields,
     gated_operators,
     global_default,
+    limit_faults,
     merge_label_keys,
     merges_spread_keys,
     overhead_fault,

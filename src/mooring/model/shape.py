@@ -407,7 +407,7 @@ _WRITTEN: dict[PodPart, Callable[[PodShape], Hashable]] = {
     PodPart.IMAGES: lambda shape: (shape.images, len(shape.containers)),
     PodPart.PORTS: _ports,
     PodPart.REQUESTS: _requests,
-    PodPart.SPREAD: lambda shape: _encode(shape.spread_constraints) if shape.spread_constraints else None,
+    PodPart.SPREAD: lambda shape: _encode(shape.spread_constraints) if shape.spec.topology_spread_constraints else None,
     PodPart.POD_TERMS: _pod_terms,
     PodPart.STORAGE: lambda shape: shape.has_storage or None,
     PodPart.FEATURES: _features,

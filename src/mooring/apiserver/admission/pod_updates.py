@@ -12,7 +12,7 @@ from mooring.api import api_errors as errors
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds.pods import POD
 from mooring.apiserver.admission.object_meta import check_uid, name_of, precondition_failed
-from mooring.apiserver.admission.pod_admission import add_topology
+from mooring.apiserver.admission.pod_plugins import add_topology
 from mooring.model.node import NO_EXECUTE
 from mooring.model.pod_spec import REQUIRED_TERMS
 from mooring.rules.conditions import with_condition
