@@ -2,15 +2,14 @@
 bind them, which zones a volume is in, and which disks cannot be used by two pods on a node.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
 from mooring.model.meta import Requirement
 from mooring.model.names import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, RbdVolume, Volume
+from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, Volume
 from mooring.model.storage import (
     ClaimReference,
     CSINode,
@@ -151,24 +150,13 @@ def zone_rules(volume: PersistentVolume) -> list[ZoneRule]:
 # ---- disks that pods name without a claim
 
 
-def _same_rbd(one: RbdVolume, other: RbdVolume) -> bool:
-    """Whether both are one image through at least one common monitor."""
-    monitors = set(one.monitors or ()) & set(other.monitors or ())
-    return bool(monitors) and (one.pool, one.image) == (other.pool, other.image)
-
-
-_SAME_DISK: Mapping[str, Callable[[Any, Any], bool]] = {
-    "gce_persistent_disk": lambda one, other: one.pd_name == other.pd_name,
-    "aws_elastic_block_store": lambda one, other: one.volume_id == other.volume_id,
-    "iscsi": lambda one, other: one.iqn == other.iqn,
-    "rbd": _same_rbd,
-}
-"""The sources that upstream's VolumeRestrictions knows, and when two of them are one disk."""
-
-
 def disks_of(pod: Pod) -> list[Volume]:
-    """The volumes of a pod over which two pods on a node may conflict."""
-    return [v for v in pod.spec.volumes or () if any(getattr(v, source) is not None for source in _SAME_DISK)]
+    """The volumes of a pod over which two pods on a node may conflict. Upstream's VolumeRestrictions knows four kinds."""
+    return [
+        volume
+        for volume in pod.spec.volumes or ()
+        if volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.rbd or volume.iscsi
+    ]
 
 
 def collide(one: Volume, other: Volume) -> bool:
@@ -180,13 +168,20 @@ def collide(one: Volume, other: Volume) -> bool:
     | iSCSI   | same target                                        | yes |
     | RBD     | same pool and image, and a monitor in common       | yes |
     """
-    for source, is_same in _SAME_DISK.items():
-        first, second = getattr(one, source), getattr(other, source)
-        if first is None or second is None or not is_same(first, second):
-            continue
-        if not (getattr(first, "read_only", False) and getattr(second, "read_only", False)):
-            return True
-    return False
+    gce, ebs, iscsi, rbd = one.gce_persistent_disk, one.aws_elastic_block_store, one.iscsi, one.rbd
+    disk = other.gce_persistent_disk
+    if gce and disk and gce.pd_name == disk.pd_name and not (gce.read_only and disk.read_only):
+        return True
+    store = other.aws_elastic_block_store
+    if ebs and store and ebs.volume_id == store.volume_id:
+        return True
+    target = other.iscsi
+    if iscsi and target and iscsi.iqn == target.iqn and not (iscsi.read_only and target.read_only):
+        return True
+    image = other.rbd
+    if not rbd or not image or (rbd.pool, rbd.image) != (image.pool, image.image):
+        return False
+    return bool(set(rbd.monitors or ()) & set(image.monitors or ())) and not (rbd.read_only and image.read_only)
 
 
 # ---- CSI migration: how the volumes of in-tree plugins are translated to the CSI drivers that have replaced the plugins
