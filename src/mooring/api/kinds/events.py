@@ -4,7 +4,6 @@ Both groups show the same stored objects; `api/kinds/events.py` converts between
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from mooring.api.api_errors import Cause, field_invalid, field_required
@@ -144,16 +143,27 @@ _COLUMNS = (
     wide("Name", field_cell("metadata.name")),
 )
 
+_LABELS = _field_labels()
+_REFERENCES = ("involvedObject", "regarding", "related")
+
 EVENT = KindSpec(
     *("", "v1", "events", "Event", True, ("ev",)),
     stored_as="events",
     new_faults=_core_faults,
-    atomic_maps=("involvedObject", "regarding", "related"),
-    field_labels=_field_labels(),
+    atomic_maps=_REFERENCES,
+    field_labels=_LABELS,
     columns=_COLUMNS,
 )
 
-NEW_EVENT = replace(EVENT, group="events.k8s.io", complete=_complete_new, new_faults=_new_faults)
+NEW_EVENT = KindSpec(
+    *("events.k8s.io", "v1", "events", "Event", True, ("ev",)),
+    stored_as="events",
+    complete=_complete_new,
+    new_faults=_new_faults,
+    atomic_maps=_REFERENCES,
+    field_labels=_LABELS,
+    columns=_COLUMNS,
+)
 
 
 # ---- One event, two forms: the core group and events.k8s.io show the same object under other names.
