@@ -28,7 +28,7 @@ FAULTY = b"""{
 
 
 def found(resource: KindSpec, body: bytes) -> list[str]:
-    return strict.faults_in_body(resource, body)
+    return strict.told_faults(resource, body)
 
 
 def test_both_kinds_of_faults_are_told_in_the_order_of_the_body() -> None:
@@ -76,13 +76,13 @@ def test_of_a_body_without_a_type_only_duplicates_are_told() -> None:
 )
 def test_unknown_fields(resource: KindSpec, item: dict[str, Any], expected: list[str]) -> None:
     told = [f'unknown field "{path}"' for path in expected]
-    assert strict.unknown_fields(resource, item) == told
+    assert strict.told_faults(resource, item) == told
     assert found(resource, json.dumps(item).encode()) == told
     assert strict.is_known(resource, item) is not bool(expected)
 
 
 def test_no_more_than_a_hundred_faults_are_told() -> None:
-    assert len(strict.unknown_fields(PODS, {f"f{i}": 1 for i in range(200)})) == 100
+    assert len(strict.told_faults(PODS, {f"f{i}": 1 for i in range(200)})) == 100
 
 
 def test_raw_data_may_have_fields_twice() -> None:
@@ -194,7 +194,7 @@ def test_a_refused_object() -> None:
 
 
 def test_a_refused_object_in_yaml() -> None:
-    faults = sorted(strict.unknown_fields(PODS, yaml.safe_load(FAULTY_YAML) | {"foo": 1}))
+    faults = sorted(strict.told_faults(PODS, yaml.safe_load(FAULTY_YAML) | {"foo": 1}))
     assert strict.strict_error(PODS, faults, LINES).message == (
         'Pod in version "v1" cannot be handled as a Pod: strict decoding error: yaml: unmarshal errors:\n'
         '  line 5: key "name" already set in map\n'

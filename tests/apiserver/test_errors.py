@@ -133,12 +133,12 @@ OTHERS: list[tuple[str, ApiError, int, str, str]] = [
         *(422, "Invalid", 'Pod "p" is invalid: spec.x: Duplicate value: "a"'),
     ),
     (
-        "what was not found, and what is too long",
-        errors.invalid("Pod", "p", [errors.field_not_found("spec.x", "a"), errors.field_too_long("spec.y", 63)]),
+        "what is there twice, and what is too long",
+        errors.invalid("Pod", "p", [errors.field_duplicate("spec.x", "a"), errors.field_too_long("spec.y", 63)]),
         *(
             422,
             "Invalid",
-            'Pod "p" is invalid: [spec.x: Not found: "a", spec.y: Too long: may not be more than 63 bytes]',
+            'Pod "p" is invalid: [spec.x: Duplicate value: "a", spec.y: Too long: may not be more than 63 bytes]',
         ),
     ),
     (

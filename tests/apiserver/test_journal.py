@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from mooring.api.api_errors import ApiError
-from mooring.apiserver.journal import Journal, JournalError
-from mooring.apiserver.journal_reading import RECORD, JournalMark, JournalRecord, read_record
+from mooring.apiserver.journal import RECORD, Journal, JournalError, JournalMark, JournalRecord, read_record
 from mooring.apiserver.store import Store
 from running_cluster import command
 

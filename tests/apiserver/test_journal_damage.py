@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.journal import Journal, JournalError, LossError
-from mooring.apiserver.journal_reading import FORMAT, JournalMark, JournalRecord, read_record
+from mooring.apiserver.journal import FORMAT, Journal, JournalError, JournalMark, JournalRecord, LossError, read_record
 from mooring.apiserver.store import Store, version_of
 from running_cluster import command
 

@@ -21,9 +21,9 @@ from mooring.cluster.pods.cache import check_table
 from mooring.framework.config.feature_gates import NEEDS
 from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import ContainerClaim, ResourceRequirements
+from mooring.model.pod_spec import ContainerClaim, PodResourceClaim, ResourceRequirements
 from mooring.model.quantity import parse
-from mooring.model.workloads import GroupClaim, PodGroup
+from mooring.model.workloads import PodGroup
 from mooring.plugins.devices.claims import is_reserved_for
 
 GROUPS = (a_group("gang", 2), a_group("basic"))
@@ -154,7 +154,9 @@ class Walk:
             return
         self.made += 1
         claim = f"c{self.groups.index(group)}"
-        spec = msgspec.structs.replace(group.spec, resource_claims=[GroupClaim(claim, resource_claim_name=claim)])
+        spec = msgspec.structs.replace(
+            group.spec, resource_claims=[PodResourceClaim(name=claim, resource_claim_name=claim)]
+        )
         metadata = msgspec.structs.replace(group.metadata, uid=f"group-{self.made}")
         self.late.put(msgspec.structs.replace(group, spec=spec, metadata=metadata))
 

@@ -24,7 +24,7 @@ _BUDGET_EXHAUSTED = "Cannot evict pod as it would violate the pod's disruption b
 _GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool"}
 
 
-class Cause(msgspec.Struct, frozen=True):
+class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     """One fault of a request; `field` is a path as in the manifest."""
 
     reason: str = ""
@@ -34,24 +34,19 @@ class Cause(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
 
-    def body(self) -> dict[str, Any]:
-        return _present(reason=self.reason, message=self.message, field=self.field)
 
-
-class StatusDetails(msgspec.Struct, frozen=True):
+class StatusDetails(msgspec.Struct, frozen=True, omit_defaults=True):
     """The object of an error. `kind` is a resource (`pods`), or a kind (`Pod`) where the object itself is invalid."""
 
     name: str = ""
     group: str = ""
     kind: str = ""
     causes: tuple[Cause, ...] = ()
-    retry_after_s: int = 0
+    retry_after_s: int = msgspec.field(default=0, name="retryAfterSeconds")
 
     def body(self) -> dict[str, Any]:
-        causes = [cause.body() for cause in self.causes]
-        return _present(
-            name=self.name, group=self.group, kind=self.kind, causes=causes, retryAfterSeconds=self.retry_after_s
-        )
+        body: dict[str, Any] = msgspec.to_builtins(self)
+        return {**body, "causes": list(body["causes"])} if self.causes else body
 
 
 class ApiError(Exception):
@@ -77,14 +72,10 @@ class ApiError(Exception):
         body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1"}
         body["metadata"] = {"continue": self.continue_token} if self.continue_token else {}
         body["status"] = "Failure"
-        body |= _present(message=self.message, reason=self.reason)
+        body |= {name: text for name, text in (("message", self.message), ("reason", self.reason)) if text}
         if self.details is not None:
             body["details"] = self.details.body()
         return body | {"code": self.code}
-
-
-def _present(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value}
 
 
 def _qualified(resource: str, group: str) -> str:
@@ -221,7 +212,7 @@ def shallow_enough() -> Iterator[None]:
 
 
 def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
-    return ApiError(429, "TooManyRequests", message, _to_retry(retry_after_s, causes))
+    return ApiError(429, "TooManyRequests", message, StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s))
 
 
 def budget_exhausted(budget: str, needed: int, healthy: int) -> ApiError:
@@ -231,12 +222,8 @@ def budget_exhausted(budget: str, needed: int, healthy: int) -> ApiError:
 
 
 def timeout(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
-    return ApiError(504, "Timeout", f"Timeout: {message}", _to_retry(retry_after_s, causes))
-
-
-def _to_retry(retry_after_s: int, causes: Sequence[Cause]) -> StatusDetails:
-    """Details of an error after which the client may try again; 0 gives no delay."""
-    return StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
+    details = StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
+    return ApiError(504, "Timeout", f"Timeout: {message}", details)
 
 
 INTERNAL_ERROR = "InternalError"
@@ -280,10 +267,6 @@ def field_unsupported(field: str, value: object, supported: Sequence[str]) -> Ca
 
 def field_duplicate(field: str, value: object) -> Cause:
     return _fault("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
-
-
-def field_not_found(field: str, value: object) -> Cause:
-    return _fault("FieldValueNotFound", f"Not found: {_shown(value)}", field)
 
 
 def field_too_long(field: str, limit_bytes: int) -> Cause:

@@ -79,48 +79,37 @@ class _Walk:
         self.problems: list[Problem] = []
 
     def take(self, value: Any, form: inspect.Type, path: str) -> Any:
-        """The value as the schema wants it; what does not fit becomes a problem and None."""
+        """The value as the schema wants it; what does not fit becomes a problem and None.
+
+        Unknown fields of an object are skipped, and null counts as missing.
+        """
         match form:
-            case inspect.StructType():
-                return self._take_struct(value, form, path)
-            case inspect.DictType():
-                return self._take_map(value, form, path)
-            case inspect.ListType():
-                return self._take_list(value, form, path)
+            case inspect.StructType() if isinstance(value, dict):
+                names = ((field.encode_name, field.type) for field in form.fields)
+                present = [(name, inner) for name, inner in names if value.get(name) is not None]
+                return {name: self.take(value[name], inner, at_key(path, name)) for name, inner in present}
+            case inspect.DictType() if isinstance(value, dict):
+                return {
+                    key: self._take_part(entry, form.value_type, self._place(path, key)) for key, entry in value.items()
+                }
+            case inspect.ListType() if isinstance(value, list | tuple):
+                return [self._take_part(item, form.item_type, f"{path}[{i}]") for i, item in enumerate(value)]
             case inspect.UnionType():
                 return self._take_union(value, form, path)
             case inspect.AnyType():
                 return value
         return self._take_scalar(value, form, (form,), path)
 
-    def _take_struct(self, value: Any, form: inspect.StructType, path: str) -> Any:
-        """Unknown fields are skipped, and null counts as missing."""
-        if not isinstance(value, dict):
-            return self._refuse(path, value, form)
-        present = [field for field in form.fields if value.get(field.encode_name) is not None]
-        return {
-            field.encode_name: self.take(value[field.encode_name], field.type, at_key(path, field.encode_name))
-            for field in present
-        }
+    def _take_part(self, value: Any, form: inspect.Type, path: str) -> Any:
+        """An entry of a map or an item of a list."""
+        return _null(form) if value is None else self.take(value, form, path)
 
-    def _take_map(self, value: Any, form: inspect.DictType, path: str) -> Any:
-        if not isinstance(value, dict):
-            return self._refuse(path, value, form)
-        entries = {}
-        for key, entry in value.items():
-            place = at_key(path, str(key))
-            if not isinstance(key, str):
-                self.problems.append(Problem(place, f"the key {show(key)}", "a string as key"))
-            entries[key] = _null(form.value_type) if entry is None else self.take(entry, form.value_type, place)
-        return entries
-
-    def _take_list(self, value: Any, form: inspect.ListType, path: str) -> Any:
-        if not isinstance(value, list | tuple):
-            return self._refuse(path, value, form)
-        return [
-            _null(form.item_type) if item is None else self.take(item, form.item_type, f"{path}[{i}]")
-            for i, item in enumerate(value)
-        ]
+    def _place(self, path: str, key: Any) -> str:
+        """The path of an entry of a map."""
+        place = at_key(path, str(key))
+        if not isinstance(key, str):
+            self.problems.append(Problem(place, f"the key {show(key)}", "a string as key"))
+        return place
 
     def _take_union(self, value: Any, form: inspect.UnionType, path: str) -> Any:
         choices = [choice for choice in form.types if not isinstance(choice, inspect.NoneType)]
@@ -134,10 +123,8 @@ class _Walk:
             return value
         if isinstance(value, float) and value.is_integer() and any(_is_scalar(0, choice) for choice in choices):
             return int(value)
-        return self._refuse(path, value, form)
-
-    def _refuse(self, path: str, value: Any, form: inspect.Type) -> None:
         self.problems.append(Problem(path, show(value), _describe(form)))
+        return None
 
 
 def _is_scalar(value: Any, form: inspect.Type) -> bool:

@@ -27,6 +27,12 @@ def at(item: Mapping[str, Any], path: str, otherwise: Any = None) -> Any:
     return otherwise if found is None or found == "" else found
 
 
+def metadata_of(item: JsonObject) -> JsonObject:
+    """The metadata, empty if it is not of the right form: some objects are read before they are validated."""
+    metadata = item.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
 def fill(target: JsonObject, defaults: Mapping[str, Any]) -> None:
     """Set the fields that are missing. An empty text counts as missing, as it does in upstream's defaulting."""
     for key, value in defaults.items():

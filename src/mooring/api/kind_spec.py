@@ -66,22 +66,12 @@ def since(written: str | None, now_ns: int) -> str:
 
 def ago(path: str, otherwise: str = UNKNOWN) -> Callable[[JsonObject, int], Cell]:
     """How long ago the time at a path was."""
-
-    def cell(item: JsonObject, now_ns: int) -> Cell:
-        written = at(item, path)
-        return since(written, now_ns) if written else otherwise
-
-    return cell
+    return lambda item, now_ns: since(written, now_ns) if (written := at(item, path)) else otherwise
 
 
 def field_cell(path: str, otherwise: Cell = "") -> Callable[[JsonObject, int], Cell]:
     """The value at a dotted path as it is."""
-
-    def cell(item: JsonObject, _: int) -> Cell:
-        found: Cell = at(item, path, otherwise)
-        return found
-
-    return cell
+    return lambda item, _: at(item, path, otherwise)
 
 
 def count(*paths: str) -> Callable[[JsonObject, int], Cell]:
@@ -121,9 +111,9 @@ def selector_text(written: JsonObject | None) -> str:
     return ",".join(text for _, text in sorted(rules))
 
 
-def state_cell(path: str, terminating: str = "Terminating") -> Callable[[JsonObject, int], Cell]:
+def state_cell(path: str) -> Callable[[JsonObject, int], Cell]:
     """The phase of an object, or `Terminating` while it is being deleted."""
-    return lambda item, _: terminating if at(item, "metadata.deletionTimestamp") else at(item, path, "")
+    return lambda item, _: "Terminating" if at(item, "metadata.deletionTimestamp") else at(item, path, "")
 
 
 def conditions(item: JsonObject) -> dict[str, str]:
@@ -178,7 +168,7 @@ AGE = Column("Age", ago("metadata.creationTimestamp"))
 PLAIN = (NAME, AGE)
 
 POD_SPEC = "spec.template.spec"
-"""Where a workload has the spec of its pods."""
+"""The path at which a workload has the spec of its pods."""
 
 
 READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -189,7 +179,7 @@ POSTED = ("create",)
 # ---- field labels: what clients can select objects by, such as `spec.nodeName=n1`
 
 
-FieldReader = Callable[[dict[str, Any]], str]
+FieldReader = Callable[[JsonObject], str]
 FieldLabels = Mapping[str, FieldReader]
 """By label, the function that reads the text that a field selector is compared with."""
 
@@ -198,7 +188,7 @@ def text_at(*places: str, otherwise: str = "") -> FieldReader:
     """A reader of the first dotted path that has a value, as text; `otherwise` if none has. A list means its first item."""
     ways = [place.split(".") for place in places]
 
-    def read(item: dict[str, Any]) -> str:
+    def read(item: JsonObject) -> str:
         return next((text for way in ways if (text := _read(item, way))), otherwise)
 
     return read

@@ -7,12 +7,12 @@ kube-apiserver's text.
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from mooring.api.api_errors import ApiError, bad_request
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject, metadata_of
 from mooring.api.kind_spec import OF_METADATA, FieldLabels, FieldReader
 from mooring.kit.shown_text import quoted
 from mooring.model.meta import LabelSelector
@@ -31,7 +31,7 @@ class ObjectSelector:
     def is_empty(self) -> bool:
         return self.labels.is_empty and not self.fields.terms
 
-    def matches(self, item: dict[str, Any]) -> bool:
+    def matches(self, item: JsonObject) -> bool:
         return self.fields.matches(item) and (self.labels.is_empty or self.labels.matches(labels_of(item)))
 
 
@@ -65,10 +65,9 @@ def parse_label_selector(text: str) -> Selector:
     return Selector(tuple(_LabelParser(_tokens(text)).rules()))
 
 
-def labels_of(item: dict[str, Any]) -> dict[str, str]:
+def labels_of(item: JsonObject) -> dict[str, str]:
     """The labels of an object; none if they are not of the right form."""
-    metadata = item.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    labels = metadata_of(item).get("labels")
     return {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
 
 
@@ -223,7 +222,7 @@ class FieldTerm:
     negated: bool
     read: FieldReader
 
-    def admits(self, item: dict[str, Any]) -> bool:
+    def admits(self, item: JsonObject) -> bool:
         return (self.read(item) == self.value) != self.negated
 
 
@@ -233,7 +232,7 @@ class FieldSelector:
 
     terms: tuple[FieldTerm, ...] = ()
 
-    def matches(self, item: dict[str, Any]) -> bool:
+    def matches(self, item: JsonObject) -> bool:
         return all(term.admits(item) for term in self.terms)
 
 

@@ -8,13 +8,15 @@ the address since the client read the id: every other server, also one of `moori
 import re
 from typing import Any
 
+from mooring.api.json_objects import JsonObject
+
 ROOT = "/mooring"
 KIND = "MooringCluster"
 _ID = re.compile(r"[0-9a-f-]{36}")
 """A uid. Anything else must not become part of a path."""
 
 
-def identity(cluster_id: str) -> dict[str, Any]:
+def identity(cluster_id: str) -> JsonObject:
     """The answer of `/mooring`."""
     return {"kind": KIND, "apiVersion": "mooring.dev/v1", "metadata": {"uid": cluster_id}}
 
@@ -29,5 +31,5 @@ def id_in(answer: Any) -> str:
 
 
 def prefix_of(cluster_id: str) -> str:
-    """Where the API of this cluster, and of no other, is served."""
+    """The path below which the API of this cluster, and of no other, is served."""
     return f"{ROOT}/clusters/{cluster_id}"

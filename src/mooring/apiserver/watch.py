@@ -1,4 +1,4 @@
-"""From the writes of the store to the events of one watcher, which sees one namespace and what a selector picks.
+"""Turns the writes of the store into the events of one watcher, which sees one namespace and what a selector picks.
 
 To such a watcher an object that starts to match appears and one that stops matching disappears, whatever really
 happened to it. Nothing here waits or sends: the server asks for the opening events, then translates write by write.

@@ -17,7 +17,6 @@ from mooring.api.kinds.nodes import complete_limit_item
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.api.validation.problem import Problem, at_key, show
-from mooring.apiserver.admission.pod_admission import limit_faults
 from mooring.model.devices import EXACT_COUNT, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.node import Node
@@ -28,7 +27,6 @@ from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeC
 from mooring.model.workloads import (
     PREEMPT_LOWER_PRIORITY,
     SYSTEM_PRIORITIES,
-    GroupClaimStatus,
     LimitRange,
     Namespace,
     PodGroup,
@@ -45,6 +43,7 @@ from mooring.rules.pod_admission import (
     drop_disabled_fields,
     gated_operators,
     global_default,
+    limit_faults,
     merge_label_keys,
     merges_spread_keys,
     overhead_fault,
@@ -105,7 +104,7 @@ def group_claims_for(group: PodGroup, sources: ClaimSources) -> list[ResourceCla
         return []
     claims, made = _device_claims(msgspec.to_builtins(group), {}, sources.templates, POD_GROUP)
     if made:
-        named = [GroupClaimStatus(name=entry, resource_claim_name=name) for entry, name in made]
+        named = [PodClaimStatus(name=entry, resource_claim_name=name) for entry, name in made]
         group.status.resource_claim_statuses = [*(group.status.resource_claim_statuses or ()), *named]
     return claims
 

@@ -70,8 +70,11 @@ class TextFormat(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created)
         place = shown(f"{record.filename}:{max(record.lineno, 0)}")  # the file of a plugin may have any name
-        header = f"{_letter(record.levelno)}{moment:%m%d %H:%M:%S.%f} {self._pid:>7} {place}] "
-        values = _without_doubles(_named(record), _context_keys(record), _error_keys(record), _call_keys(record))
+        letter = next((letter for least, letter in _LETTERS if record.levelno >= least), "I")
+        header = f"{letter}{moment:%m%d %H:%M:%S.%f} {self._pid:>7} {place}] "
+        values = _without_doubles(
+            _named(record), _keys(record, "context_keys"), _error_keys(record), _keys(record, "call_keys")
+        )
         return (
             header
             + quoted(_free_of_secrets(record.getMessage()))
@@ -87,7 +90,9 @@ class JsonFormat(logging.Formatter):
         line["msg"] = _free_of_secrets(record.getMessage())
         is_error = record.levelno >= logging.ERROR
         verbosity = {} if is_error else {"v": verbosity_of(record.levelno)}
-        values = _without_doubles(_context_keys(record), verbosity, _error_keys(record), _call_keys(record))
+        values = _without_doubles(
+            _keys(record, "context_keys"), verbosity, _error_keys(record), _keys(record, "call_keys")
+        )
         line |= {key: _json_value(value) for key, value in values.items() if key not in line}
         return shown_json(json_bytes(line).decode())
 
@@ -95,10 +100,6 @@ class JsonFormat(logging.Formatter):
 def one_line(text: str) -> str:
     """Text of errors for a terminal or a plain log, on one line and without what looks like a credential."""
     return shown(_free_of_secrets(text))
-
-
-def _letter(level: int) -> str:
-    return next((letter for least, letter in _LETTERS if level >= least), "I")
 
 
 def _caller(record: logging.LogRecord) -> str:
@@ -113,13 +114,9 @@ def _named(record: logging.LogRecord) -> Keys:
     return {"logger": name} if name else {}
 
 
-def _context_keys(record: logging.LogRecord) -> Keys:
-    keys: Keys = getattr(record, "context_keys", {})
-    return keys
-
-
-def _call_keys(record: logging.LogRecord) -> Keys:
-    keys: Keys = getattr(record, "call_keys", {})
+def _keys(record: logging.LogRecord, group: str) -> Keys:
+    """The keys of the context (`context_keys`) or of the call (`call_keys`). Lines of libraries have none."""
+    keys: Keys = getattr(record, group, {})
     return keys
 
 

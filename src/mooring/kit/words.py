@@ -8,7 +8,7 @@ from typing import Protocol
 LISTED_FAULTS = 5
 """A report lists this many faults one by one."""
 COMPARED = 20_000
-"""With how many names an unknown one is compared: difflib needs about a second for so many."""
+"""The number of names with which an unknown one is compared: difflib needs about a second for so many."""
 COMPARED_LETTERS = 253 + 64
 """How many letters are compared: the longest key of a pod, which is name and namespace with a slash."""
 

@@ -182,7 +182,7 @@ class _Frame(msgspec.Struct):
     anchor: str | None
     nodes_before: int
     line: int
-    """Where it begins."""
+    """The line where it begins."""
     key: str | None = None
     """The key whose value comes next; None after `<<`."""
     awaits_key: bool = True
@@ -286,7 +286,7 @@ class _Document:
         self._on_repeat(Repeat(frame.repeated_line, (*self._way(), frame.key), value_line))
 
     def _way(self) -> Iterator[str | int]:
-        """From the document to the innermost open container."""
+        """The keys and indices from the document to the innermost open container."""
         for frame in self._stack[:-1]:
             yield len(frame.value) if isinstance(frame.value, list) else frame.key or "<<"
 

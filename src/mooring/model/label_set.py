@@ -98,7 +98,7 @@ def required_traits(selector: Selector, namespaces: frozenset[str] | None = None
 
 
 def _traits(rule: LabelRule) -> list[Trait]:
-    """Of which a pod must have one to meet a rule with In or Exists."""
+    """The traits of which a pod must have one to meet a rule with In or Exists."""
     return [(rule.key, None)] if rule.operator == "Exists" else [(rule.key, value) for value in rule.values]
 
 

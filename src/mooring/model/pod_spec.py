@@ -229,7 +229,8 @@ class Volume(InTreeSources):
 
 
 class PodResourceClaim(Wire):
-    """An entry of spec.resourceClaims: names a claim, or a template that a controller creates a claim from."""
+    """An entry of spec.resourceClaims of a pod or a pod group: names a claim, or a template that a controller creates a
+    claim from."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -270,7 +271,8 @@ class ContainerStatus(Wire):
 
 
 class PodClaimStatus(Wire):
-    """The ResourceClaim that a controller created for an entry of spec.resourceClaims; null if the entry needs none."""
+    """The ResourceClaim that a controller created for an entry of spec.resourceClaims of a pod or a pod group; null if the
+    entry needs none."""
 
     name: str = ""
     resource_claim_name: str | None = None

@@ -291,7 +291,7 @@ def shorter_text(nano: int) -> str:
 
 
 def _scaled_binary(count: int) -> str:
-    """With the largest binary suffix that leaves a whole number."""
+    """A count with the largest binary suffix that leaves a whole number."""
     suffixes = ("", *_BINARY)
     power = 0
     while power < len(suffixes) - 1 and count % 1024 == 0:

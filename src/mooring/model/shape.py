@@ -138,7 +138,7 @@ class ShapePart:
     def __init__(self, key: "_PartKey | None" = None) -> None:
         self._key = key
         self.terms: dict[str, PodTerms] = {}
-        """Of POD_TERMS: the compiled terms, by namespace of the pod."""
+        """The compiled terms of POD_TERMS, by namespace of the pod."""
 
     def __del__(self, parts: "dict[_PartKey, ref[ShapePart]]" = _parts) -> None:
         known = parts.get(self._key) if self._key is not None else None
@@ -360,10 +360,6 @@ class PodShape:
 # ---- what decides whether two shapes agree in a part: all attributes of the part must follow from it. None: nothing is said
 
 
-def _tolerations(shape: PodShape) -> Hashable:
-    return _encode(shape.spec.tolerations) if shape.spec.tolerations else None
-
-
 def _node_selection(shape: PodShape) -> Hashable:
     selector, affinity = shape.spec.node_selector, shape.spec.affinity
     node_affinity = affinity.node_affinity if affinity is not None else None
@@ -405,17 +401,13 @@ def _features(shape: PodShape) -> Hashable:
     return shape.restart_actions, spec.host_network, spec.host_users
 
 
-def _spread(shape: PodShape) -> Hashable:
-    return _encode(shape.spread_constraints) if shape.spec.topology_spread_constraints else None
-
-
 _WRITTEN: dict[PodPart, Callable[[PodShape], Hashable]] = {
-    PodPart.TOLERATIONS: _tolerations,
+    PodPart.TOLERATIONS: lambda shape: _encode(shape.spec.tolerations) if shape.spec.tolerations else None,
     PodPart.NODE_SELECTION: _node_selection,
     PodPart.IMAGES: lambda shape: (shape.images, len(shape.containers)),
     PodPart.PORTS: _ports,
     PodPart.REQUESTS: _requests,
-    PodPart.SPREAD: _spread,
+    PodPart.SPREAD: lambda shape: _encode(shape.spread_constraints) if shape.spec.topology_spread_constraints else None,
     PodPart.POD_TERMS: _pod_terms,
     PodPart.STORAGE: lambda shape: shape.has_storage or None,
     PodPart.FEATURES: _features,

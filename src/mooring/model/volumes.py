@@ -9,7 +9,7 @@ import msgspec
 from mooring.model.meta import Requirement
 from mooring.model.names import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import GceDisk, IscsiVolume, NodeSelector, NodeSelectorTerm, RbdVolume, Volume, VolumeById
+from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, Volume
 from mooring.model.storage import (
     ClaimReference,
     CSINode,
@@ -150,14 +150,13 @@ def zone_rules(volume: PersistentVolume) -> list[ZoneRule]:
 # ---- disks that pods name without a claim
 
 
-def is_restricted(volume: Volume) -> bool:
-    """Whether two pods on a node may conflict over such a volume; upstream's VolumeRestrictions knows these four kinds."""
-    kinds = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd, volume.iscsi)
-    return any(kind is not None for kind in kinds)
-
-
 def disks_of(pod: Pod) -> list[Volume]:
-    return [volume for volume in pod.spec.volumes or () if is_restricted(volume)]
+    """The volumes of a pod over which two pods on a node may conflict. Upstream's VolumeRestrictions knows four kinds."""
+    return [
+        volume
+        for volume in pod.spec.volumes or ()
+        if volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.rbd or volume.iscsi
+    ]
 
 
 def collide(one: Volume, other: Volume) -> bool:
@@ -169,36 +168,20 @@ def collide(one: Volume, other: Volume) -> bool:
     | iSCSI   | same target                                        | yes |
     | RBD     | same pool and image, and a monitor in common       | yes |
     """
-    return (
-        _same_gce(one.gce_persistent_disk, other.gce_persistent_disk)
-        or _same_ebs(one.aws_elastic_block_store, other.aws_elastic_block_store)
-        or _same_iscsi(one.iscsi, other.iscsi)
-        or _same_rbd(one.rbd, other.rbd)
-    )
-
-
-def _same_gce(one: GceDisk | None, other: GceDisk | None) -> bool:
-    if one is None or other is None:
+    gce, ebs, iscsi, rbd = one.gce_persistent_disk, one.aws_elastic_block_store, one.iscsi, one.rbd
+    disk = other.gce_persistent_disk
+    if gce and disk and gce.pd_name == disk.pd_name and not (gce.read_only and disk.read_only):
+        return True
+    store = other.aws_elastic_block_store
+    if ebs and store and ebs.volume_id == store.volume_id:
+        return True
+    target = other.iscsi
+    if iscsi and target and iscsi.iqn == target.iqn and not (iscsi.read_only and target.read_only):
+        return True
+    image = other.rbd
+    if not rbd or not image or (rbd.pool, rbd.image) != (image.pool, image.image):
         return False
-    return one.pd_name == other.pd_name and not (one.read_only and other.read_only)
-
-
-def _same_ebs(one: VolumeById | None, other: VolumeById | None) -> bool:
-    return one is not None and other is not None and one.volume_id == other.volume_id
-
-
-def _same_iscsi(one: IscsiVolume | None, other: IscsiVolume | None) -> bool:
-    if one is None or other is None:
-        return False
-    return one.iqn == other.iqn and not (one.read_only and other.read_only)
-
-
-def _same_rbd(one: RbdVolume | None, other: RbdVolume | None) -> bool:
-    """Whether both are one image through at least one common monitor."""
-    if one is None or other is None or (one.read_only and other.read_only):
-        return False
-    monitors = set(one.monitors or ()) & set(other.monitors or ())
-    return bool(monitors) and (one.pool, one.image) == (other.pool, other.image)
+    return bool(set(rbd.monitors or ()) & set(image.monitors or ())) and not (rbd.read_only and image.read_only)
 
 
 # ---- CSI migration: how the volumes of in-tree plugins are translated to the CSI drivers that have replaced the plugins

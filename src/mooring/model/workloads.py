@@ -7,7 +7,7 @@ use them.
 from msgspec import field
 
 from mooring.model.meta import Condition, KubeObject, LabelSelector, ObjectMeta, Wire, int32
-from mooring.model.pod_spec import PodSpec, ResourceList, Toleration
+from mooring.model.pod_spec import PodClaimStatus, PodResourceClaim, PodSpec, ResourceList, Toleration
 from mooring.model.storage import PersistentVolumeClaim
 
 
@@ -103,21 +103,6 @@ class GroupConstraints(Wire):
     topology: list[GroupTopology] | None = None
 
 
-class GroupClaim(Wire):
-    """A claim that the pods of a group share: pods name the same claim or template by the same name."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
-
-
-class GroupClaimStatus(Wire):
-    """The claim that was created for a group from a template."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-
-
 DISRUPTED_ALONE, DISRUPTED_TOGETHER = "Pod", "PodGroup"
 """The disruption modes of groups: each pod is evicted alone, or all of them together. None is the same as the first."""
 
@@ -125,8 +110,9 @@ DISRUPTED_ALONE, DISRUPTED_TOGETHER = "Pod", "PodGroup"
 class PodGroupSpec(Wire):
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
     scheduling_constraints: GroupConstraints | None = None
-    resource_claims: list[GroupClaim] | None = None
-    """Only with the gate DRAWorkloadResourceClaims."""
+    resource_claims: list[PodResourceClaim] | None = None
+    """Only with the gate DRAWorkloadResourceClaims: claims that the pods of the group share. Pods name the same claim or
+    template by the same name."""
     disruption_mode: str | None = None
     """This and the next two: only with the gate WorkloadAwarePreemption."""
     priority_class_name: str | None = None
@@ -135,7 +121,7 @@ class PodGroupSpec(Wire):
 
 class PodGroupStatus(Wire):
     conditions: list[Condition] | None = None
-    resource_claim_statuses: list[GroupClaimStatus] | None = None
+    resource_claim_statuses: list[PodClaimStatus] | None = None
 
 
 class PodGroup(KubeObject):
@@ -146,7 +132,7 @@ class PodGroup(KubeObject):
 
     @property
     def priority(self) -> int:
-        """Of the group as one, whatever the priorities of its pods."""
+        """The priority of the group as one, whatever the priorities of its pods."""
         written = self.spec.priority
         return 0 if written is None else int32(written)
 

@@ -91,7 +91,7 @@ def _can_hold(volume: JsonObject, claim: JsonObject) -> bool:
 
 
 def best_volume(claim: JsonObject, volumes: Iterable[JsonObject]) -> JsonObject | None:
-    """Of the free volumes that fit and that the claim's selector matches, the first by `preference`."""
+    """The first volume by `preference` that is free, fits, and that the claim's selector matches."""
     written = claim["spec"].get("selector")
     selector = compile_selector(msgspec.convert(written, LabelSelector)) if written is not None else None
     fitting = [

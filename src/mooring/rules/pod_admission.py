@@ -6,11 +6,14 @@ pod they return as a value: the API server rejects the request, a simulation rep
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mooring.api.json_objects import JsonObject
+from mooring.api.validation.field_rules import amount
 from mooring.model.node import COMPARISON_GATE, COMPARISON_OPERATORS, NO_EXECUTE
 from mooring.model.pod_spec import PREFERRED_TERMS, REQUIRED_TERMS
+from mooring.model.quantity import NANO, parse, shorter_text
 from mooring.model.workloads import PREEMPT_LOWER_PRIORITY, SYSTEM_PRIORITIES
 
 # ---- Fields of pods that a cluster admits only with a feature gate. Gates that are not named have their defaults.
@@ -101,6 +104,88 @@ def add_limits(spec: JsonObject, item: JsonObject) -> Iterator[str]:
                 if given:
                     resources[part] = {**held, **given}
                     yield f"{', '.join(sorted(given))} {word} for {what} {container.get('name', '')}"
+
+
+def limit_faults(spec: JsonObject, item: JsonObject) -> Iterator[str]:
+    """The bounds that the pod, or a container of it, does not keep."""
+    if item.get("type") == "Container":
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+            resources = container.get("resources", {})
+            yield from _Bounds(
+                "Container", _resource_amounts(resources, "requests"), _resource_amounts(resources, "limits")
+            ).broken(item)
+    elif item.get("type") == "Pod":
+        yield from _Bounds("Pod", _total(spec, "requests"), _total(spec, "limits")).broken(item)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """One container, or one pod, against the bounds of one item of a LimitRange. Amounts are in nano-units."""
+
+    what: str
+    asked: dict[str, int]
+    limits: dict[str, int]
+
+    def broken(self, item: JsonObject) -> Iterator[str]:
+        """Every bound of the item that does not hold, in LimitRanger's words."""
+        for name, text in item.get("min", {}).items():
+            yield from self._below(name, parse(text))
+        for name, text in item.get("max", {}).items():
+            yield from self._above(name, parse(text))
+        for name, text in item.get("maxLimitRequestRatio", {}).items():
+            yield from self._apart(name, amount(text) or 0)
+
+    def _below(self, name: str, bound: int) -> Iterator[str]:
+        """A minimum holds for what is asked, and for the limit where there is one."""
+        rule = f"minimum {name} usage per {self.what} is {shorter_text(bound)}"
+        if name not in self.asked:
+            yield f"{rule}.  No request is specified"
+        elif self.asked[name] < bound:
+            yield f"{rule}, but request is {shorter_text(self.asked[name])}"
+        elif name in self.limits and self.limits[name] < bound:
+            yield f"{rule}, but limit is {shorter_text(self.limits[name])}"
+
+    def _above(self, name: str, bound: int) -> Iterator[str]:
+        """A maximum needs a limit, and holds for the request as well."""
+        rule = f"maximum {name} usage per {self.what} is {shorter_text(bound)}"
+        if name not in self.limits:
+            yield f"{rule}.  No limit is specified"
+        elif self.limits[name] > bound:
+            yield f"{rule}, but limit is {shorter_text(self.limits[name])}"
+        elif self.asked.get(name, 0) > bound:
+            yield f"{rule}, but request is {shorter_text(self.asked[name])}"
+
+    def _apart(self, name: str, ratio: int) -> Iterator[str]:
+        """The limit may be at most so many times the request; without both the ratio cannot hold."""
+        if not ratio:
+            return
+        rule = f"{name} max limit to request ratio per {self.what} is {shorter_text(ratio)}"
+        if not self.asked.get(name):
+            yield f"{rule}, but no request is specified or request is 0"
+        elif not self.limits.get(name):
+            yield f"{rule}, but no limit is specified or limit is 0"
+        elif self.limits[name] * NANO > ratio * self.asked[name]:
+            yield f"{rule}, but provided ratio is {self.limits[name] / self.asked[name]:f}"
+
+
+def _resource_amounts(resources: JsonObject, group: str) -> dict[str, int]:
+    """Requests or limits in nano-units."""
+    return {name: parse(text) for name, text in resources.get(group, {}).items()}
+
+
+def _total(spec: JsonObject, group: str) -> dict[str, int]:
+    """The amounts of all containers together, or one init container alone where that is more."""
+    total: dict[str, int] = {}
+    for name, nano in _each(spec.get("containers", ()), group):
+        total[name] = total.get(name, 0) + nano
+    for name, nano in _each(spec.get("initContainers", ()), group):
+        total[name] = max(total.get(name, 0), nano)
+    return total
+
+
+def _each(containers: Iterable[JsonObject], group: str) -> Iterator[tuple[str, int]]:
+    for container in containers:
+        yield from _resource_amounts(container.get("resources", {}), group).items()
 
 
 # ---- DefaultTolerationSeconds

@@ -11,6 +11,7 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import POD_GROUP
+from mooring.rules.workload_pods import owner_reference
 
 GROUP_CLAIMS_GATE = "DRAWorkloadResourceClaims"
 """The gate with which pod groups have claims of their own."""
@@ -27,7 +28,7 @@ def volume_claim_for(pod: JsonObject, volume: JsonObject) -> JsonObject:
     metadata = {
         **_given(template),
         "name": f"{pod['metadata']['name']}-{volume['name']}",
-        "ownerReferences": [{**_owner(pod, POD), "blockOwnerDeletion": True}],
+        "ownerReferences": [owner_reference(POD, pod)],
     }
     return {"metadata": metadata, "spec": template.get("spec", {})}
 
@@ -66,7 +67,7 @@ def device_claim_for(holder: JsonObject, entry: str, template: JsonObject, kind:
         "generateName": _stem(holder["metadata"]["name"], entry),
         "labels": given.get("labels", {}),
         "annotations": {**given.get("annotations", {}), POD_CLAIM_NAME: entry},
-        "ownerReferences": [_owner(holder, kind)],
+        "ownerReferences": [owner_reference(kind, holder, is_waited_for=False)],
     }
     return {"metadata": metadata, "spec": template["spec"].get("spec", {})}
 
@@ -84,12 +85,6 @@ def _given(template: JsonObject) -> JsonObject:
     """The labels and annotations of a template: the only metadata that an object takes from it."""
     held = template.get("metadata") or {}
     return {key: dict(held[key]) for key in ("labels", "annotations") if held.get(key)}
-
-
-def _owner(holder: JsonObject, kind: KindSpec) -> JsonObject:
-    meta = holder["metadata"]
-    named = {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta["name"], "uid": meta.get("uid", "")}
-    return {**named, "controller": True}
 
 
 def owning_pod(claim: JsonObject) -> tuple[str, str] | None:

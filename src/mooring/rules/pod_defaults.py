@@ -81,7 +81,7 @@ def _round_resources(resources: JsonObject | None) -> None:
 
 
 def _take_host_ports(container: JsonObject) -> None:
-    """In the network of the node a container port is a port of the node, and NodePorts must count it."""
+    """A container port in the network of the node is a port of the node, and NodePorts must count it."""
     for port in container.get("ports", ()):
         port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
 

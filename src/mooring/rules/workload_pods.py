@@ -41,16 +41,17 @@ def template_hash(template: JsonObject, collisions: int = 0) -> str:
     return safe_encode(digest)
 
 
-def owner_reference(resource: KindSpec, owner: JsonObject) -> JsonObject:
-    """The reference by which `owner` controls an object; a foreground deletion of the owner waits for that object."""
-    return {
+def owner_reference(resource: KindSpec, owner: JsonObject, is_waited_for: bool = True) -> JsonObject:
+    """The reference by which `owner` controls an object. A foreground deletion of the owner waits for that object, unless
+    `is_waited_for` is false."""
+    meta = owner["metadata"]
+    named = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"].get("uid", ""),
-        "controller": True,
-        "blockOwnerDeletion": True,
+        "name": meta["name"],
+        "uid": meta.get("uid", ""),
     }
+    return {**named, "controller": True} | ({"blockOwnerDeletion": True} if is_waited_for else {})
 
 
 def pod_of(resource: KindSpec, owner: JsonObject, template: JsonObject) -> JsonObject:

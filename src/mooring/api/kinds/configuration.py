@@ -2,7 +2,6 @@
 
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Iterable
 
 from mooring.api.api_errors import Cause, field_too_long
 from mooring.api.json_objects import JsonObject
@@ -38,19 +37,15 @@ _MAX_DATA_BYTES = 1024 * 1024
 def _config_map_faults(config_map: JsonObject) -> list[Cause]:
     """Parity: the fault is in the ConfigMap as a whole, which upstream writes as the path `[]`."""
     plain, encoded = config_map.get("data") or {}, config_map.get("binaryData") or {}
-    return _too_long("[]", sum(map(_text_bytes, plain.values())) + _encoded_bytes(encoded.values()))
+    return _too_long("[]", sum(map(_text_bytes, plain.values())) + sum(map(_decoded_bytes, encoded.values())))
 
 
 def _secret_faults(secret: JsonObject) -> list[Cause]:
-    return _too_long("data", _encoded_bytes((secret.get("data") or {}).values()))
+    return _too_long("data", sum(map(_decoded_bytes, (secret.get("data") or {}).values())))
 
 
 def _too_long(path: str, size_bytes: int) -> list[Cause]:
     return [field_too_long(path, _MAX_DATA_BYTES)] if size_bytes > _MAX_DATA_BYTES else []
-
-
-def _encoded_bytes(values: Iterable[object]) -> int:
-    return sum(map(_decoded_bytes, values))
 
 
 def _text_bytes(value: object) -> int:

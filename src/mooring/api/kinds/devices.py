@@ -4,14 +4,7 @@ that taint devices."""
 from mooring.api.json_objects import JsonObject, at, fill
 from mooring.api.kind_spec import AGE, BY_TYPE, NAME, Cell, Column, KindSpec, ListRule, Watch, by, field_cell, labels_at
 from mooring.api.validation import claim_rules
-from mooring.model.devices import (
-    EXACT_COUNT,
-    DeviceClass,
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
+from mooring.model import devices
 
 _DEVICES = ("resource.k8s.io", "v1")
 _BETA = ("resource.k8s.io/v1beta2",)
@@ -27,8 +20,8 @@ def _complete_claim(claim: JsonObject) -> None:
     """Both forms of a request, exact and prioritised, get the mode ExactCount and the count 1."""
     for request in claim.setdefault("spec", {}).get("devices", {}).get("requests", ()):
         for asked in (*([request["exactly"]] if "exactly" in request else ()), *request.get("firstAvailable", ())):
-            fill(asked, {"allocationMode": EXACT_COUNT})
-            if asked["allocationMode"] == EXACT_COUNT:
+            fill(asked, {"allocationMode": devices.EXACT_COUNT})
+            if asked["allocationMode"] == devices.EXACT_COUNT:
                 asked.setdefault("count", 1)
 
 
@@ -54,9 +47,9 @@ def _claim_state(claim: JsonObject, _: int) -> Cell:
 RESOURCE_CLAIM = KindSpec(
     *(*_DEVICES, "resourceclaims", "ResourceClaim"),
     subresources=("status",),
-    struct=ResourceClaim,
+    struct=devices.ResourceClaim,
     other_versions=_BETA,
-    check=claim_rules.check_resource_claim,
+    check=lambda claim: claim_rules.check_device_claim("spec.devices", claim.spec.devices),
     watch=Watch(wakes_pods=True, wakes_by_default=True),
     complete=_complete_claim,
     fixed=("spec",),
@@ -70,24 +63,24 @@ RESOURCE_CLAIM = KindSpec(
 
 RESOURCE_CLAIM_TEMPLATE = KindSpec(
     *(*_DEVICES, "resourceclaimtemplates", "ResourceClaimTemplate"),
-    struct=ResourceClaimTemplate,
+    struct=devices.ResourceClaimTemplate,
     other_versions=_BETA,
-    check=claim_rules.check_resource_claim_template,
+    check=lambda template: claim_rules.check_device_claim("spec.spec.devices", template.spec.spec.devices),
     complete=_complete_template,
 )
 
 DEVICE_CLASS = KindSpec(
     *(*_DEVICES, "deviceclasses", "DeviceClass", False),
-    struct=DeviceClass,
+    struct=devices.DeviceClass,
     other_versions=_BETA,
-    check=claim_rules.check_device_class,
+    check=lambda device_class: claim_rules.check_selectors("spec.selectors", device_class.spec.selectors),
     watch=Watch(wakes_pods=True, wakes_by_default=True),
     has_generation=True,
 )
 
 RESOURCE_SLICE = KindSpec(
     *(*_DEVICES, "resourceslices", "ResourceSlice", False),
-    struct=ResourceSlice,
+    struct=devices.ResourceSlice,
     other_versions=_BETA,
     check=claim_rules.check_resource_slice,
     watch=Watch(wakes_pods=True),
@@ -104,7 +97,7 @@ RESOURCE_SLICE = KindSpec(
 DEVICE_TAINT_RULE = KindSpec(
     *("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", False),
     subresources=("status",),
-    struct=DeviceTaintRule,
+    struct=devices.DeviceTaintRule,
     other_versions=("resource.k8s.io/v1alpha3",),
     check=claim_rules.check_device_taint_rule,
     watch=Watch(needs_gate="DRADeviceTaintRules"),

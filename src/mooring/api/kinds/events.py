@@ -142,6 +142,7 @@ _COLUMNS = (
     wide("Count", _event_field("series.count", "count", "deprecatedCount", otherwise=1)),
     wide("Name", field_cell("metadata.name")),
 )
+
 _LABELS = _field_labels()
 _REFERENCES = ("involvedObject", "regarding", "related")
 
@@ -182,7 +183,7 @@ _CORE_NAMES = {
 """By the name that events.k8s.io gives a field; fields that are not here are called the same in both."""
 
 _NEW_NAMES = {core: new for new, core in _CORE_NAMES.items()}
-"""The other way round."""
+"""By the name that the core group gives a field."""
 _STORAGE = EVENT.storage
 _CORE_VERSION, _NEW_VERSION = "v1", "events.k8s.io/v1"
 _ALWAYS_SHOWN: JsonObject = {

@@ -212,10 +212,8 @@ def _node_roles(node: JsonObject, _: int) -> Cell:
 
 
 def _node_address(kind: str) -> Callable[[JsonObject, int], Cell]:
-    def cell(node: JsonObject, _: int) -> Cell:
-        return next((a["address"] for a in at(node, "status.addresses", ()) if a.get("type") == kind), NONE)
-
-    return cell
+    """The first address of a kind (`InternalIP`)."""
+    return lambda node, _: next((a["address"] for a in at(node, "status.addresses", ()) if a.get("type") == kind), NONE)
 
 
 NODE = KindSpec(

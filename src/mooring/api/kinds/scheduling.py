@@ -10,14 +10,8 @@ from mooring.api.kind_spec import AGE, BY_NAME, NAME, NONE, Column, KindSpec, Wa
 from mooring.api.validation import field_rules as rules
 from mooring.api.validation.pod_rules import PREEMPTION_POLICIES, PodGroupTemplate, check_pod_group, check_templates
 from mooring.api.validation.problem import AGAIN, NOTHING_THERE, Problem, Problems, show
+from mooring.model import workloads
 from mooring.model.meta import MAX_INT32
-from mooring.model.workloads import (
-    PREEMPT_LOWER_PRIORITY,
-    SYSTEM_PRIORITIES,
-    PodDisruptionBudget,
-    PodGroup,
-    PriorityClass,
-)
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 """Upstream's HighestUserDefinablePriority; higher values are for system classes."""
@@ -34,9 +28,9 @@ def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
     return faults
 
 
-def _check_priority_class(priority_class: PriorityClass) -> Problems:
+def _check_priority_class(priority_class: workloads.PriorityClass) -> Problems:
     """Names with the prefix system- are reserved for the two system classes, with fixed values."""
-    system = SYSTEM_PRIORITIES.get(priority_class.name)
+    system = workloads.SYSTEM_PRIORITIES.get(priority_class.name)
     if system is not None:
         if priority_class.value != system:
             yield Problem("value", show(priority_class.value), f"{system}, the value of this system class")
@@ -47,7 +41,7 @@ def _check_priority_class(priority_class: PriorityClass) -> Problems:
     yield from rules.one_of("preemptionPolicy", priority_class.preemption_policy, PREEMPTION_POLICIES)
 
 
-def _check_budget(budget: PodDisruptionBudget) -> Problems:
+def _check_budget(budget: workloads.PodDisruptionBudget) -> Problems:
     """A budget has either minAvailable or maxUnavailable, each a number of pods or a percentage of them."""
     spec = budget.spec
     yield from rules.label_selector("spec.selector", spec.selector)
@@ -61,9 +55,9 @@ def _check_budget(budget: PodDisruptionBudget) -> Problems:
 
 PRIORITY_CLASS = KindSpec(
     *("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
-    struct=PriorityClass,
+    struct=workloads.PriorityClass,
     check=_check_priority_class,
-    defaults={"value": 0, "preemptionPolicy": PREEMPT_LOWER_PRIORITY},
+    defaults={"value": 0, "preemptionPolicy": workloads.PREEMPT_LOWER_PRIORITY},
     change_faults=_priority_class_changes,
     has_generation=True,
     columns=(
@@ -90,7 +84,7 @@ def _group_state_cell(group: JsonObject, now_ns: int) -> str:
 POD_GROUP = KindSpec(
     *("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
     subresources=("status",),
-    struct=PodGroup,
+    struct=workloads.PodGroup,
     check=check_pod_group,
     fixed=(
         *("spec.podGroupTemplateRef", "spec.schedulingPolicy", "spec.schedulingConstraints", "spec.resourceClaims"),
@@ -111,7 +105,7 @@ POD_GROUP = KindSpec(
 POD_DISRUPTION_BUDGET = KindSpec(
     *("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",)),
     subresources=("status",),
-    struct=PodDisruptionBudget,
+    struct=workloads.PodDisruptionBudget,
     check=_check_budget,
     watch=Watch(),
     new_status={"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},

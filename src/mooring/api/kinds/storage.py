@@ -19,16 +19,7 @@ from mooring.api.kind_spec import (
     wide,
 )
 from mooring.api.validation import claim_rules
-from mooring.model.storage import (
-    IMMEDIATE,
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from mooring.model import storage
 
 _STORAGE = ("storage.k8s.io", "v1")
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -69,7 +60,7 @@ _VOLUME_MODE = wide("VolumeMode", field_cell("spec.volumeMode", UNSET))
 PERSISTENT_VOLUME = KindSpec(
     *("", "v1", "persistentvolumes", "PersistentVolume", False, ("pv",)),
     subresources=("status",),
-    struct=PersistentVolume,
+    struct=storage.PersistentVolume,
     check=claim_rules.check_volume,
     watch=_WAKES,
     spec_defaults={"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
@@ -93,8 +84,8 @@ PERSISTENT_VOLUME = KindSpec(
 PERSISTENT_VOLUME_CLAIM = KindSpec(
     *("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",)),
     subresources=("status",),
-    struct=PersistentVolumeClaim,
-    check=claim_rules.check_claim,
+    struct=storage.PersistentVolumeClaim,
+    check=lambda claim: claim_rules.check_claim_spec("spec", claim.spec),
     watch=_WAKES,
     spec_defaults={"volumeMode": "Filesystem"},
     new_status={"phase": "Pending"},
@@ -115,10 +106,10 @@ PERSISTENT_VOLUME_CLAIM = KindSpec(
 
 STORAGE_CLASS = KindSpec(
     *(*_STORAGE, "storageclasses", "StorageClass", False, ("sc",)),
-    struct=StorageClass,
+    struct=storage.StorageClass,
     check=claim_rules.check_storage_class,
     watch=_WAKES,
-    defaults={"reclaimPolicy": "Delete", "volumeBindingMode": IMMEDIATE},
+    defaults={"reclaimPolicy": "Delete", "volumeBindingMode": storage.IMMEDIATE},
     fixed=("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
     columns=(
         Column("Name", _class_name, format="name"),
@@ -132,7 +123,7 @@ STORAGE_CLASS = KindSpec(
 
 CSI_NODE = KindSpec(
     *(*_STORAGE, "csinodes", "CSINode", False),
-    struct=CSINode,
+    struct=storage.CSINode,
     check=claim_rules.check_csi_node,
     watch=_WAKES,
     needs_version=True,
@@ -142,7 +133,7 @@ CSI_NODE = KindSpec(
 
 CSI_DRIVER = KindSpec(
     *(*_STORAGE, "csidrivers", "CSIDriver", False),
-    struct=CSIDriver,
+    struct=storage.CSIDriver,
     watch=_WAKES,
     has_generation=True,
     needs_version=True,
@@ -151,7 +142,7 @@ CSI_DRIVER = KindSpec(
 
 CSI_STORAGE_CAPACITY = KindSpec(
     *(*_STORAGE, "csistoragecapacities", "CSIStorageCapacity"),
-    struct=CSIStorageCapacity,
+    struct=storage.CSIStorageCapacity,
     check=claim_rules.check_capacity,
     watch=_WAKES,
     needs_version=True,
@@ -160,7 +151,7 @@ CSI_STORAGE_CAPACITY = KindSpec(
 VOLUME_ATTACHMENT = KindSpec(
     *(*_STORAGE, "volumeattachments", "VolumeAttachment", False),
     subresources=("status",),
-    struct=VolumeAttachment,
+    struct=storage.VolumeAttachment,
     watch=Watch(wakes_pods=True),
     new_status={"attached": False},
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),

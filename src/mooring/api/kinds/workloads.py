@@ -36,7 +36,6 @@ from mooring.api.kind_spec import (
     wide,
 )
 from mooring.api.validation import field_rules as rules
-from mooring.api.validation.problem import Problems
 from mooring.kit.clock import moment_ns
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet, Workload
 
@@ -50,10 +49,6 @@ _NETWORKING = ("networking.k8s.io", "v1")
 def _complete_service(service: JsonObject) -> None:
     for port in service["spec"].get("ports", ()):
         fill(port, {"protocol": "TCP", "targetPort": port.get("port", 0)})
-
-
-def _check_plain_selector(owner: Service | ReplicationController) -> Problems:
-    yield from rules.labels("spec.selector", owner.spec.selector)
 
 
 def _cluster_ip(service: JsonObject, _: int) -> Cell:
@@ -84,7 +79,7 @@ def _ports(service: JsonObject, _: int) -> Cell:
 SERVICE = KindSpec(
     *("", "v1", "services", "Service", True, ("svc",), ("all",), ("status",)),
     struct=Service,
-    check=_check_plain_selector,
+    check=lambda owner: rules.labels("spec.selector", owner.spec.selector),
     watch=Watch(),
     spec_defaults={"type": "ClusterIP", "sessionAffinity": "None"},
     complete=_complete_service,
@@ -119,7 +114,7 @@ def _complete_update(where: str, rolling: Mapping[str, Any], workload: JsonObjec
 
 
 def _complete_replication_controller(controller: JsonObject) -> None:
-    """Without a selector it selects the labels of its template."""
+    """A ReplicationController without a selector selects the labels of its template."""
     labels = controller["spec"]["template"]["metadata"].get("labels")
     if labels:
         controller["spec"].setdefault("selector", dict(labels))
@@ -131,10 +126,6 @@ def _complete_job(job: JsonObject) -> None:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     fill(spec, {"parallelism": 1})
-
-
-def _check_selector(owner: ReplicaSet | StatefulSet) -> Problems:
-    yield from rules.label_selector("spec.selector", owner.spec.selector)
 
 
 def _job_status(job: JsonObject, _: int) -> Cell:
@@ -188,7 +179,7 @@ DEPLOYMENT = KindSpec(
 REPLICA_SET = KindSpec(
     *("apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), ("all",), _SCALED),
     struct=ReplicaSet,
-    check=_check_selector,
+    check=lambda owner: rules.label_selector("spec.selector", owner.spec.selector),
     makes_pods=True,
     watch=Watch(),
     spec_defaults={"replicas": 1},
@@ -202,7 +193,7 @@ REPLICA_SET = KindSpec(
 STATEFUL_SET = KindSpec(
     *("apps", "v1", "statefulsets", "StatefulSet", True, ("sts",), ("all",), _SCALED),
     struct=StatefulSet,
-    check=_check_selector,
+    check=lambda owner: rules.label_selector("spec.selector", owner.spec.selector),
     makes_pods=True,
     watch=Watch(),
     spec_defaults={"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"},
@@ -246,7 +237,7 @@ CONTROLLER_REVISION = KindSpec("apps", "v1", "controllerrevisions", "ControllerR
 REPLICATION_CONTROLLER = KindSpec(
     *("", "v1", "replicationcontrollers", "ReplicationController", True, ("rc",), ("all",), _SCALED),
     struct=ReplicationController,
-    check=_check_plain_selector,
+    check=lambda owner: rules.labels("spec.selector", owner.spec.selector),
     makes_pods=True,
     watch=Watch(),
     spec_defaults={"replicas": 1},

@@ -12,18 +12,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from mooring.api.api_errors import (
-    ApiError,
-    Cause,
-    apply_conflict,
-    bad_request,
-    field_required,
-    invalid,
-    object_too_large,
-    shallow_enough,
-    undecodable,
-)
-from mooring.api.json_objects import MAX_OBJECT_BYTES
+from mooring.api import api_errors as errors
+from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, metadata_of
 from mooring.api.patches.json_patch import equal
 from mooring.api.patches.merge_keys import (
     MergePlace,
@@ -32,7 +22,6 @@ from mooring.api.patches.merge_keys import (
     Paths,
     bare,
     compact,
-    metadata_of,
     owners_of,
     path_text,
     with_owners,
@@ -41,7 +30,7 @@ from mooring.api.patches.merge_keys import (
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object without managedFields has when it is applied to for the first time."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Where client-side apply of kubectl keeps what it applied last."""
+"""The annotation in which client-side apply of kubectl keeps what it applied last."""
 _MOST_TOLD = 1000
 """How many conflicts a refusal lists: each has the whole path of its field, which may be long."""
 _AROUND_KEY = len('"":{},')
@@ -81,14 +70,14 @@ class FieldWriter:
 
 
 def apply_configuration(
-    live: dict[str, Any] | None, configuration: object, by: FieldWriter, force: bool = False
-) -> dict[str, Any]:
+    live: JsonObject | None, configuration: object, by: FieldWriter, force: bool = False
+) -> JsonObject:
     """The object with the configuration applied, and with managedFields; `live` is None if there is no such object yet.
 
     If nothing changes, the result equals `live`. Raises ApiError: 409 if fields would change that others own, unless
     forced; 400 and 422 for what cannot be applied.
     """
-    with shallow_enough():
+    with errors.shallow_enough():
         wanted = _checked(live, configuration, by)
         owners = owners_of(live)
         if live is not None and not owners:
@@ -96,13 +85,13 @@ def apply_configuration(
         return _applied(live or {}, wanted, by, owners, force)
 
 
-def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWriter) -> dict[str, Any]:
+def record_update(live: JsonObject | None, new: JsonObject, by: FieldWriter) -> JsonObject:
     """The new object with managedFields after any other write than an apply: the writer owns what it changed.
 
     As in kube-apiserver, a write may bring managedFields of its own, `[]` or `[{}]` drops them, and an object without
     them gets none before it is applied to.
     """
-    with shallow_enough():
+    with errors.shallow_enough():
         owners = _owners_before(live, new, by)
         if live is not None and not owners:
             return bare(new)
@@ -117,7 +106,7 @@ def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWri
         return with_owners(new, owners_book.values())
 
 
-def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWriter) -> list[Owner]:
+def _owners_before(live: JsonObject | None, new: JsonObject, by: FieldWriter) -> list[Owner]:
     """The owners that an update starts from: those that the writer sends, unless it sends none or goes through a
     subresource."""
     if by.subresource:
@@ -129,22 +118,22 @@ def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWr
 # Applying
 
 
-def _checked(live: dict[str, Any] | None, configuration: object, by: FieldWriter) -> dict[str, Any]:
+def _checked(live: JsonObject | None, configuration: object, by: FieldWriter) -> JsonObject:
     """The configuration, if it can be applied at all. Raises ApiError 400 or 422 in upstream's words."""
     if not by.manager:
-        fault = field_required("fieldManager", "is required for apply patch")
-        raise invalid("PatchOptions", "", [fault], "meta.k8s.io")
+        fault = errors.field_required("fieldManager", "is required for apply patch")
+        raise errors.invalid("PatchOptions", "", [fault], "meta.k8s.io")
     if not isinstance(configuration, dict):
-        raise undecodable(configuration, "value of type map[string]interface {}", "error decoding patch: ")
+        raise errors.undecodable(configuration, "value of type map[string]interface {}", "error decoding patch: ")
     version, kind = configuration.get("apiVersion"), configuration.get("kind")
     if not kind or not version or (live is not None and live.get("kind", kind) != kind):
         shown = str(version or "")
-        raise bad_request(f"invalid object type: {shown if '/' in shown else '/' + shown}, Kind={kind or ''}")
+        raise errors.bad_request(f"invalid object type: {shown if '/' in shown else '/' + shown}, Kind={kind or ''}")
     if version != by.api_version:
         expected = f"Specified patch version: {version}, expected: {by.api_version}"
-        raise bad_request(f"Incorrect version specified in apply patch. {expected}")
+        raise errors.bad_request(f"Incorrect version specified in apply patch. {expected}")
     if metadata_of(configuration).get("managedFields") is not None:
-        raise bad_request("metadata.managedFields must be nil")
+        raise errors.bad_request("metadata.managedFields must be nil")
     return configuration
 
 
@@ -158,9 +147,7 @@ def _telling(value: Any, place: MergePlace) -> Any:
     return {name: part for name, (part, inner) in parts.items() if part != [] or not inner.is_keyed}
 
 
-def _applied(
-    live: dict[str, Any], wanted: dict[str, Any], by: FieldWriter, owners: list[Owner], force: bool
-) -> dict[str, Any]:
+def _applied(live: JsonObject, wanted: JsonObject, by: FieldWriter, owners: list[Owner], force: bool) -> JsonObject:
     """The merged object with its owners. What the manager owned before and does not name now goes, unless others own
     it."""
     root = _root(wanted)
@@ -185,7 +172,7 @@ def _check_storable(paths: Paths) -> None:
     This is known after a quarter of the work that a large configuration takes.
     """
     if sum(len(path[-1]) + _AROUND_KEY for path in paths) > MAX_OBJECT_BYTES:
-        raise object_too_large()
+        raise errors.object_too_large()
 
 
 def _yielding(others: list[Owner], difference: "Difference", force: bool, allowed: Paths) -> list[Owner]:
@@ -197,22 +184,24 @@ def _yielding(others: list[Owner], difference: "Difference", force: bool, allowe
     return [owner.without(gone) for owner in others]
 
 
-def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
+def _conflict(disputed: list[tuple[Owner, Path]]) -> errors.ApiError:
     """The refusal. It counts all conflicts and lists the first of them."""
     lines = sorted((str(owner), path_text(path)) for owner, path in disputed[:_MOST_TOLD])
-    causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in lines]
+    causes = [errors.Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in lines]
     if len(disputed) == 1:
-        return apply_conflict(f"Apply failed with 1 conflict: conflict with {lines[0][0]}: {lines[0][1]}", causes)
+        return errors.apply_conflict(
+            f"Apply failed with 1 conflict: conflict with {lines[0][0]}: {lines[0][1]}", causes
+        )
     told = []
     for owner, disputes in groupby(lines, key=itemgetter(0)):
         told += [f"conflicts with {owner}:", *(f"- {path}" for _, path in disputes)]
-    return apply_conflict(f"Apply failed with {len(disputed)} conflicts: " + "\n".join(told), causes)
+    return errors.apply_conflict(f"Apply failed with {len(disputed)} conflicts: " + "\n".join(told), causes)
 
 
 # The way over from client-side apply
 
 
-def _allowed(live: dict[str, Any], by: FieldWriter) -> Paths:
+def _allowed(live: JsonObject, by: FieldWriter) -> Paths:
     """The fields that kubectl may take without force: those that still have the values that its client-side apply set."""
     try:
         last = json.loads(_annotations(live).get(LAST_APPLIED, "")) if by.manager == "kubectl" else None
@@ -224,7 +213,7 @@ def _allowed(live: dict[str, Any], by: FieldWriter) -> Paths:
     return frozenset(_leaves(last, _root(live))) - difference.changed - difference.removed
 
 
-def _with_last_applied(new: dict[str, Any], wanted: dict[str, Any], by: FieldWriter) -> dict[str, Any]:
+def _with_last_applied(new: JsonObject, wanted: JsonObject, by: FieldWriter) -> JsonObject:
     """The annotation of client-side apply is kept up to date where there is one, so that users can go back."""
     if by.manager != "kubectl" or not _annotations(new).get(LAST_APPLIED):
         return new
@@ -279,8 +268,8 @@ def _wanted_keys(wanted: list[Any], place: MergePlace) -> list[str]:
     return list(keys)
 
 
-def _unfit(place: MergePlace, fault: str) -> ApiError:
-    return bad_request(f"failed to create typed patch object: {path_text(place.path)}: {fault}")
+def _unfit(place: MergePlace, fault: str) -> errors.ApiError:
+    return errors.bad_request(f"failed to create typed patch object: {path_text(place.path)}: {fault}")
 
 
 def _leaves(value: object, place: MergePlace) -> Iterator[Path]:
@@ -293,8 +282,8 @@ def _leaves(value: object, place: MergePlace) -> Iterator[Path]:
         yield from _leaves(part, place.inside(key))
 
 
-def _pruned(value: dict[str, Any], given_up: Paths, owned: Paths, root: MergePlace) -> dict[str, Any]:
-    """Without what the manager once owned and no manager owns any more.
+def _pruned(value: JsonObject, given_up: Paths, owned: Paths, root: MergePlace) -> JsonObject:
+    """The value without the fields that the manager once owned and no manager owns any more.
 
     A field goes with all it holds if no manager owns anything in it: defaults have no owner and must not stay behind.
     """
@@ -365,22 +354,22 @@ def _is_modified(old: Any, new: Any) -> bool:
     return old is not _PARTED and new is not _PARTED and not equal(old, new)
 
 
-def _root(item: dict[str, Any]) -> MergePlace:
+def _root(item: JsonObject) -> MergePlace:
     return MergePlace((str(item.get("kind", "")),))
 
 
-def _annotations(item: dict[str, Any]) -> dict[str, Any]:
+def _annotations(item: JsonObject) -> JsonObject:
     annotations = metadata_of(item).get("annotations")
     return annotations if isinstance(annotations, dict) else {}
 
 
-def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
+def _unwritten(item: JsonObject) -> JsonObject:
     """The object that a new one is compared with. Parity: its outermost parts count as present, so that no writer owns
     those."""
     return {key: {} for key in ("metadata", "spec", "status") if key in item}
 
 
-def _first_owner(live: dict[str, Any], by: FieldWriter) -> Owner:
+def _first_owner(live: JsonObject, by: FieldWriter) -> Owner:
     """The owner of all that an object had when it was applied to for the first time."""
     paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _UNOWNED
     return Owner(BEFORE_FIRST_APPLY, "Update", by.api_version, "", by.time, frozenset(paths))

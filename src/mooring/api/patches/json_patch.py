@@ -10,17 +10,8 @@ import json
 import re
 from typing import Any
 
-from mooring.api.api_errors import (
-    ApiError,
-    bad_request,
-    field_invalid,
-    invalid,
-    request_entity_too_large,
-    shallow_enough,
-    undecodable,
-    unprocessable,
-)
-from mooring.api.json_objects import check_depth
+from mooring.api import api_errors as errors
+from mooring.api.json_objects import JsonObject, check_depth
 
 OPERATION_LIMIT = 10_000
 """As kube-apiserver."""
@@ -38,9 +29,9 @@ class _Misfit(Exception):
     """An operation that does not fit the document. Parity: the answer does not say why, so the text is only for a log."""
 
 
-def apply_json_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
+def apply_json_patch(document: JsonObject, patch: object) -> JsonObject:
     """The document after all operations. Raises ApiError: 400 not a patch, 413 too long, 422 does not fit."""
-    with shallow_enough():
+    with errors.shallow_enough():
         return _apply(document, _operations(patch))
 
 
@@ -53,60 +44,60 @@ def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _operations(patch: object) -> list[dict[str, Any]]:
+def _operations(patch: object) -> list[JsonObject]:
     """The lines of a patch, each of the right form. Parity: null is a patch without operations."""
     if patch is None:
         return []
     if not isinstance(patch, list):
-        raise undecodable(patch, "value of type []handlers.jsonPatchOp", _DECODING)
+        raise errors.undecodable(patch, "value of type []handlers.jsonPatchOp", _DECODING)
     if len(patch) > OPERATION_LIMIT:
-        raise request_entity_too_large(
+        raise errors.request_entity_too_large(
             f"The allowed maximum operations in a JSON patch is {OPERATION_LIMIT}, got {len(patch)}"
         )
     return [_operation(line) for line in patch]
 
 
-def _operation(line: object) -> dict[str, Any]:
+def _operation(line: object) -> JsonObject:
     """One line of the patch, with texts where there must be texts; whether it makes sense is found when it is applied."""
     if line is None:
         return {}
     if not isinstance(line, dict):
-        raise undecodable(line, "value of type handlers.jsonPatchOp", _DECODING)
+        raise errors.undecodable(line, "value of type handlers.jsonPatchOp", _DECODING)
     for name in ("op", "path", "from"):
         if not isinstance(line.get(name, ""), str | None):
-            raise undecodable(line[name], f"struct field jsonPatchOp.{name} of type string", _DECODING)
+            raise errors.undecodable(line[name], f"struct field jsonPatchOp.{name} of type string", _DECODING)
     return line
 
 
-def _apply(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+def _apply(document: JsonObject, operations: list[JsonObject]) -> JsonObject:
     """All operations on one document, then the checks that a single operation cannot make."""
     patched = _Patched(document)
     for operation in operations:
         try:
             patched.step(operation)
         except _Misfit as fault:
-            raise unprocessable() from fault
+            raise errors.unprocessable() from fault
     check_depth(patched.document)  # operations can move a part into another again and again
     if not isinstance(patched.document, dict):
         raise _not_an_object(patched.document)
     return patched.document
 
 
-def _not_an_object(result: object) -> ApiError:
+def _not_an_object(result: object) -> errors.ApiError:
     shown = json.dumps(result, separators=(",", ":"))
-    return invalid("", "", [field_invalid("patch", shown, "the patched document is not an object")])
+    return errors.invalid("", "", [errors.field_invalid("patch", shown, "the patched document is not an object")])
 
 
 class _Patched:
     """A document on its way through the operations of a patch."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, document: JsonObject) -> None:
         self.document: Any = document
         self._own: dict[int, Any] = {}
         """Copies made here, by id: only those may be changed in place. While they are held, no other object gets their id."""
         self._copied_bytes = 0
 
-    def step(self, operation: dict[str, Any]) -> None:
+    def step(self, operation: JsonObject) -> None:
         """One operation. Raises _Misfit."""
         match operation.get("op"):
             case "add":
@@ -154,7 +145,7 @@ class _Patched:
         container, key = self._place(pointer)
         container[key if isinstance(container, dict) else _index(key, len(container))] = value
 
-    def _test(self, operation: dict[str, Any]) -> None:
+    def _test(self, operation: JsonObject) -> None:
         if not equal(_known_at(self.document, _pointer(operation)), operation.get("value")):
             raise _Misfit(f"testing value {operation.get('path')} failed")
 
@@ -197,7 +188,7 @@ def _remove(container: Any, key: str) -> None:
 # ---- pointers (RFC 6901)
 
 
-def _pointer(operation: dict[str, Any], name: str = "path") -> list[str]:
+def _pointer(operation: JsonObject, name: str = "path") -> list[str]:
     """The keys on the way, none for the document itself."""
     text = operation.get(name)
     if text is None:
@@ -239,17 +230,17 @@ def _index(key: str, length: int) -> int:
 # ---- JSON Merge Patch
 
 
-def apply_merge_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
+def apply_merge_patch(document: JsonObject, patch: object) -> JsonObject:
     """The document with the patch merged in. Raises ApiError 400 if the patch is no object."""
     if patch is None:
-        raise bad_request("Invalid JSON Patch")
+        raise errors.bad_request("Invalid JSON Patch")
     if not isinstance(patch, dict):
-        raise undecodable(patch, "value of type map[string]interface {}", "error decoding patch: ")
-    with shallow_enough():
+        raise errors.undecodable(patch, "value of type map[string]interface {}", "error decoding patch: ")
+    with errors.shallow_enough():
         return _merged(document, patch)
 
 
-def _merged(target: object, patch: dict[str, Any]) -> dict[str, Any]:
+def _merged(target: object, patch: JsonObject) -> JsonObject:
     """A merge of two maps. Lists are replaced as a whole, and nulls inside them stay: there they are data."""
     result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():

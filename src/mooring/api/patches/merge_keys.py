@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from sys import intern
-from typing import Any
 
 from mooring.api.api_errors import shortened
+from mooring.api.json_objects import JsonObject, metadata_of
 from mooring.api.kind_spec import BY_NAME, BY_TYPE, VALUES, ListRule, by
 from mooring.api.kinds import SPECS
 from mooring.kit.shown_text import quoted
@@ -35,33 +35,35 @@ KEY_DEFAULTS = {"protocol": "TCP"}
 """The values of keys that an item does not name."""
 
 
-_CONTAINER_PORTS = by("containerPort", "protocol")
+_NAMED_ITEMS = (
+    *(
+        "spec.containers",
+        "spec.initContainers",
+        "spec.ephemeralContainers",
+        "env",
+        "spec.volumes",
+        "spec.schedulingGates",
+    ),
+    *("spec.resourceClaims", "status.resourceClaimStatuses", "allocatedResourcesStatus"),
+)
+"""Lists of pods and their templates whose items have names."""
+_PORTS = ("containers.ports", "initContainers.ports", "ephemeralContainers.ports")
 
 _LISTS = {
     "metadata.finalizers": VALUES,
     "metadata.ownerReferences": by("uid", atomic_items=True),
     "status.conditions": BY_TYPE,
     # Pods and their templates
-    "spec.containers": BY_NAME,
-    "spec.initContainers": BY_NAME,
-    "spec.ephemeralContainers": BY_NAME,
-    "containers.ports": _CONTAINER_PORTS,
-    "initContainers.ports": _CONTAINER_PORTS,
-    "ephemeralContainers.ports": _CONTAINER_PORTS,
-    "env": BY_NAME,
+    **dict.fromkeys(_NAMED_ITEMS, BY_NAME),
+    **dict.fromkeys(_PORTS, by("containerPort", "protocol")),
     "volumeMounts": by("mountPath"),
     "volumeDevices": by("devicePath"),
     "resources.claims": ListRule(None, ("name",)),
-    "spec.volumes": BY_NAME,
     "spec.imagePullSecrets": by("name", atomic_items=True),
     "spec.hostAliases": by("ip"),
     "spec.topologySpreadConstraints": by("topologyKey", "whenUnsatisfiable"),
-    "spec.schedulingGates": BY_NAME,
-    "spec.resourceClaims": BY_NAME,
-    "status.resourceClaimStatuses": BY_NAME,
     "status.podIPs": by("ip"),
     "status.hostIPs": ListRule("ip", None),
-    "allocatedResourcesStatus": BY_NAME,
     "allocatedResourcesStatus.resources": ListRule(None, ("resourceID",)),
     # Parts of several kinds
     "devices.conditions": ListRule(None, ("type",)),
@@ -73,16 +75,8 @@ _ATOMIC_MAPS = (
     *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
     *(f"nodeAffinity.{REQUIRED_TERMS}", "nodeAffinity.required"),
     *("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef", "secretRef"),
-    *(
-        "spec.dataSource",
-        "podSelector",
-        "metric.selector",
-        "roleRef",
-        "backend.resource",
-        "defaultBackend.resource",
-        "service.port",
-        "endpoints.targetRef",
-    ),
+    *("spec.dataSource", "podSelector", "metric.selector", "roleRef", "backend.resource", "defaultBackend.resource"),
+    *("service.port", "endpoints.targetRef"),
 )
 """Maps that several kinds have and that server-side apply takes for one value."""
 
@@ -142,7 +136,7 @@ class MergePlace:
             return MergePlace((*self.names, key[2:]), (*self.path, key))
         return MergePlace(self.names, (*self.path, key), True)
 
-    def parts(self, value: object) -> dict[str, Any] | None:
+    def parts(self, value: object) -> JsonObject | None:
         """The parts of a value, by the key that a path has for each; None for a value that is owned as a whole.
 
         A list is such a value too if its items cannot be told apart.
@@ -221,13 +215,13 @@ class Owner:
         return replace(self, paths=self.paths - paths)
 
 
-def owners_of(item: dict[str, Any] | None) -> list[Owner]:
+def owners_of(item: JsonObject | None) -> list[Owner]:
     """The entries of managedFields. An entry that makes no sense is left out, as if it had no owner."""
     entries = metadata_of(item or {}).get("managedFields")
     return [_owner(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def _owner(entry: dict[str, Any]) -> Owner:
+def _owner(entry: JsonObject) -> Owner:
     """One entry, with empty texts where it says nothing: clients may write managedFields themselves."""
     names = ("manager", "operation", "apiVersion", "subresource", "time")
     manager, operation, version, subresource, time = (str(entry.get(name) or "") for name in names)
@@ -257,9 +251,9 @@ def _known_key(key: str) -> str | None:
     return f"{form}:{compact(value)}" if isinstance(value, dict) == (form == "k") else None
 
 
-def _fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
+def _fields_v1(paths: Iterable[Path]) -> JsonObject:
     """Parity: a path that others go on from is marked by a dot, one that ends there by nothing."""
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     ends = sorted(paths)
     inner = {path[:length] for path in ends for length in range(1, len(path))}
     for path in ends:
@@ -271,7 +265,7 @@ def _fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
     return fields
 
 
-def with_owners(item: dict[str, Any], owners: Iterable[Owner]) -> dict[str, Any]:
+def with_owners(item: JsonObject, owners: Iterable[Owner]) -> JsonObject:
     """The object with these owners, and no others."""
     entries = [_entry(owner) for owner in sorted(owners, key=_entry_order) if owner.paths]
     metadata = {key: value for key, value in metadata_of(item).items() if key != "managedFields"}
@@ -283,21 +277,15 @@ def _entry_order(owner: Owner) -> tuple[str, ...]:
     return owner.operation, owner.time, owner.manager, owner.api_version, owner.subresource
 
 
-def _entry(owner: Owner) -> dict[str, Any]:
+def _entry(owner: Owner) -> JsonObject:
     """One owner as it is written."""
-    entry: dict[str, Any] = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.api_version}
+    entry: JsonObject = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.api_version}
     entry |= {"time": owner.time} if owner.time else {}
     entry |= {"fieldsType": "FieldsV1", "fieldsV1": _fields_v1(owner.paths)}
     return entry | ({"subresource": owner.subresource} if owner.subresource else {})
 
 
-def metadata_of(item: dict[str, Any]) -> dict[str, Any]:
-    """The metadata, empty if it is not of the right form: configurations are read before they are validated."""
-    metadata = item.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
-def bare(item: dict[str, Any]) -> dict[str, Any]:
+def bare(item: JsonObject) -> JsonObject:
     """The object without its managedFields."""
     metadata = metadata_of(item)
     if "managedFields" not in metadata:

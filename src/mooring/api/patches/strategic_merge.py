@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.api.api_errors import bad_request, shallow_enough, undecodable, unprocessable
+from mooring.api.json_objects import JsonObject
 from mooring.api.patches.merge_keys import Names, is_replaced, list_rule
 
 PATCH = "$patch"
-"""In a map: `replace`, `delete` or `merge` this map or item."""
+"""The key of a map that says whether to `replace`, `delete` or `merge` this map or item."""
 RETAIN_KEYS = "$retainKeys"
-"""In a map: all other keys go. For unions, in which two members must not stay."""
+"""The key of a map that lists the keys that stay; all others go. For unions, in which two members must not stay."""
 ORDER = "$setElementOrder"
 """`$setElementOrder/x`: how to order the list `x` after the merge."""
 DELETIONS = "$deleteFromPrimitiveList"
@@ -28,7 +29,7 @@ _DROPPED = object()
 """Stands for a value that is to go."""
 
 
-def apply_strategic_merge_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
+def apply_strategic_merge_patch(document: JsonObject, patch: object) -> JsonObject:
     """The document with the patch merged in. Raises ApiError: 400 the patch makes no sense, 422 it has lists of lists.
 
     The document's kind decides on some lists (`ports` of a Service), so it should have one.
@@ -45,13 +46,13 @@ def apply_strategic_merge_patch(document: dict[str, Any], patch: object) -> dict
 class _Fields:
     """A map of a patch, taken apart: what is to be merged, and what is said about it."""
 
-    values: dict[str, Any] = field(default_factory=dict)
+    values: JsonObject = field(default_factory=dict)
     orders: dict[str, list[Any]] = field(default_factory=dict)
     deletions: dict[str, list[Any]] = field(default_factory=dict)
     retained: list[Any] | None = None
 
 
-def _fields(patch: dict[str, Any]) -> _Fields:
+def _fields(patch: JsonObject) -> _Fields:
     """A map of a patch, taken apart. Raises 400 for directives of the wrong form."""
     fields = _Fields()
     for key, value in patch.items():
@@ -84,7 +85,7 @@ def _list(value: object, otherwise: str) -> list[Any]:
 # ---- maps
 
 
-def _merged_map(original: dict[str, Any], patch: dict[str, Any], names: Names) -> dict[str, Any]:
+def _merged_map(original: JsonObject, patch: JsonObject, names: Names) -> JsonObject:
     """A map merged with the map of a patch, by its `$patch`. Order and deletions apply to what the merge left."""
     match patch.get(PATCH, "merge"):
         case "delete":
@@ -102,7 +103,7 @@ def _merged_map(original: dict[str, Any], patch: dict[str, Any], names: Names) -
             raise bad_request(f"unknown patch type: {_go_text(unknown)} in map: {_go_text(patch)}")
 
 
-def _retained(original: dict[str, Any], fields: _Fields) -> dict[str, Any]:
+def _retained(original: JsonObject, fields: _Fields) -> JsonObject:
     """A copy of the original with the keys that are to stay; the patch may not set others."""
     if fields.retained is None:
         return dict(original)
@@ -112,7 +113,7 @@ def _retained(original: dict[str, Any], fields: _Fields) -> dict[str, Any]:
     return {key: value for key, value in original.items() if key in retained}
 
 
-def _merge_values(result: dict[str, Any], fields: _Fields, names: Names) -> None:
+def _merge_values(result: JsonObject, fields: _Fields, names: Names) -> None:
     """Each field of the patch into the result."""
     for key, value in fields.values.items():
         merged = _merged(result.get(key), value, (*names, key), fields.orders.get(key))
@@ -133,7 +134,7 @@ def _merged(original: Any, value: Any, names: Names, order: list[Any] | None) ->
     return _cleaned(value)
 
 
-def _order_others(result: dict[str, Any], fields: _Fields, names: Names) -> None:
+def _order_others(result: JsonObject, fields: _Fields, names: Names) -> None:
     """Lists of which the patch tells nothing but the order."""
     for key, order in fields.orders.items():
         current = result.get(key)
@@ -142,7 +143,7 @@ def _order_others(result: dict[str, Any], fields: _Fields, names: Names) -> None
             result[key] = _arranged(current, order, current, merge_key)
 
 
-def _delete_values(result: dict[str, Any], fields: _Fields) -> None:
+def _delete_values(result: JsonObject, fields: _Fields) -> None:
     """Values that `$deleteFromPrimitiveList` names leave their list."""
     for key, values in fields.deletions.items():
         if isinstance(current := result.get(key), list):
@@ -268,8 +269,8 @@ def _cleaned(value: Any) -> Any:
     return _cleaned_list(value) if isinstance(value, list) else value
 
 
-def _cleaned_map(value: dict[str, Any]) -> dict[str, Any]:
-    """Without nulls and directives."""
+def _cleaned_map(value: JsonObject) -> JsonObject:
+    """A map of the patch without nulls and directives."""
     cleaned = {key: _cleaned(item) for key, item in _fields(value).values.items() if item is not None}
     return {key: item for key, item in cleaned.items() if item is not _DROPPED}
 

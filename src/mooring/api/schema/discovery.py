@@ -54,7 +54,7 @@ SUBRESOURCES: dict[str, Subresource] = {
     "log": Subresource(("get",)),
     "scale": Subresource(kind="Scale", group="autoscaling", version="v1"),
 }
-"""Those that are not read and written like `status`."""
+"""The subresources that are not read and written like `status`."""
 
 
 def document(path: str, aggregated: bool = False, address: str = "") -> JsonObject | None:
@@ -201,7 +201,7 @@ def _versions(group: str) -> list[str]:
 
 
 def _kinds(group: str, version: str) -> list[KindSpec]:
-    """In the order of their names, as kube-apiserver lists them."""
+    """The kinds of a group and version in the order of their names, as kube-apiserver lists them."""
     found = [resource for resource in _all() if (resource.group, resource.version) == (group, version)]
     return sorted(found, key=lambda resource: resource.plural)
 

@@ -28,7 +28,7 @@ Fields = dict[str, Field]
 
 
 class SchemaPlace(NamedTuple):
-    """Where protobuf has a field."""
+    """The place of a field in protobuf."""
 
     numbers: tuple[int, ...]
     """The way to it: all but the last lead through messages whose fields JSON shows as those of the outer one."""
@@ -39,7 +39,7 @@ class SchemaPlace(NamedTuple):
 
 
 Places = dict[str, SchemaPlace]
-"""Where protobuf has the fields of a type, by their names in JSON."""
+"""The places of the fields of a type in protobuf, by their names in JSON."""
 
 
 class Table(NamedTuple):
@@ -71,7 +71,7 @@ def fields_of(name: str) -> Fields:
 
 
 def places_of(name: str) -> Places:
-    """Where protobuf has them."""
+    """The places of the fields of a type in protobuf."""
     return table().places[name]
 
 
@@ -126,7 +126,7 @@ def table() -> Table:
 
 
 def _absolute(holds: str, package: str) -> str:
-    """With its package named, if this is a type; types begin with a capital, plain values do not."""
+    """The value of a field with its package named, if it is a type; types begin with a capital, plain values do not."""
     name = core_of(holds)
     return holds.replace(name, f"{package}.{name}") if name[0].isupper() else holds
 

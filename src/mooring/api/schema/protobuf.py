@@ -35,7 +35,7 @@ _FAULTS = (IndexError, ValueError, OverflowError, OSError, RecursionError, msgsp
 """The errors of data that end too early, of texts that are no UTF-8, of moments beyond all years, of bad JSON."""
 
 Reader = Callable[[Any], Any]
-"""From the bytes of a field, or the number that it is, to what it is in JSON; None if that is nothing."""
+"""Turns the bytes of a field, or the number that it is, into JSON data; None if that is nothing."""
 Put = Callable[[JsonObject, Any], None]
 """Puts what a field has into the object."""
 Plan = dict[int, Put]
@@ -150,7 +150,7 @@ def _read_base64(data: bytes) -> str:
 
 
 def _read_time(data: bytes) -> str | None:
-    """In whole seconds; nothing if the message is empty, because Go writes a zero time as one."""
+    """A time in whole seconds; nothing if the message is empty, because Go writes a zero time as one."""
     found = _read_message(_TIMESTAMP, data)
     return in_seconds(found.get("seconds", 0) * NS_PER_S) if data else None
 
@@ -218,7 +218,7 @@ def _plan_at(plans: dict[tuple[int, ...], Plan], way: tuple[int, ...]) -> Plan:
 
 
 def _add(plan: Plan, number: int, form: int, put: Put) -> None:
-    """In any other form the field is malformed."""
+    """Add a field to a plan. In any other form than `form` the field is malformed."""
     plan.update(dict.fromkeys(range(number << 3, (number << 3) + _FORMS), _refuse))
     plan[number << 3 | form] = put
 
@@ -228,7 +228,7 @@ def _refuse(found: JsonObject, value: Any) -> None:
 
 
 def _putting(field: str, holds: str, place: SchemaPlace) -> tuple[int, Put]:
-    """In which form a field comes, and how it is put into the object."""
+    """The form in which a field comes, and the function that puts it into the object."""
     if is_map(holds):
         return _LENGTH, _entering(field, _reader(part_of(holds), place.is_bytes))
     if is_list(holds):
@@ -252,7 +252,7 @@ def _reader(holds: str, is_bytes: bool = False) -> Reader:
 
 
 def _items_reader(part: str) -> Reader:
-    """Of a list in a map, which protobuf cannot have: there it is a message with a list in it."""
+    """The reader of a list in a map. Protobuf has a message with a list in it there, because it has no such lists."""
     plan = Plan()
     _add(plan, 1, _form(part), _appending("items", _reader(part)))
     return lambda data: _read_message(plan, data).get("items", [])

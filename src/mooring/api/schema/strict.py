@@ -1,10 +1,10 @@
 """Unknown fields and fields that are given twice: what `fieldValidation` refuses or warns of.
 
 | how the body came      | given twice         | unknown                                | refused with   |
-| JSON object            | `faults_in_body` tells both, in the order of the body        | `strict_error` |
-| YAML object            | `yaml_duplicates`   | `unknown_fields`, sorted               | `strict_error` |
-| merge, strategic merge | `duplicates`        | `unknown_fields` of the result, sorted | `patch_error`  |
-| JSON patch             | `json_patch_faults` | `unknown_fields` of the result, sorted | `patch_error`  |
+| JSON object            | `told_faults` has both, in the order of the body             | `strict_error` |
+| YAML object            | `yaml_duplicates`   | `told_faults`, sorted                  | `strict_error` |
+| merge, strategic merge | `duplicates`        | `told_faults` of the result, sorted    | `patch_error`  |
+| JSON patch             | `json_patch_faults` | `told_faults` of the result, sorted    | `patch_error`  |
 | server-side apply      | `yaml_duplicates`   | `undeclared`, whatever was asked       | `apply_error`  |
 
 Warnings of them are `warning_headers`. All of these walk the object; callers first ask `typed_values.conforms` and
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.api.api_errors import ApiError, Cause, bad_request, invalid, unexplained
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject, metadata_of
 from mooring.api.kind_spec import KindSpec
 from mooring.api.patches.merge_keys import MergePlace, path_text
 from mooring.api.schema.fields import Field, Fields, fields_of, is_list, is_map, is_type, part_of, type_of
@@ -64,7 +64,7 @@ class FieldFault(NamedTuple):
 
     @property
     def way(self) -> tuple[Step, ...]:
-        """From the object to the field."""
+        """The steps from the object to the field."""
         return _steps(self.link)
 
     def __str__(self) -> str:
@@ -83,14 +83,11 @@ def field_faults(resource: KindSpec, body: JsonObject | bytes) -> list[FieldFaul
     return list(islice(_faults(value, type_of(resource)), _MOST_FAULTS))
 
 
-def faults_in_body(resource: KindSpec, body: bytes) -> list[str]:
-    """All faults of a JSON body, in its order."""
-    return _told(map(str, _faults(_with_repeats(body), type_of(resource))))
-
-
-def unknown_fields(resource: KindSpec, item: JsonObject) -> list[str]:
-    """In the order of the object. Parity: of a patched object, or of one that was YAML, they are sorted."""
-    return _told(map(str, _faults(item, type_of(resource))))
+def told_faults(resource: KindSpec, body: JsonObject | bytes) -> list[str]:
+    """All faults of an object that is decoded, or of its JSON text, in their order, as texts. Parity: of a patched object, or
+    of one that was YAML, callers sort them."""
+    value = _with_repeats(body) if isinstance(body, bytes) else body
+    return _told(map(str, _faults(value, type_of(resource))))
 
 
 def duplicates(body: bytes) -> list[str]:
@@ -216,7 +213,8 @@ def _with_repeats(body: bytes) -> Any:
 
 
 def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
-    """Of a value of that form, in the order of the text. A value of another form has no fields: others refuse it."""
+    """The faults of a value of that form, in the order of the text. A value of another form has no fields: others refuse
+    it."""
     if isinstance(value, dict | _Pairs):
         if is_type(holds):
             yield from _faults_in_entries(
@@ -231,7 +229,7 @@ def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
 
 
 def _faults_in_entries(value: JsonObject | _Pairs, known: Fields | None, part: str, link: Link) -> Iterator[FieldFault]:
-    """Of an object with known fields, or, where `known` is None, of a map whose values all hold `part`.
+    """The faults of an object with known fields, or, where `known` is None, of a map whose values all hold `part`.
 
     An unknown field is reported once, however often it is given, and so is one that is given twice or more.
     """
@@ -249,7 +247,7 @@ def _faults_in_entries(value: JsonObject | _Pairs, known: Fields | None, part: s
 
 
 def _steps(link: Link) -> tuple[Step, ...]:
-    """From the object to the field."""
+    """The steps from the object to the field."""
     steps: list[Step] = []
     while link is not None:
         link, step = link
@@ -271,14 +269,8 @@ def undeclared(resource: KindSpec, item: JsonObject) -> ApiError:
     found = _told(f"{''.join(map(str, _steps(path)))}: field not declared in schema" for path in paths)
     told = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-    return unexplained(f"failed to create typed patch object ({_namespaced_name(item)}; {kind}): {told}")
-
-
-def _namespaced_name(item: JsonObject) -> str:
-    """How upstream's error names the object."""
-    known = item.get("metadata")
-    metadata = known if isinstance(known, dict) else {}
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    name = f"{metadata_of(item).get('namespace', '')}/{metadata_of(item).get('name', '')}"
+    return unexplained(f"failed to create typed patch object ({name}; {kind}): {told}")
 
 
 def _undeclared(value: Any, holds: str, place: MergePlace, path: Link) -> Iterator[Link]:

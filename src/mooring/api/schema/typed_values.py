@@ -175,7 +175,7 @@ _PLAIN: dict[str, Callable[[Any], bool]] = {
 
 
 _Misfit = tuple[str, str, Any]
-"""Where a value is that does not fit, what should be there, and what is."""
+"""The place of a value that does not fit, the type that should be there, and the value."""
 
 
 def _misfit(holds: str, value: Any, place: str) -> _Misfit | None:

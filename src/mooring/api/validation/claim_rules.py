@@ -8,42 +8,17 @@ from collections.abc import Collection
 from mooring.api.validation import field_rules as rules
 from mooring.api.validation.field_rules import one_of, unique
 from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
-from mooring.model.devices import (
-    ALL,
-    EXACT_COUNT,
-    Device,
-    DeviceAttribute,
-    DeviceClaim,
-    DeviceClass,
-    DeviceRequest,
-    DeviceSelector,
-    DeviceSubRequest,
-    DeviceTaintRule,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
+from mooring.model import devices, storage
 from mooring.model.meta import MAX_INT64
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
 from mooring.model.pod_spec import ClaimSpec
-from mooring.model.storage import (
-    IMMEDIATE,
-    READ_WRITE_ONCE_POD,
-    WAIT_FOR_FIRST_CONSUMER,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
 
-ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", READ_WRITE_ONCE_POD)
+ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", storage.READ_WRITE_ONCE_POD)
 DEVICE_EFFECTS = ("None", NO_SCHEDULE, NO_EXECUTE)
 """Taints of devices have an effect of their own, None, and no PreferNoSchedule."""
 
 
-def check_volume(volume: PersistentVolume) -> Problems:
+def check_volume(volume: storage.PersistentVolume) -> Problems:
     """Capacity and access modes are required, as in the API server."""
     spec = volume.spec
     yield from _access_modes("spec.accessModes", spec.access_modes)
@@ -52,10 +27,6 @@ def check_volume(volume: PersistentVolume) -> Problems:
     yield from one_of("spec.volumeMode", spec.volume_mode, ("Filesystem", "Block"))
     if spec.node_affinity is not None and spec.node_affinity.required is not None:
         yield from rules.node_selector("spec.nodeAffinity.required", spec.node_affinity.required)
-
-
-def check_claim(claim: PersistentVolumeClaim) -> Problems:
-    yield from check_claim_spec("spec", claim.spec)
 
 
 def check_claim_spec(path: str, spec: ClaimSpec) -> Problems:
@@ -74,9 +45,9 @@ def _access_modes(path: str, modes: Collection[str] | None) -> Problems:
         yield from one_of(f"{path}[{i}]", mode, ACCESS_MODES)
 
 
-def check_storage_class(storage_class: StorageClass) -> Problems:
+def check_storage_class(storage_class: storage.StorageClass) -> Problems:
     yield from rules.required("provisioner", storage_class.provisioner, "the name of a provisioner")
-    modes = (IMMEDIATE, WAIT_FOR_FIRST_CONSUMER)
+    modes = (storage.IMMEDIATE, storage.WAIT_FOR_FIRST_CONSUMER)
     yield from one_of("volumeBindingMode", storage_class.volume_binding_mode, modes)
     for i, term in enumerate(storage_class.allowed_topologies or ()):
         for j, line in enumerate(term.match_label_expressions or ()):
@@ -85,13 +56,13 @@ def check_storage_class(storage_class: StorageClass) -> Problems:
             yield from rules.required(f"{place}.values", line.values, "one value or more")
 
 
-def check_csi_node(node: CSINode) -> Problems:
+def check_csi_node(node: storage.CSINode) -> Problems:
     for i, driver in enumerate(node.spec.drivers or ()):
         if driver.allocatable is not None:
             yield from rules.in_range(f"spec.drivers[{i}].allocatable.count", driver.allocatable.count, 0)
 
 
-def check_capacity(capacity: CSIStorageCapacity) -> Problems:
+def check_capacity(capacity: storage.CSIStorageCapacity) -> Problems:
     yield from rules.required("storageClassName", capacity.storage_class_name, "the name of a StorageClass")
     yield from rules.label_selector("nodeTopology", capacity.node_topology)
     yield from rules.quantity("capacity", capacity.capacity)
@@ -101,19 +72,7 @@ def check_capacity(capacity: CSIStorageCapacity) -> Problems:
 # ---- dynamic resource allocation
 
 
-def check_resource_claim(claim: ResourceClaim) -> Problems:
-    yield from _device_claim("spec.devices", claim.spec.devices)
-
-
-def check_resource_claim_template(template: ResourceClaimTemplate) -> Problems:
-    yield from _device_claim("spec.spec.devices", template.spec.spec.devices)
-
-
-def check_device_class(device_class: DeviceClass) -> Problems:
-    yield from _selectors("spec.selectors", device_class.spec.selectors)
-
-
-def _device_claim(path: str, claim: DeviceClaim) -> Problems:
+def check_device_claim(path: str, claim: devices.DeviceClaim) -> Problems:
     """Request names are unique, because constraints and allocations refer to them."""
     for i, request in enumerate(claim.requests or ()):
         yield from _request(f"{path}.requests[{i}]", request)
@@ -128,7 +87,7 @@ def _device_claim(path: str, claim: DeviceClaim) -> Problems:
             )
 
 
-def _request(path: str, request: DeviceRequest) -> Problems:
+def _request(path: str, request: devices.DeviceRequest) -> Problems:
     yield from rules.short_name(f"{path}.name", request.name)
     if (request.exactly is None) == (not request.first_available):
         found = NOTHING_THERE if request.exactly is None else "both"
@@ -140,12 +99,12 @@ def _request(path: str, request: DeviceRequest) -> Problems:
         yield from _device_request(f"{path}.firstAvailable[{i}]", sub)
 
 
-def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -> Problems:
+def _device_request(path: str, request: devices.ExactDeviceRequest | devices.DeviceSubRequest) -> Problems:
     """The fields that an exact request and an alternative of a prioritised list have in common."""
     yield from rules.object_name(f"{path}.deviceClassName", request.device_class_name)
-    yield from _selectors(f"{path}.selectors", request.selectors)
-    yield from one_of(f"{path}.allocationMode", request.allocation_mode, (EXACT_COUNT, ALL))
-    if request.allocation_mode == ALL and request.count:
+    yield from check_selectors(f"{path}.selectors", request.selectors)
+    yield from one_of(f"{path}.allocationMode", request.allocation_mode, (devices.EXACT_COUNT, devices.ALL))
+    if request.allocation_mode == devices.ALL and request.count:
         yield Problem(f"{path}.count", show(request.count), "nothing with allocationMode All")
     yield from rules.in_range(f"{path}.count", request.count, 0, MAX_INT64)
     yield from rules.tolerations(f"{path}.tolerations", request.tolerations, DEVICE_EFFECTS)
@@ -153,14 +112,14 @@ def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -
         yield from rules.quantity(at_key(f"{path}.capacity.requests", name), text)
 
 
-def _selectors(path: str, selectors: Collection[DeviceSelector] | None) -> Problems:
-    """Expressions are compiled elsewhere (plugins/devices), because model is below cel."""
+def check_selectors(path: str, selectors: Collection[devices.DeviceSelector] | None) -> Problems:
+    """Expressions are compiled elsewhere (plugins/devices), because cel is beside this package."""
     for i, selector in enumerate(selectors or ()):
         expression = selector.cel.expression if selector.cel else ""
         yield from rules.required(f"{path}[{i}].cel.expression", expression, "a CEL expression")
 
 
-def check_resource_slice(written: ResourceSlice) -> Problems:
+def check_resource_slice(written: devices.ResourceSlice) -> Problems:
     """A slice says for all devices which nodes can use them, or leaves that to each device."""
     spec = written.spec
     yield from rules.object_name("spec.driver", spec.driver)
@@ -181,7 +140,7 @@ def check_resource_slice(written: ResourceSlice) -> Problems:
             yield from rules.quantity(f"{place}.value", counter.value)
 
 
-def _device(path: str, device: Device) -> Problems:
+def _device(path: str, device: devices.Device) -> Problems:
     """An attribute has exactly one value, or one list that is not empty."""
     yield from rules.short_name(f"{path}.name", device.name)
     yield from rules.taints(f"{path}.taints", device.taints, DEVICE_EFFECTS)
@@ -200,7 +159,7 @@ def _device(path: str, device: Device) -> Problems:
             yield from rules.quantity(f"{place}.value", counter.value)
 
 
-def _attribute(path: str, attribute: DeviceAttribute) -> Problems:
+def _attribute(path: str, attribute: devices.DeviceAttribute) -> Problems:
     single = (attribute.int_value, attribute.bool_value, attribute.string_value, attribute.version_value)
     lists = (attribute.int_values, attribute.bool_values, attribute.string_values, attribute.version_values)
     count = sum(value is not None for value in (*single, *lists))
@@ -213,7 +172,7 @@ def _attribute(path: str, attribute: DeviceAttribute) -> Problems:
             yield from rules.required(f"{path}.{name}", values, "one value or more")
 
 
-def check_device_taint_rule(rule: DeviceTaintRule) -> Problems:
+def check_device_taint_rule(rule: devices.DeviceTaintRule) -> Problems:
     """A selector may leave names out, but none may be empty."""
     selector = rule.spec.device_selector
     if selector is not None and selector.driver is not None:

@@ -7,28 +7,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import lru_cache
 
 from mooring.api.validation.problem import AGAIN, NOTHING_THERE, Problem, Problems, at_key, show, show_text
+from mooring.model import names, node
 from mooring.model.meta import MAX_INT32, MAX_INT64, LabelSelector, Requirement
-from mooring.model.names import (
-    dns_label_faults,
-    is_extended_resource,
-    label_value_faults,
-    qualified_name_faults,
-    subdomain_faults,
-)
-from mooring.model.node import (
-    COMPARISON_OPERATORS,
-    NO_EXECUTE,
-    NO_SCHEDULE,
-    PREFER_NO_SCHEDULE,
-    Taint,
-    decimal_int64,
-    is_decimal,
-)
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, ResourceList, ResourceRequirements, Toleration
 from mooring.model.quantity import NANO, QuantityText, parse
 from mooring.model.selectors import INTEGER, parse_int64
 
-EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
+EFFECTS = (node.NO_SCHEDULE, node.PREFER_NO_SCHEDULE, node.NO_EXECUTE)
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
 FIELD_OPERATORS = ("In", "NotIn")
@@ -37,8 +22,8 @@ QUANTITY_FORM = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 # Hot: a cluster has few distinct keys and values but many pods; without a cache, names take half the time of validation.
-_key_faults = lru_cache(maxsize=65536)(lambda text: "; ".join(qualified_name_faults(text)))
-_value_faults = lru_cache(maxsize=65536)(lambda text: "; ".join(label_value_faults(text)))
+_key_faults = lru_cache(maxsize=65536)(lambda text: "; ".join(names.qualified_name_faults(text)))
+_value_faults = lru_cache(maxsize=65536)(lambda text: "; ".join(names.label_value_faults(text)))
 
 
 def one_of(path: str, value: str | None, choices: Collection[str]) -> Problems:
@@ -80,12 +65,12 @@ def named(path: str, text: str, faults: Callable[[str], list[str]]) -> Problems:
 
 def object_name(path: str, text: str) -> Problems:
     """The name of most kinds: a DNS subdomain, at most 253 characters."""
-    return named(path, text, subdomain_faults)
+    return named(path, text, names.subdomain_faults)
 
 
 def short_name(path: str, text: str) -> Problems:
     """The name of a namespace, a container or a volume: a DNS label, without dots, at most 63 characters."""
-    return named(path, text, dns_label_faults)
+    return named(path, text, names.dns_label_faults)
 
 
 def label_key(path: str, text: str) -> Problems:
@@ -179,7 +164,7 @@ def quantities(path: str, written: ResourceList | None) -> Problems:
     """Resources by name, without a rule for the names: nodes may have any. Extended resources are whole numbers."""
     for name, text in (written or {}).items():
         nano = amount(text)
-        is_split = nano is not None and nano % NANO > 0 and is_extended_resource(name)
+        is_split = nano is not None and nano % NANO > 0 and names.is_extended_resource(name)
         if nano is not None and 0 <= nano <= MAX_INT64 * NANO and not is_split and not _key_faults(name):
             continue
         place = at_key(path, name)
@@ -210,13 +195,13 @@ def _within_limits(path: str, written: ResourceRequirements) -> Problems:
         asked, limit = amount(text), amount(limits.get(name))
         if asked is None or limit is None or asked == limit:
             continue
-        if is_extended_resource(name) or name.startswith("hugepages-"):
+        if names.is_extended_resource(name) or name.startswith("hugepages-"):
             yield Problem(at_key(f"{path}.requests", name), show(text), f"equal to its limit of {show(limits[name])}")
         elif asked > limit:
             yield Problem(at_key(f"{path}.requests", name), show(text), f"at most its limit of {show(limits[name])}")
 
 
-def taints(path: str, written: Collection[Taint] | None, effects: Collection[str] = EFFECTS) -> Problems:
+def taints(path: str, written: Collection[node.Taint] | None, effects: Collection[str] = EFFECTS) -> Problems:
     """A node may have a key several times, but each time with another effect."""
     for i, each in enumerate(written or ()):
         yield from taint(f"{path}[{i}]", each, effects)
@@ -225,7 +210,7 @@ def taints(path: str, written: Collection[Taint] | None, effects: Collection[str
     )
 
 
-def taint(path: str, written: Taint, effects: Collection[str] = EFFECTS) -> Problems:
+def taint(path: str, written: node.Taint, effects: Collection[str] = EFFECTS) -> Problems:
     yield from label_key(f"{path}.key", written.key)
     yield from label_value(f"{path}.value", written.value)
     if written.effect not in effects:
@@ -241,7 +226,9 @@ def tolerations(path: str, written: Collection[Toleration] | None, effects: Coll
 def pod_tolerations(path: str, written: Collection[Toleration] | None) -> Problems:
     """Tolerations of pods. Lt and Gt have a rule here; `gated_fields` says whether a cluster knows them."""
     for i, toleration in enumerate(written or ()):
-        operators = EQUALITY_OPERATORS if toleration.operator not in COMPARISON_OPERATORS else COMPARISON_OPERATORS
+        operators = (
+            EQUALITY_OPERATORS if toleration.operator not in node.COMPARISON_OPERATORS else node.COMPARISON_OPERATORS
+        )
         yield from _toleration(f"{path}[{i}]", toleration, EFFECTS, operators)
 
 
@@ -250,12 +237,12 @@ def _toleration(path: str, toleration: Toleration, effects: Collection[str], ope
     operator = toleration.operator or "Equal"
     if toleration.key:
         yield from label_key(f"{path}.key", toleration.key)
-    elif operator in ("Equal", *COMPARISON_OPERATORS):
+    elif operator in ("Equal", *node.COMPARISON_OPERATORS):
         yield Problem(f"{path}.operator", show(toleration.operator), "Exists, because the key is empty")
     yield from one_of(f"{path}.operator", operator, operators)
     yield from _tolerated_value(f"{path}.value", operator, toleration.value)
     yield from one_of(f"{path}.effect", toleration.effect, effects)
-    if toleration.toleration_seconds is not None and toleration.effect != NO_EXECUTE:
+    if toleration.toleration_seconds is not None and toleration.effect != node.NO_EXECUTE:
         allowed = "NoExecute, because tolerationSeconds is set"
         yield Problem(f"{path}.effect", show_text(toleration.effect), allowed)
 
@@ -263,7 +250,7 @@ def _toleration(path: str, toleration: Toleration, effects: Collection[str], ope
 def _tolerated_value(path: str, operator: str, value: str) -> Problems:
     if operator == "Equal":
         yield from label_value(path, value)
-    elif operator in COMPARISON_OPERATORS:
+    elif operator in node.COMPARISON_OPERATORS:
         yield from _compared_number(path, value)
     elif value:
         yield Problem(path, show(value), "nothing with Exists")
@@ -271,9 +258,9 @@ def _tolerated_value(path: str, operator: str, value: str) -> Problems:
 
 def _compared_number(path: str, value: str) -> Problems:
     """A decimal int64. Parity: upstream checks the form and the range, so that one value may break both rules."""
-    if decimal_int64(value) is not None:
+    if node.decimal_int64(value) is not None:
         return
-    if not is_decimal(value):
+    if not node.is_decimal(value):
         rule = "must be a valid decimal integer in canonical form" if value else "must be non-empty"
         yield Problem(path, show(value), rule)
     if parse_int64(value) is None:

@@ -8,27 +8,13 @@ from mooring.api.validation import field_rules as rules
 from mooring.api.validation.claim_rules import check_claim_spec
 from mooring.api.validation.field_rules import amount, one_of, unique
 from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+from mooring.model import pod_spec
 from mooring.model.meta import MAX_INT32, Wire
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import (
-    PREFERRED_TERMS,
-    REQUIRED_TERMS,
-    Affinity,
-    ClaimTemplate,
-    Container,
-    ContainerPort,
-    NodeAffinitySpec,
-    PodAffinity,
-    PodAffinityTerm,
-    PodResourceClaim,
-    PodSpec,
-    TopologySpreadConstraint,
-    Volume,
-)
 from mooring.model.quantity import NANO
 from mooring.model.requests import Accounting, are_readable, effective_requests
 from mooring.model.shape import ANY_IP
-from mooring.model.workloads import GroupClaim, GroupConstraints, GroupPolicy, PodGroup
+from mooring.model.workloads import GroupConstraints, GroupPolicy, PodGroup
 
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -41,7 +27,7 @@ def check_pod(pod: Pod) -> Problems:
     yield from _pod_resources(pod)
 
 
-def check_pod_spec(path: str, spec: PodSpec) -> Problems:
+def check_pod_spec(path: str, spec: pod_spec.PodSpec) -> Problems:
     """The spec of a pod, also of one that a template describes; `path` is where it is."""
     yield from _containers(path, spec)
     yield from _placement(path, spec)
@@ -53,7 +39,7 @@ def check_pod_spec(path: str, spec: PodSpec) -> Problems:
     yield from resource_claims(f"{path}.resourceClaims", spec.resource_claims or ())
 
 
-def _placement(path: str, spec: PodSpec) -> Problems:
+def _placement(path: str, spec: pod_spec.PodSpec) -> Problems:
     yield from rules.labels(f"{path}.nodeSelector", spec.node_selector)
     yield from rules.pod_tolerations(f"{path}.tolerations", spec.tolerations)
     if spec.affinity is not None:
@@ -61,7 +47,7 @@ def _placement(path: str, spec: PodSpec) -> Problems:
     yield from _spread(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints or ())
 
 
-def _containers(path: str, spec: PodSpec) -> Problems:
+def _containers(path: str, spec: pod_spec.PodSpec) -> Problems:
     """Names are unique over containers and init containers together."""
     yield from rules.required(f"{path}.containers", spec.containers, "one container or more")
     placed = [(f"{path}.initContainers[{i}]", container) for i, container in enumerate(spec.init_containers or ())]
@@ -73,7 +59,7 @@ def _containers(path: str, spec: PodSpec) -> Problems:
     yield from _host_ports(path, spec)
 
 
-def _container(path: str, container: Container, host_network: bool) -> Problems:
+def _container(path: str, container: pod_spec.Container, host_network: bool) -> Problems:
     yield from rules.short_name(f"{path}.name", container.name)
     yield from rules.resources(f"{path}.resources", container.resources)
     yield from one_of(f"{path}.restartPolicy", container.restart_policy, ("Always", "OnFailure", "Never"))
@@ -84,7 +70,7 @@ def _container(path: str, container: Container, host_network: bool) -> Problems:
         yield from _port(f"{path}.ports[{i}]", port, host_network)
 
 
-def _port(path: str, port: ContainerPort, host_network: bool) -> Problems:
+def _port(path: str, port: pod_spec.ContainerPort, host_network: bool) -> Problems:
     yield from rules.in_range(f"{path}.containerPort", port.container_port, 1, 65535)
     yield from rules.in_range(f"{path}.hostPort", port.host_port, 0, 65535)
     yield from one_of(f"{path}.protocol", port.protocol, ("TCP", "UDP", "SCTP"))
@@ -93,7 +79,7 @@ def _port(path: str, port: ContainerPort, host_network: bool) -> Problems:
         yield Problem(f"{path}.hostPort", show(port.host_port), allowed)
 
 
-def _host_ports(path: str, spec: PodSpec) -> Problems:
+def _host_ports(path: str, spec: pod_spec.PodSpec) -> Problems:
     """A pod cannot use a port of its node twice."""
     places = []
     for i, container in enumerate(spec.containers):
@@ -114,7 +100,7 @@ def _pod_resources(pod: Pod) -> Problems:
         for name in group or ():
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                 yield Problem(at_key(f"spec.resources.{part}", name), show(name), "cpu, memory or hugepages-<size>")
-    bare = PodSpec(containers=pod.spec.containers, init_containers=pod.spec.init_containers)
+    bare = pod_spec.PodSpec(containers=pod.spec.containers, init_containers=pod.spec.init_containers)
     if not are_readable(bare):
         return  # The rules for containers report the quantity that is not readable.
     inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
@@ -125,7 +111,7 @@ def _pod_resources(pod: Pod) -> Problems:
             yield Problem(at_key("spec.resources.requests", name), show(text), allowed)
 
 
-def _affinity(path: str, affinity: Affinity) -> Problems:
+def _affinity(path: str, affinity: pod_spec.Affinity) -> Problems:
     if affinity.node_affinity is not None:
         yield from _node_affinity(f"{path}.nodeAffinity", affinity.node_affinity)
     if affinity.pod_affinity is not None:
@@ -134,25 +120,25 @@ def _affinity(path: str, affinity: Affinity) -> Problems:
         yield from _pod_affinity(f"{path}.podAntiAffinity", affinity.pod_anti_affinity)
 
 
-def _node_affinity(path: str, affinity: NodeAffinitySpec) -> Problems:
+def _node_affinity(path: str, affinity: pod_spec.NodeAffinitySpec) -> Problems:
     if affinity.required is not None:
-        yield from rules.node_selector(f"{path}.{REQUIRED_TERMS}", affinity.required)
+        yield from rules.node_selector(f"{path}.{pod_spec.REQUIRED_TERMS}", affinity.required)
     for i, term in enumerate(affinity.preferred or ()):
-        place = f"{path}.{PREFERRED_TERMS}[{i}]"
+        place = f"{path}.{pod_spec.PREFERRED_TERMS}[{i}]"
         yield from rules.in_range(f"{place}.weight", term.weight, 1, 100)
         yield from rules.node_term(f"{place}.preference", term.preference)
 
 
-def _pod_affinity(path: str, affinity: PodAffinity) -> Problems:
+def _pod_affinity(path: str, affinity: pod_spec.PodAffinity) -> Problems:
     for i, term in enumerate(affinity.required or ()):
-        yield from _pod_term(f"{path}.{REQUIRED_TERMS}[{i}]", term)
+        yield from _pod_term(f"{path}.{pod_spec.REQUIRED_TERMS}[{i}]", term)
     for i, weighted in enumerate(affinity.preferred or ()):
-        place = f"{path}.{PREFERRED_TERMS}[{i}]"
+        place = f"{path}.{pod_spec.PREFERRED_TERMS}[{i}]"
         yield from rules.in_range(f"{place}.weight", weighted.weight, 1, 100)
         yield from _pod_term(f"{place}.podAffinityTerm", weighted.pod_affinity_term)
 
 
-def _pod_term(path: str, term: PodAffinityTerm) -> Problems:
+def _pod_term(path: str, term: pod_spec.PodAffinityTerm) -> Problems:
     """matchLabelKeys and mismatchLabelKeys need a selector that they are merged into, and must not share a key."""
     yield from rules.label_key(f"{path}.topologyKey", term.topology_key)
     yield from rules.label_selector(f"{path}.labelSelector", term.label_selector)
@@ -174,7 +160,7 @@ def _label_keys(path: str, keys: Iterable[str], has_selector: bool) -> Problems:
             yield Problem(f"{path}[{i}]", show(key), "nothing, because labelSelector is not set")
 
 
-def _spread(path: str, constraints: Iterable[TopologySpreadConstraint]) -> Problems:
+def _spread(path: str, constraints: Iterable[pod_spec.TopologySpreadConstraint]) -> Problems:
     places = []
     for i, constraint in enumerate(constraints):
         yield from _constraint(f"{path}[{i}]", constraint)
@@ -182,7 +168,7 @@ def _spread(path: str, constraints: Iterable[TopologySpreadConstraint]) -> Probl
     yield from unique(places, "topologyKey with one whenUnsatisfiable")
 
 
-def _constraint(path: str, constraint: TopologySpreadConstraint) -> Problems:
+def _constraint(path: str, constraint: pod_spec.TopologySpreadConstraint) -> Problems:
     """minDomains is for DoNotSchedule only: with ScheduleAnyway it would have no meaning."""
     yield from rules.in_range(f"{path}.maxSkew", constraint.max_skew, 1)
     yield from rules.label_key(f"{path}.topologyKey", constraint.topology_key)
@@ -201,7 +187,7 @@ def _constraint(path: str, constraint: TopologySpreadConstraint) -> Problems:
     yield from _label_keys(f"{path}.matchLabelKeys", constraint.match_label_keys or (), has_selector)
 
 
-def _gates(path: str, spec: PodSpec) -> Problems:
+def _gates(path: str, spec: pod_spec.PodSpec) -> Problems:
     """A pod with gates cannot be on a node already."""
     gates = spec.scheduling_gates or []
     for i, gate in enumerate(gates):
@@ -211,7 +197,7 @@ def _gates(path: str, spec: PodSpec) -> Problems:
         yield Problem(f"{path}.nodeName", show(spec.node_name), "nothing, because the pod has scheduling gates")
 
 
-def _volumes(path: str, volumes: Iterable[Volume]) -> Problems:
+def _volumes(path: str, volumes: Iterable[pod_spec.Volume]) -> Problems:
     places = []
     for i, volume in enumerate(volumes):
         yield from rules.short_name(f"{path}[{i}].name", volume.name)
@@ -220,12 +206,12 @@ def _volumes(path: str, volumes: Iterable[Volume]) -> Problems:
             name = volume.persistent_volume_claim.claim_name
             yield from rules.required(f"{path}[{i}].persistentVolumeClaim.claimName", name, "the name of a claim")
         if volume.ephemeral is not None:
-            claim = (volume.ephemeral.volume_claim_template or ClaimTemplate()).spec
+            claim = (volume.ephemeral.volume_claim_template or pod_spec.ClaimTemplate()).spec
             yield from check_claim_spec(f"{path}[{i}].ephemeral.volumeClaimTemplate.spec", claim)
     yield from unique(places, "volume name")
 
 
-def resource_claims(path: str, claims: Sequence[PodResourceClaim | GroupClaim]) -> Problems:
+def resource_claims(path: str, claims: Sequence[pod_spec.PodResourceClaim]) -> Problems:
     """The claims of a pod or a group. An entry names a claim or a template, not both."""
     for i, claim in enumerate(claims):
         yield from rules.short_name(f"{path}[{i}].name", claim.name)
@@ -252,7 +238,7 @@ class PodGroupTemplate(Wire):
     name: str = ""
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
     scheduling_constraints: GroupConstraints | None = None
-    resource_claims: list[GroupClaim] | None = None
+    resource_claims: list[pod_spec.PodResourceClaim] | None = None
 
 
 def check_pod_group(group: PodGroup) -> Problems:
@@ -279,7 +265,7 @@ def check_templates(path: str, templates: Sequence[PodGroupTemplate]) -> Problem
 
 
 def _group(
-    path: str, policy: GroupPolicy, constraints: GroupConstraints | None, claims: Sequence[GroupClaim]
+    path: str, policy: GroupPolicy, constraints: GroupConstraints | None, claims: Sequence[pod_spec.PodResourceClaim]
 ) -> Problems:
     yield from _policy(f"{path}.schedulingPolicy", policy)
     topologies = (constraints.topology or ()) if constraints is not None else ()

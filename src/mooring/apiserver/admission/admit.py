@@ -227,7 +227,7 @@ def _change_faults(resource: KindSpec, old: JsonObject, new: JsonObject) -> list
 
 
 def _faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
-    """The faults that the kind's own rule finds; most kinds have none and are covered by `model.validation`."""
+    """The faults that the kind's own rule finds; most kinds have none and are covered by `api.validate`."""
     return resource.faults(item) if resource.faults is not None else []
 
 

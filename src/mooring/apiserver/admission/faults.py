@@ -9,16 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mooring.api.api_errors import (
-    ApiError,
-    Cause,
-    bad_request,
-    field_duplicate,
-    field_forbidden,
-    field_required,
-    field_unsupported,
-    invalid,
-)
+from mooring.api import api_errors as errors
 from mooring.api.decode import decode_as
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
@@ -57,7 +48,7 @@ _GA_LABELS = {
 """Beta label -> the same label since it is stable: affinities may go from one to the other."""
 
 
-def gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+def gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[errors.Cause]:
     """Faults of a change; `old` is empty for a new object."""
     groups = priority_faults(new["spec"]) if resource is POD_GROUP and not old else []
     return [
@@ -67,23 +58,27 @@ def gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: 
     ]
 
 
-def status_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+def status_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[errors.Cause]:
     """Faults of a change of the status: a pod that has its node is nominated to none."""
     if resource is not POD or not cluster.gates.get(CLEARING_GATE, True) or not at(old, "spec.nodeName"):
         return []
     after = at(new, "status.nominatedNodeName", "")
     if not after or after == at(old, "status.nominatedNodeName", ""):
         return []
-    return [field_forbidden("status.nominatedNodeName", "may not be set on pods that are already bound to a node")]
+    return [
+        errors.field_forbidden("status.nominatedNodeName", "may not be set on pods that are already bound to a node")
+    ]
 
 
-def _comparisons(resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]) -> Iterator[Cause]:
+def _comparisons(
+    resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]
+) -> Iterator[errors.Cause]:
     """Tolerations of pods and pod templates that compare numbers."""
     path = _spec_of_pods(resource)
     if not path or any(gated_operators(at(old, path, {}), gates)):
         return
     for place, operator in gated_operators(at(new, path, {}), gates):
-        yield field_unsupported(f"{path}.{place}", operator, TOLERATION_OPERATORS)
+        yield errors.field_unsupported(f"{path}.{place}", operator, TOLERATION_OPERATORS)
 
 
 def _spec_of_pods(resource: KindSpec) -> str:
@@ -92,7 +87,9 @@ def _spec_of_pods(resource: KindSpec) -> str:
     return "spec.template.spec" if resource.has_pod_template else ""
 
 
-def _moved_volume(resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]) -> Iterator[Cause]:
+def _moved_volume(
+    resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]
+) -> Iterator[errors.Cause]:
     """A volume that says which nodes reach it says so for good, unless the gate is on."""
     if resource is not PERSISTENT_VOLUME or gates.get(NODE_AFFINITY_GATE, False):
         return
@@ -100,7 +97,7 @@ def _moved_volume(resource: KindSpec, old: JsonObject, new: JsonObject, gates: M
     if before is None or before == after or _with_ga_labels(before) == after:
         return
     why = "field is immutable, except for updating from beta label to GA"
-    yield Cause("FieldValueInvalid", f"Invalid value: {_in_go(after)}: {why}", "nodeAffinity")
+    yield errors.Cause("FieldValueInvalid", f"Invalid value: {_in_go(after)}: {why}", "nodeAffinity")
 
 
 def _with_ga_labels(affinity: JsonObject) -> JsonObject:
@@ -149,17 +146,17 @@ def check_form(resource: KindSpec, item: JsonObject) -> None:
     check_typed(type_of(resource), item, resource.kind, resource.version)
 
 
-def unreadable_field(resource: KindSpec) -> ApiError:
+def unreadable_field(resource: KindSpec) -> errors.ApiError:
     """The refusal of an object with a field that the table does not describe and that is not of the form it is read in."""
     return _unreadable(resource, "json: cannot unmarshal a field into its Go type")
 
 
-def _unreadable(resource: KindSpec, why: str, kind: str = "", version: str = "") -> ApiError:
+def _unreadable(resource: KindSpec, why: str, kind: str = "", version: str = "") -> errors.ApiError:
     what = f'{kind or resource.kind} in version "{(version or resource.api_version).rpartition("/")[2]}"'
-    return bad_request(f"{what} cannot be handled as a {resource.kind}: {why}")
+    return errors.bad_request(f"{what} cannot be handled as a {resource.kind}: {why}")
 
 
-def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None = None) -> None:
+def check_valid(resource: KindSpec, item: JsonObject, more: list[errors.Cause] | None = None) -> None:
     """Refuse an object that breaks rules, with all the rules that it breaks: those of the model and `more`. Raises 422."""
     typed, problems = decode_as(resource.struct, item)
     if typed is not None:
@@ -168,10 +165,10 @@ def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None =
     if faults:
         # Parity: whichever group an event is written to, its faults are those of the core kind.
         group = "" if is_event(resource) else resource.group
-        raise invalid(resource.kind, name_of(item), faults, group)
+        raise errors.invalid(resource.kind, name_of(item), faults, group)
 
 
-def _cause(problem: Problem, item: JsonObject) -> Cause:
+def _cause(problem: Problem, item: JsonObject) -> errors.Cause:
     """One problem in the server's words. Rules with words of their own come first, then the general forms by what was
     found."""
     for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node, _as_said):
@@ -179,16 +176,16 @@ def _cause(problem: Problem, item: JsonObject) -> Cause:
         if found is not None:
             return found
     if problem.found == NOTHING_THERE and "because" in problem.allowed:
-        return Cause("FieldValueInvalid", f'Invalid value: "": {_detail(problem)}', problem.path)
+        return errors.Cause("FieldValueInvalid", f'Invalid value: "": {_detail(problem)}', problem.path)
     if problem.found == NOTHING_THERE:
-        return field_required(problem.path)
+        return errors.field_required(problem.path)
     if problem.found.endswith(AGAIN):
-        return field_duplicate(problem.path, _value(problem, problem.found.removesuffix(AGAIN)))
+        return errors.field_duplicate(problem.path, _value(problem, problem.found.removesuffix(AGAIN)))
     if CHOICES.fullmatch(problem.allowed):
         known_values = ", ".join(f'"{choice}"' for choice in problem.allowed.split(", "))
         message = f"Unsupported value: {problem.found}: supported values: {known_values}"
-        return Cause("FieldValueNotSupported", message, problem.path)
-    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {_detail(problem)}", problem.path)
+        return errors.Cause("FieldValueNotSupported", message, problem.path)
+    return errors.Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {_detail(problem)}", problem.path)
 
 
 def _detail(problem: Problem) -> str:
@@ -204,7 +201,7 @@ def _value(problem: Problem, text: str = "") -> Any:
         return text or problem.found
 
 
-def _over_limit(problem: Problem, item: JsonObject) -> Cause | None:
+def _over_limit(problem: Problem, item: JsonObject) -> errors.Cause | None:
     """Parity: the server names the map of requests, and the resource only in its text."""
     found = _REQUEST.fullmatch(problem.path)
     if found is None or "its limit of" not in problem.allowed:
@@ -212,27 +209,33 @@ def _over_limit(problem: Problem, item: JsonObject) -> Cause | None:
     name = found["plain"] or found["named"]
     limit = _value(problem, problem.allowed.rpartition(" of ")[2])
     rule = "must be less than or equal to" if problem.allowed.startswith("at most") else "must be equal to"
-    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {rule} {name} limit of {limit}", found["place"])
+    return errors.Cause(
+        "FieldValueInvalid", f"Invalid value: {problem.found}: {rule} {name} limit of {limit}", found["place"]
+    )
 
 
-def _negative(problem: Problem, item: JsonObject) -> Cause | None:
+def _negative(problem: Problem, item: JsonObject) -> errors.Cause | None:
     """Parity: the server names a resource in brackets, whatever it is called."""
     nano = amount(_value(problem)) if problem.allowed == QUANTITY_FORM else None
     if nano is None or nano >= 0:
         return None
     found = _AMOUNT.fullmatch(problem.path)
     place = f"{found['place']}[{found['plain'] or found['named']}]" if found else problem.path
-    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: must be greater than or equal to 0", place)
+    return errors.Cause(
+        "FieldValueInvalid", f"Invalid value: {problem.found}: must be greater than or equal to 0", place
+    )
 
 
-def _user_priority(problem: Problem, item: JsonObject) -> Cause | None:
+def _user_priority(problem: Problem, item: JsonObject) -> errors.Cause | None:
     """Parity: a PriorityClass of a user above the highest value is forbidden, not invalid."""
     if problem.path != "value" or item.get("value", 0) <= HIGHEST_USER_PRIORITY:
         return None
-    return field_forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
+    return errors.field_forbidden(
+        "value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+    )
 
 
-def _system_class(problem: Problem, item: JsonObject) -> Cause | None:
+def _system_class(problem: Problem, item: JsonObject) -> errors.Cause | None:
     """Parity: names that begin with `system-` are for the two classes that every cluster has, and only with their
     values."""
     if item.get("kind") != "PriorityClass" or not name_of(item).startswith("system-"):
@@ -242,10 +245,10 @@ def _system_class(problem: Problem, item: JsonObject) -> Cause | None:
         f"value of {name} PriorityClass must be {system}" if system else f"{name} is not a known system priority class"
     )
     reserved = "priority class names with 'system-' prefix are reserved for system use only"
-    return field_forbidden("metadata.name", f"{reserved}. error: {why}")
+    return errors.field_forbidden("metadata.name", f"{reserved}. error: {why}")
 
 
-def _both_budgets(problem: Problem, item: JsonObject) -> Cause | None:
+def _both_budgets(problem: Problem, item: JsonObject) -> errors.Cause | None:
     """Parity: the value is shown as Go would, with the names of its fields."""
     if problem.path != "spec" or "minAvailable" not in problem.found:
         return None
@@ -258,18 +261,18 @@ def _both_budgets(problem: Problem, item: JsonObject) -> Cause | None:
     }
     text = json.dumps(shown, separators=(",", ":"))
     why = "minAvailable and maxUnavailable cannot be both set"
-    return Cause("FieldValueInvalid", f"Invalid value: {text}: {why}", "spec")
+    return errors.Cause("FieldValueInvalid", f"Invalid value: {text}: {why}", "spec")
 
 
-def _gated_node(problem: Problem, item: JsonObject) -> Cause | None:
+def _gated_node(problem: Problem, item: JsonObject) -> errors.Cause | None:
     """Parity: the server forbids a node name for a pod that still has scheduling gates."""
     if problem.path != "spec.nodeName":
         return None
-    return field_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+    return errors.field_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def _as_said(problem: Problem, item: JsonObject) -> Cause | None:
+def _as_said(problem: Problem, item: JsonObject) -> errors.Cause | None:
     """A problem that has the server's words already."""
     if problem.allowed or not problem.found.startswith("Invalid value: "):
         return None
-    return Cause("FieldValueInvalid", problem.found, problem.path)
+    return errors.Cause("FieldValueInvalid", problem.found, problem.path)

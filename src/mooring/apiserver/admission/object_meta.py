@@ -9,19 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mooring.api.api_errors import (
-    ApiError,
-    Cause,
-    StatusDetails,
-    bad_request,
-    conflict,
-    field_invalid,
-    field_required,
-    forbidden,
-    invalid,
-    not_found,
-    unexplained,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.nodes import NAMESPACE
@@ -55,7 +43,7 @@ def name_of(item: JsonObject) -> str:
 
 
 _LONGEST_STEM = 58
-"""Of a generated name, before the five random characters: together they fit a DNS label."""
+"""The characters of a generated name before the five random ones: together they fit a DNS label."""
 
 _OWNED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "generateName")
 """Metadata that an update takes over from the stored object."""
@@ -70,23 +58,25 @@ def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups
         meta.pop("namespace", None)
         return
     if meta.get("namespace") not in (None, "", namespace):
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     meta["namespace"] = namespace
     found = cluster.find(NAMESPACE, namespace)
     if found is None:
-        raise not_found("namespaces", namespace)
+        raise errors.not_found("namespaces", namespace)
     if found.get("status", {}).get("phase") == "Terminating":
         raise _terminating(resource, name_of(item), namespace)
 
 
-def _terminating(resource: KindSpec, name: str, namespace: str) -> ApiError:
+def _terminating(resource: KindSpec, name: str, namespace: str) -> errors.ApiError:
     """Parity: the refusal has a cause by which controllers recognise a namespace that is being deleted and stop
     retrying."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
-    refusal = forbidden(resource.plural, name, why, resource.group)
-    cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
-    details = StatusDetails(name, resource.group, resource.plural, (cause,))
-    return ApiError(refusal.code, refusal.reason, refusal.message, details)
+    refusal = errors.forbidden(resource.plural, name, why, resource.group)
+    cause = errors.Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+    details = errors.StatusDetails(name, resource.group, resource.plural, (cause,))
+    return errors.ApiError(refusal.code, refusal.reason, refusal.message, details)
 
 
 def give_name(resource: KindSpec, item: JsonObject, random_suffix: Callable[[], str]) -> None:
@@ -95,8 +85,8 @@ def give_name(resource: KindSpec, item: JsonObject, random_suffix: Callable[[], 
     if not meta.get("name"):
         stem = meta.get("generateName", "")
         if not stem:
-            fault = field_required("metadata.name", "name or generateName is required")
-            raise invalid(resource.kind, "", [fault], resource.group)
+            fault = errors.field_required("metadata.name", "name or generateName is required")
+            raise errors.invalid(resource.kind, "", [fault], resource.group)
         meta["name"] = stem[:_LONGEST_STEM] + random_suffix()
 
 
@@ -104,7 +94,7 @@ def stamp(resource: KindSpec, item: JsonObject, now: str, new_uid: Callable[[], 
     """Give a new object its uid, time and generation; a client cannot choose any of it."""
     meta = item["metadata"]
     if meta.pop("resourceVersion", ""):
-        raise unexplained("resourceVersion should not be set on objects to be created")
+        raise errors.unexplained("resourceVersion should not be set on objects to be created")
     for key in (*_ENDING, "selfLink", "generation"):
         meta.pop(key, None)
     meta |= {"uid": new_uid(), "creationTimestamp": now}
@@ -117,8 +107,8 @@ def keep_owned(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
     held, meta = old["metadata"], new["metadata"]
     check_uid(resource, old, meta.get("uid"))
     if meta.get("name") not in (None, held.get("name")):
-        fault = field_invalid("metadata.name", meta["name"], "field is immutable")
-        raise invalid(resource.kind, name_of(old), [fault], resource.group)
+        fault = errors.field_invalid("metadata.name", meta["name"], "field is immutable")
+        raise errors.invalid(resource.kind, name_of(old), [fault], resource.group)
     for key in (*_OWNED, *_ENDING):
         meta.pop(key, None)
         if key in held:
@@ -132,13 +122,13 @@ def check_uid(resource: KindSpec, item: JsonObject, expected: str | None) -> Non
         raise precondition_failed(resource, item, f"UID in precondition: {expected}, UID in object meta: {held}")
 
 
-def precondition_failed(resource: KindSpec, item: JsonObject, what: str) -> ApiError:
+def precondition_failed(resource: KindSpec, item: JsonObject, what: str) -> errors.ApiError:
     """Parity: the text names the key under which etcd would keep the object."""
     meta = item["metadata"]
     parts = ["", "registry", resource.plural, meta.get("namespace", ""), name_of(item)]
     key = "/".join(parts if resource.namespaced else [*parts[:3], parts[4]])
     why = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-    return conflict(resource.plural, name_of(item), f"{why}Precondition failed: {what}", resource.group)
+    return errors.conflict(resource.plural, name_of(item), f"{why}Precondition failed: {what}", resource.group)
 
 
 def count_change(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
@@ -165,10 +155,10 @@ def check_version(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
     text = str((metadata.get("resourceVersion") if isinstance(metadata, dict) else None) or "0")
     version = _parsed(text)
     if version == 0 and resource.needs_version:
-        fault = field_invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        raise invalid(resource.plural, old["metadata"]["name"], [fault], resource.group)
+        fault = errors.field_invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise errors.invalid(resource.plural, old["metadata"]["name"], [fault], resource.group)
     if version and version != int(old["metadata"]["resourceVersion"]):
-        raise conflict(resource.plural, old["metadata"]["name"], group=resource.group)
+        raise errors.conflict(resource.plural, old["metadata"]["name"], group=resource.group)
 
 
 def _parsed(text: str) -> int:
@@ -180,8 +170,8 @@ def _parsed(text: str) -> int:
     return int(text)
 
 
-def _unparsed(text: str, why: str) -> ApiError:
-    return unexplained(f"strconv.ParseUint: parsing {quoted(text)}: {why}")
+def _unparsed(text: str, why: str) -> errors.ApiError:
+    return errors.unexplained(f"strconv.ParseUint: parsing {quoted(text)}: {why}")
 
 
 # ---- deletion
@@ -218,7 +208,7 @@ def check_preconditions(resource: KindSpec, item: JsonObject, how: Deletion) -> 
     ):
         if expected and expected != held:
             why = f"the {what} in the precondition ({expected}) does not match the {what} in record ({held}){advice}"
-            raise conflict(resource.kind, meta["name"], why, resource.group)
+            raise errors.conflict(resource.kind, meta["name"], why, resource.group)
 
 
 def ending(resource: KindSpec, item: JsonObject, how: Deletion, now_ns: int) -> JsonObject:

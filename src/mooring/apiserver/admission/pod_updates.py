@@ -8,20 +8,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mooring.api.api_errors import (
-    Cause,
-    bad_request,
-    conflict,
-    field_forbidden,
-    field_invalid,
-    field_required,
-    field_unsupported,
-    unexplained,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds.pods import POD
 from mooring.apiserver.admission.object_meta import check_uid, name_of, precondition_failed
-from mooring.apiserver.admission.pod_admission import add_topology
+from mooring.apiserver.admission.pod_plugins import add_topology
 from mooring.model.node import NO_EXECUTE
 from mooring.model.pod_spec import REQUIRED_TERMS
 from mooring.rules.conditions import with_condition
@@ -40,7 +31,7 @@ def take_part(subresource: str, old: JsonObject, new: JsonObject) -> JsonObject:
         case "finalize":
             taken = {**spec, "finalizers": given.get("finalizers") or []}
         case _:
-            raise bad_request(f"{subresource} cannot be written")
+            raise errors.bad_request(f"{subresource} cannot be written")
     changed = {**old, "spec": taken}
     if taken != spec and "generation" in old["metadata"]:
         changed["metadata"] = {**old["metadata"], "generation": old["metadata"]["generation"] + 1}
@@ -63,20 +54,20 @@ _BINDING = "pods/binding"
 def check_binding(name: str, binding: JsonObject) -> None:
     """Refuse a Binding that is wrong whatever the pod. `name` is the pod's in the URL. Runs before the pod is read."""
     if name_of(binding) != name:
-        raise bad_request("name in URL does not match name in Binding object")
+        raise errors.bad_request("name in URL does not match name in Binding object")
     faults = _target_faults(binding.get("target") or {})
     if faults:
         texts = [str(fault) for fault in faults]
-        raise unexplained(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        raise errors.unexplained(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
-def _target_faults(target: JsonObject) -> list[Cause]:
+def _target_faults(target: JsonObject) -> list[errors.Cause]:
     """A Binding names a node; upstream knows no other target."""
     faults = []
     if target.get("kind") not in (None, "", "Node"):
-        faults.append(field_unsupported("target.kind", target["kind"], ("Node", "<empty>")))
+        faults.append(errors.field_unsupported("target.kind", target["kind"], ("Node", "<empty>")))
     if not target.get("name"):
-        faults.append(field_required("target.name"))
+        faults.append(errors.field_required("target.name"))
     return faults
 
 
@@ -109,7 +100,7 @@ def _check_pod(pod: JsonObject, expected: JsonObject) -> None:
         raise precondition_failed(POD, pod, what)
     why = _standing_against(pod)
     if why:
-        raise conflict(_BINDING, name_of(pod), why)
+        raise errors.conflict(_BINDING, name_of(pod), why)
 
 
 def _standing_against(pod: JsonObject) -> str:
@@ -151,7 +142,7 @@ _SHOWN_LINES = 200
 """More lines of one change than this do not help a reader."""
 
 
-def update_faults(old: JsonObject, new: JsonObject) -> list[Cause]:
+def update_faults(old: JsonObject, new: JsonObject) -> list[errors.Cause]:
     """Why the server refuses this update of a pod; nothing where it does not. Both pods have their defaults."""
     held, wanted = old["spec"], new["spec"]
     counts = [*_container_counts(held, wanted)]
@@ -163,7 +154,7 @@ def update_faults(old: JsonObject, new: JsonObject) -> list[Cause]:
         faults += [*_node_selector(held, wanted), *_node_affinity(held, wanted)]
     munged = _munged(held, wanted, is_gated)
     if munged != held:
-        faults.append(field_forbidden("spec", f"{_ALLOWED}\n{_diff(held, munged)}"))
+        faults.append(errors.field_forbidden("spec", f"{_ALLOWED}\n{_diff(held, munged)}"))
     return faults
 
 
@@ -237,30 +228,30 @@ def _shown(sign: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"{sign}... and {len(lines) - _SHOWN_LINES} lines more"
 
 
-def _container_counts(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+def _container_counts(held: JsonObject, wanted: JsonObject) -> Iterator[errors.Cause]:
     """Containers cannot come or go."""
     for group in ("containers", "initContainers"):
         if len(held.get(group, ())) != len(wanted.get(group, ())):
-            yield field_forbidden(f"spec.{group}", "pod updates may not add or remove containers")
+            yield errors.field_forbidden(f"spec.{group}", "pod updates may not add or remove containers")
 
 
-def _deadline(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+def _deadline(held: JsonObject, wanted: JsonObject) -> Iterator[errors.Cause]:
     """A deadline can be set once, and then only shortened."""
     place = "spec.activeDeadlineSeconds"
     before, after = held.get("activeDeadlineSeconds"), wanted.get("activeDeadlineSeconds")
     if before is None:
         return
     if after is None:
-        yield field_invalid(place, None, "must not update from a positive integer to nil value")
+        yield errors.field_invalid(place, None, "must not update from a positive integer to nil value")
     elif after > before:
-        yield field_invalid(place, after, "must be less than or equal to previous value")
+        yield errors.field_invalid(place, after, "must be less than or equal to previous value")
 
 
-def _tolerations(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+def _tolerations(held: JsonObject, wanted: JsonObject) -> Iterator[errors.Cause]:
     """Tolerations can be added; of one that is there only its seconds can change."""
     after = {_without_seconds(toleration) for toleration in wanted.get("tolerations", ())}
     if not all(_without_seconds(toleration) in after for toleration in held.get("tolerations", ())):
-        yield field_forbidden(
+        yield errors.field_forbidden(
             "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
         )
 
@@ -271,24 +262,24 @@ def _without_seconds(toleration: JsonObject) -> frozenset[tuple[str, Any]]:
     return frozenset((key, value) for key, value in toleration.items() if not (is_timed and key == "tolerationSeconds"))
 
 
-def _gates(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+def _gates(held: JsonObject, wanted: JsonObject) -> Iterator[errors.Cause]:
     """Scheduling gates can only be removed: otherwise a pod could leave the queue that it is in."""
     before = {gate.get("name") for gate in held.get("schedulingGates", ())}
     for i, gate in enumerate(wanted.get("schedulingGates", ())):
         if gate.get("name") not in before:
             why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
-            yield field_forbidden(f"spec.schedulingGates[{i}].name", why)
+            yield errors.field_forbidden(f"spec.schedulingGates[{i}].name", why)
 
 
-def _node_selector(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+def _node_selector(held: JsonObject, wanted: JsonObject) -> Iterator[errors.Cause]:
     """A gated pod's node selector can only get narrower: what placed it may rely on the lines that are there."""
     after = wanted.get("nodeSelector", {})
     if any(after.get(key) != value for key, value in held.get("nodeSelector", {}).items()):
         why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        yield field_invalid("spec.nodeSelector", after, why)
+        yield errors.field_invalid("spec.nodeSelector", after, why)
 
 
-def _node_affinity(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+def _node_affinity(held: JsonObject, wanted: JsonObject) -> Iterator[errors.Cause]:
     """Terms are alternatives, so another term would widen the choice; another line in a term narrows it."""
     before, after = (
         spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED_TERMS, {}).get("nodeSelectorTerms", [])
@@ -297,11 +288,15 @@ def _node_affinity(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
     if not before:
         return
     if len(before) != len(after):
-        yield field_invalid(_TERMS, after, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+        yield errors.field_invalid(
+            _TERMS, after, "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        )
         return
     for i, (old_term, new_term) in enumerate(zip(before, after, strict=True)):
         if not _narrows(old_term, new_term):
-            yield field_invalid(f"{_TERMS}[{i}]", new_term, "only additions are allowed (no mutations or deletions)")
+            yield errors.field_invalid(
+                f"{_TERMS}[{i}]", new_term, "only additions are allowed (no mutations or deletions)"
+            )
 
 
 def _narrows(old_term: JsonObject, new_term: JsonObject) -> bool:

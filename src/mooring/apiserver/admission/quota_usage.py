@@ -15,7 +15,7 @@ from mooring.api.kinds.pods import POD
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.api.kinds.workloads import SERVICE
 from mooring.apiserver.admission.object_meta import LONGEST_GRACE_S
-from mooring.apiserver.admission.pod_admission import qos_class
+from mooring.apiserver.admission.pod_plugins import qos_class
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod

@@ -14,14 +14,8 @@ from mooring.api.kinds.nodes import RESOURCE_QUOTA
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.api.kinds.workloads import SERVICE
+from mooring.apiserver.admission import quota_usage
 from mooring.apiserver.admission.object_meta import name_of
-from mooring.apiserver.admission.quota_usage import (
-    covers,
-    expiry_ns,
-    kind_counted,
-    missing_amounts,
-    usage_of,
-)
 from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.model.quantity import QuantityError, parse, scaled_decimal, shorter_text
 
@@ -40,7 +34,7 @@ class QuotaAccount:
     hard: Charges = field(default_factory=dict)
     used: Charges = field(default_factory=dict)
     storages: frozenset[str] = frozenset()
-    """Where the objects are stored that count for any of its names: writes elsewhere are none of its concern."""
+    """The storages of objects that count for any of its names: writes elsewhere are none of its concern."""
     _charged: dict[tuple[str, Key], Charges] = field(default_factory=dict)
     """The charges of each object, to take off again when it changes or goes."""
     _expiring: dict[tuple[str, Key], int] = field(default_factory=dict)
@@ -51,13 +45,13 @@ class QuotaAccount:
     def of(cls, quota: JsonObject) -> "QuotaAccount":
         """An empty account. Amounts that cannot be read limit nothing."""
         hard = {name: nano for name, text in _hard(quota).items() if (nano := _amount(text)) is not None}
-        counted = {name: kind for name in hard if (kind := kind_counted(name)) is not None}
+        counted = {name: kind for name in hard if (kind := quota_usage.kind_counted(name)) is not None}
         storages = frozenset(kind.storage for kind in counted.values())
         return cls(quota, hard, dict.fromkeys(counted, 0), storages)
 
     def concerns(self, resource: KindSpec, item: JsonObject) -> bool:
         """Whether an object counts for this quota: by kind, and for pods by the scopes."""
-        return resource.storage in self.storages and covers(self.quota, item if resource is POD else None)
+        return resource.storage in self.storages and quota_usage.covers(self.quota, item if resource is POD else None)
 
     def charge(self, resource: KindSpec, key: Key, item: JsonObject | None, now_ns: int) -> None:
         """Count the object as it is now; None: it is gone."""
@@ -67,11 +61,11 @@ class QuotaAccount:
         self._expiring.pop(place, None)
         if item is None or not self.concerns(resource, item):
             return
-        charges = self.masked(usage_of(resource, item, now_ns))
+        charges = self.masked(quota_usage.usage_of(resource, item, now_ns))
         self._charged[place] = charges
         for name, nano in charges.items():
             self.used[name] += nano
-        ends_ns = expiry_ns(resource, item)
+        ends_ns = quota_usage.expiry_ns(resource, item)
         if ends_ns is not None and now_ns <= ends_ns:
             self._expiring[place] = ends_ns
             self._soonest_ns = ends_ns if self._soonest_ns is None else min(self._soonest_ns, ends_ns)
@@ -134,12 +128,14 @@ class Quotas:
         accounts = self.of(new["metadata"].get("namespace", ""))
         concerned = [(name, account) for name, account in sorted(accounts.items()) if account.concerns(resource, new)]
         for name, account in concerned:
-            why = missing_amounts(new, account.used) if resource is POD else ""
+            why = quota_usage.missing_amounts(new, account.used) if resource is POD else ""
             if why:
                 raise forbidden(resource.plural, name_of(new), f"failed quota: {name}: {why}", resource.group)
-        usage = usage_of(resource, new, self._now_ns()) if concerned else {}
+        usage = quota_usage.usage_of(resource, new, self._now_ns()) if concerned else {}
         for name, account in concerned:
-            before = usage_of(resource, old, self._now_ns()) if old and account.concerns(resource, old) else {}
+            before = (
+                quota_usage.usage_of(resource, old, self._now_ns()) if old and account.concerns(resource, old) else {}
+            )
             more = {key: nano - before.get(key, 0) for key, nano in account.masked(usage).items()}
             why = _excess(account, {key: nano for key, nano in more.items() if nano > 0})
             if why:
@@ -216,7 +212,7 @@ def _hard(quota: JsonObject) -> JsonObject:
 
 
 def _amount(text: object) -> int | None:
-    """In nano-units; None for what is no quantity."""
+    """A quantity in nano-units; None for what is no quantity."""
     try:
         return parse(text) if isinstance(text, (str, int, float)) else None
     except QuantityError:

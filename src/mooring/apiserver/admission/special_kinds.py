@@ -23,7 +23,7 @@ from mooring.api.kinds.scheduling import (
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from mooring.api.kinds.workloads import JOB, SERVICE
 from mooring.apiserver.admission.object_meta import Lookups, name_of
-from mooring.apiserver.admission.pod_admission import (
+from mooring.apiserver.admission.pod_plugins import (
     admit_pod,
     check_only_default,
     class_priority,

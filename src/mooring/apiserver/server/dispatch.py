@@ -1,4 +1,4 @@
-"""From a request to its answer: finds what the path means and which function answers. A refusal is always a Status."""
+"""Dispatch of requests: finds what the path means and which function answers. A refusal is always a Status."""
 
 from collections.abc import Callable, Set
 from dataclasses import replace

@@ -13,7 +13,8 @@ from typing import Literal
 from mooring.api.api_errors import bad_request, not_acceptable
 from mooring.api.json_objects import JSON, OFFERED, YAML, JsonObject
 from mooring.api.kind_spec import KindSpec
-from mooring.apiserver.server.request import Request
+from mooring.api.kinds.events import is_event, shown_form
+from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.watch import stamped
 
 Form = Literal["object", "table", "metadata"]
@@ -85,39 +86,32 @@ def check_form_asked(request: Request) -> None:
     included(request)
 
 
-def one(resource: KindSpec, item: JsonObject, chosen: WantedMedia, include: Include, now_ns: int) -> JsonObject:
-    """One object."""
+def answer_one(request: Request, resource: KindSpec, item: JsonObject, now_ns: int, code: int = 200) -> Answer:
+    """The answer with one object, in the form that the client asked for."""
+    chosen, include = wanted(request.accept), included(request)
     if chosen.form == "table":
-        return table_of_one(resource, item, now_ns, include)
-    if chosen.form == "metadata":
-        return metadata_of(item)
-    return stamped(item, resource)
+        shown = table_of_one(resource, item, now_ns, include)
+    else:
+        shown = metadata_of(item) if chosen.form == "metadata" else stamped(item, resource)
+    return Answer(code, shown, chosen.media)
 
 
-def many(
-    resource: KindSpec,
-    items: list[JsonObject],
-    metadata: JsonObject,
-    chosen: WantedMedia,
-    include: Include,
-    now_ns: int,
-) -> JsonObject:
-    """A list. `metadata` is the list's."""
+def answer_many(
+    request: Request, resource: KindSpec, items: list[JsonObject], metadata: JsonObject, now_ns: int
+) -> Answer:
+    """The answer with a list of stored objects, in the form that the client asked for. `metadata` is the list's."""
+    chosen, include = wanted(request.accept), included(request)
+    if is_event(resource):
+        items = [shown_form(resource, item) for item in items]
     if chosen.form == "table":
-        return table(resource, items, now_ns, metadata, include)
-    if chosen.form == "metadata":
-        return {
-            "kind": "PartialObjectMetadataList",
-            "apiVersion": _META,
-            "metadata": metadata,
-            "items": [metadata_of(item) for item in items],
-        }
-    return {
-        "kind": f"{resource.kind}List",
-        "apiVersion": resource.api_version,
-        "metadata": metadata,
-        "items": [_unstamped(item) for item in items],
-    }
+        shown = table(resource, items, now_ns, metadata, include)
+    elif chosen.form == "metadata":
+        shown = {"kind": "PartialObjectMetadataList", "apiVersion": _META, "metadata": metadata}
+        shown["items"] = [metadata_of(item) for item in items]
+    else:
+        shown = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
+        shown["items"] = [_unstamped(item) for item in items]
+    return Answer(200, shown, chosen.media)
 
 
 def metadata_of(item: JsonObject) -> JsonObject:
@@ -165,7 +159,7 @@ def _row(resource: KindSpec, item: JsonObject, now_ns: int, include: Include) ->
     if resource.row_conditions is not None and (conditions := resource.row_conditions(item)):
         row["conditions"] = conditions
     if include == "Metadata":
-        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": item["metadata"]}
+        row["object"] = metadata_of(item)
     elif include == "Object":
         row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version} | item
     return row

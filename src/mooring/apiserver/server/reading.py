@@ -5,24 +5,11 @@ import binascii
 
 import msgspec
 
-from mooring.api.api_errors import (
-    CONTINUE_EXPIRED,
-    ApiError,
-    bad_request,
-    expired,
-    field_forbidden,
-    field_invalid,
-    field_unsupported,
-    invalid,
-    version_too_large,
-    version_too_old,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds.events import is_event, shown_form
 from mooring.api.selector_text import ObjectSelector, parse_selectors
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.server import forms
-from mooring.apiserver.server.forms import wanted
+from mooring.apiserver.server.forms import answer_many, answer_one, check_form_asked
 from mooring.apiserver.server.request import Answer, Request, Target
 from mooring.apiserver.store import Key, Page, TooNew, TooOld
 
@@ -35,7 +22,7 @@ _MATCHES = ("", "NotOlderThan", "Exact")
 
 
 class ContinueToken(msgspec.Struct):
-    """Where to continue a list, and at which version."""
+    """The place at which to continue a list, and the version."""
 
     v: str
     rv: int
@@ -45,24 +32,20 @@ class ContinueToken(msgspec.Struct):
 def get(api: ResourceApi, target: Target, request: Request) -> Answer:
     """GET of one object."""
     item = api.get(target.resource, target.namespace, target.name)
-    form = wanted(request.accept)
-    shown = forms.one(target.resource, item, form, forms.included(request), api.clock.now_ns())
-    return Answer(200, shown, form.media)
+    return answer_one(request, target.resource, item, api.clock.now_ns())
 
 
 def listing(api: ResourceApi, target: Target, request: Request) -> Answer:
     """GET of a collection. Parity: how many are left is only said where no selector was given."""
-    resource, form = target.resource, wanted(request.accept)
+    check_form_asked(request)
     selector = selector_of(target, request)
     page = _page(api, target, request, selector)
-    items = [shown_form(resource, item) for item in page.items] if is_event(resource) else page.items
     metadata: JsonObject = {"resourceVersion": str(page.version)}
     if page.after is not None:
         metadata["continue"] = _encode(page.version, page.after, target)
         if selector.is_empty:
             metadata["remainingItemCount"] = page.remaining
-    shown = forms.many(resource, items, metadata, form, forms.included(request), api.clock.now_ns())
-    return Answer(200, shown, form.media)
+    return answer_many(request, target.resource, page.items, metadata, api.clock.now_ns())
 
 
 def selector_of(target: Target, request: Request) -> ObjectSelector:
@@ -82,8 +65,8 @@ def version_asked(request: Request) -> int:
     elif len(text) > _VERSION_DIGITS:
         why = "value out of range"
     if why:
-        fault = field_invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": {why}')
-        raise invalid("ListOptions", "", [fault], "meta.k8s.io")
+        fault = errors.field_invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": {why}')
+        raise errors.invalid("ListOptions", "", [fault], "meta.k8s.io")
     return int(text or 0)
 
 
@@ -96,27 +79,27 @@ def _page(api: ResourceApi, target: Target, request: Request, selector: ObjectSe
     at: int | None = None
     if token:
         if version:
-            raise bad_request("specifying resource version is not allowed when using continue")
+            raise errors.bad_request("specifying resource version is not allowed when using continue")
         at, after = _decode(token, target)
     elif match == "Exact":
         at = version
     elif request.query.get("resourceVersion") == "0":
         limit = 0  # Parity: what comes from the cache comes whole.
     if version > api.store.version:
-        raise version_too_large(version, api.store.version)
+        raise errors.version_too_large(version, api.store.version)
     try:
         return api.store.page(target.resource.storage, target.namespace, matches, max(limit, 0), after, at)
     except TooOld as refusal:
         raise _too_old(api, refusal, after, target) from None
     except TooNew as refusal:
-        raise version_too_large(refusal.version, refusal.current) from None
+        raise errors.version_too_large(refusal.version, refusal.current) from None
 
 
-def _too_old(api: ResourceApi, refusal: TooOld, after: Key | None, target: Target) -> ApiError:
+def _too_old(api: ResourceApi, refusal: TooOld, after: Key | None, target: Target) -> errors.ApiError:
     """Parity: a token that is too old is answered with one by which the client can continue, at the present version."""
     if after is None:
-        return version_too_old(refusal.version, refusal.oldest)
-    return expired(CONTINUE_EXPIRED, _encode(api.store.version, after, target))
+        return errors.version_too_old(refusal.version, refusal.oldest)
+    return errors.expired(errors.CONTINUE_EXPIRED, _encode(api.store.version, after, target))
 
 
 def _match(request: Request) -> str:
@@ -126,19 +109,21 @@ def _match(request: Request) -> str:
         return ""
     fault = None
     if match not in _MATCHES:
-        fault = field_unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan"))
+        fault = errors.field_unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan"))
     elif not request.query.get("resourceVersion"):
-        fault = field_forbidden(
+        fault = errors.field_forbidden(
             "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
         )
     elif match == "Exact" and request.query["resourceVersion"] == "0":
-        fault = field_forbidden(
+        fault = errors.field_forbidden(
             "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
         )
     elif request.query.get("continue"):
-        fault = field_forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+        fault = errors.field_forbidden(
+            "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
+        )
     if fault is not None:
-        raise invalid("ListOptions", "", [fault], "meta.k8s.io")
+        raise errors.invalid("ListOptions", "", [fault], "meta.k8s.io")
     return match
 
 
@@ -155,8 +140,8 @@ def _decode(text: str, target: Target) -> tuple[int, Key]:
         decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(decoded, type=ContinueToken)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as fault:
-        raise bad_request(f"invalid continue token: continue key is not valid: {fault}") from None
+        raise errors.bad_request(f"invalid continue token: continue key is not valid: {fault}") from None
     namespace, slash, name = token.start.removesuffix("\0").rpartition("/")
     if token.v != _TOKEN_VERSION or not slash or token.rv < 0 or (namespace and target.namespace):
-        raise bad_request("invalid continue token: continue key is not valid: it is of another list")
+        raise errors.bad_request("invalid continue token: continue key is not valid: it is of another list")
     return token.rv, (namespace or target.namespace, name)

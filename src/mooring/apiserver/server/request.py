@@ -7,16 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.api_errors import (
-    ApiError,
-    bad_request,
-    field_forbidden,
-    field_invalid,
-    field_unsupported,
-    invalid,
-    request_entity_too_large,
-    unsupported_media_type,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import (
     APPLY_PATCH,
     JSON,
@@ -62,7 +53,7 @@ class Request:
         text = self.query.get(name, "false")
         if text in _TRUE or text in _FALSE:
             return text in _TRUE
-        raise bad_request(f"{name}: {text!r} is neither true nor false")
+        raise errors.bad_request(f"{name}: {text!r} is neither true nor false")
 
     def number(self, name: str) -> int | None:
         """A parameter that is a whole number; None where it is missing. Raises 400."""
@@ -70,7 +61,7 @@ class Request:
         if not text:
             return None
         if not _WHOLE.fullmatch(text):
-            raise bad_request(f"{name}: {text!r} is not a whole number")
+            raise errors.bad_request(f"{name}: {text!r} is not a whole number")
         return int(text)
 
 
@@ -84,7 +75,7 @@ class Answer:
     headers: list[tuple[str, str]] = field(default_factory=list)
 
 
-def refusal(error: ApiError) -> Answer:
+def refusal(error: errors.ApiError) -> Answer:
     """An error as an answer: a Status."""
     headers = [("Retry-After", str(error.retry_after_s))] if error.retry_after_s else []
     return Answer(error.code, error.status(), headers=headers)
@@ -167,7 +158,7 @@ def read_object(body: bytes, content_type: str, kind: str) -> JsonObject:
         check_body_depth(item, body)
         return item
     if media not in OFFERED:
-        raise unsupported_media_type((*OFFERED, PROTOBUF))
+        raise errors.unsupported_media_type((*OFFERED, PROTOBUF))
     data = read_yaml(body) if media == YAML else _read_json(body, kind)
     if not isinstance(data, dict):
         raise _unrecognized(kind, "couldn't get version/kind; json parse error: an object is needed", body)
@@ -194,7 +185,7 @@ def read_json(body: bytes) -> Any:
     try:
         return decode_json(body)
     except _UNREADABLE:
-        raise bad_request(f"error decoding patch: {_json_fault(body)}") from None
+        raise errors.bad_request(f"error decoding patch: {_json_fault(body)}") from None
 
 
 def read_yaml(body: bytes) -> Any:
@@ -207,13 +198,13 @@ def read_yaml(body: bytes) -> Any:
         data = read_document(body, keep_last, LIMITS)
         return msgspec.json.decode(msgspec.json.encode(data))  # so that no two places share what an alias stands for
     except (ValueError, TypeError, RecursionError) as fault:
-        raise bad_request(f"error converting YAML to JSON: yaml: {_yaml_fault(fault)}") from None
+        raise errors.bad_request(f"error converting YAML to JSON: yaml: {_yaml_fault(fault)}") from None
 
 
-def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
+def _unrecognized(kind: str, why: str, body: bytes) -> errors.ApiError:
     """The refusal of a body that is no object of this kind, with the beginning of the body."""
     shown = body[:_SHOWN_BYTES].decode(errors="replace") + (" ..." if len(body) > _SHOWN_BYTES else "")
-    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
+    return errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
 
 
 def _json_fault(body: bytes) -> str:
@@ -260,7 +251,7 @@ def check_yaml(request: Request) -> None:
     if media_type(request.content_type) not in (YAML, APPLY_PATCH) or _is_json(request.body):
         return
     if len(request.body) > MAX_YAML_BYTES:
-        raise request_entity_too_large(f"limit is {MAX_YAML_BYTES} for YAML; JSON may be larger")
+        raise errors.request_entity_too_large(f"limit is {MAX_YAML_BYTES} for YAML; JSON may be larger")
 
 
 def _is_json(body: bytes) -> bool:
@@ -283,12 +274,12 @@ def read_protobuf(body: bytes, kind: str) -> JsonObject:
         raise _unreadable_protobuf(body, kind) from None
     except UnknownKindError as fault:
         what = f'{fault.kind} in version "{fault.version}"'
-        raise bad_request(f"{what} cannot be handled as a {kind}: {fault}") from None
+        raise errors.bad_request(f"{what} cannot be handled as a {kind}: {fault}") from None
 
 
-def _unreadable_protobuf(body: bytes, kind: str) -> ApiError:
+def _unreadable_protobuf(body: bytes, kind: str) -> errors.ApiError:
     shown = body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "")
-    return bad_request(f"the object provided is unrecognized (must be of type {kind}): unexpected EOF ({shown})")
+    return errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): unexpected EOF ({shown})")
 
 
 # ---- options: dry run, field manager, and how to delete
@@ -308,7 +299,7 @@ def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False
     manager = request.query.get("fieldManager", "")
     if len(manager) > _MANAGER_CHARS or not manager.isprintable():
         why = f"may not be more than {_MANAGER_CHARS} printable characters"
-        raise invalid(kind, "", [field_invalid("fieldManager", manager, why)], "meta.k8s.io")
+        raise errors.invalid(kind, "", [errors.field_invalid("fieldManager", manager, why)], "meta.k8s.io")
     if not manager and not is_named:
         manager = request.user_agent.partition("/")[0][:_MANAGER_CHARS] or _UNKNOWN_MANAGER
     return Requester(manager, dry_run == "All")
@@ -317,15 +308,15 @@ def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False
 def check_not_forced(request: Request) -> None:
     """Raises 422: only server-side apply can take fields from other managers."""
     if "force" in request.query:
-        fault = field_forbidden("force", "may not be specified for non-apply patch")
-        raise invalid("PatchOptions", "", [fault], "meta.k8s.io")
+        fault = errors.field_forbidden("force", "may not be specified for non-apply patch")
+        raise errors.invalid("PatchOptions", "", [fault], "meta.k8s.io")
 
 
 def _check_dry_run(kind: str, *asked: str) -> None:
     """Raises 422 for anything but `All`."""
     for text in asked:
         if text not in ("", "All"):
-            raise invalid(kind, "", [field_unsupported("dryRun", text, ("All",))], "meta.k8s.io")
+            raise errors.invalid(kind, "", [errors.field_unsupported("dryRun", text, ("All",))], "meta.k8s.io")
 
 
 class Preconditions(msgspec.Struct, rename="camel"):
@@ -346,7 +337,7 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
 
 
 def deletion(request: Request) -> tuple[Deletion, Requester]:
-    """From the body if there is one, else from the query, and who deletes."""
+    """The options of a deletion from the body if there is one, else from the query, and who deletes."""
     body = read_object(request.body, request.content_type, "DeleteOptions") if request.body.strip() else {}
     options = delete_options(body)
     if not body:
@@ -380,12 +371,14 @@ def _propagation(options: DeleteOptions) -> Propagation | None:
     if options.orphan_dependents is not None:
         if text:
             both = "orphanDependents and deletionPropagation cannot be both set"
-            raise invalid("DeleteOptions", "", [field_invalid("propagationPolicy", text, both)], "meta.k8s.io")
+            raise errors.invalid(
+                "DeleteOptions", "", [errors.field_invalid("propagationPolicy", text, both)], "meta.k8s.io"
+            )
         return "Orphan" if options.orphan_dependents else "Background"
     if not text:
         return None
     for known in _PROPAGATIONS:
         if known == text:
             return known
-    fault = field_unsupported("propagationPolicy", text, ("Foreground", "Background", "Orphan", "nil"))
-    raise invalid("DeleteOptions", "", [fault], "meta.k8s.io")
+    fault = errors.field_unsupported("propagationPolicy", text, ("Foreground", "Background", "Orphan", "nil"))
+    raise errors.invalid("DeleteOptions", "", [fault], "meta.k8s.io")

@@ -5,15 +5,7 @@
 
 import re
 
-from mooring.api.api_errors import (
-    bad_request,
-    budget_exhausted,
-    field_invalid,
-    invalid,
-    too_many_requests,
-    undecodable,
-    unexplained,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec, selector_text
 from mooring.api.kinds.pods import POD
@@ -55,7 +47,9 @@ def post_binding(api: ResourceApi, target: Target, request: Request) -> Answer:
     binding = read_object(request.body, request.content_type, "Binding")
     check_typed("core.Binding", binding, "Binding", "v1")
     if binding.get("kind", "Binding") != "Binding":
-        raise bad_request(f"{binding['kind']} in version {binding.get('apiVersion')} cannot be handled as a Binding")
+        raise errors.bad_request(
+            f"{binding['kind']} in version {binding.get('apiVersion')} cannot be handled as a Binding"
+        )
     name = target.name or (binding.get("metadata") or {}).get("name", "")
     api.bind(target.namespace, name, binding, by_whom(request, "CreateOptions"))
     return Answer(201, success(code=201))
@@ -70,7 +64,7 @@ def post_eviction(api: ResourceApi, target: Target, request: Request) -> Answer:
     check_typed("policy.Eviction", eviction, "Eviction", "v1")
     named = (eviction.get("metadata") or {}).get("name", target.name)
     if named != target.name:
-        raise bad_request("name in URL does not match name in Eviction object")
+        raise errors.bad_request("name in URL does not match name in Eviction object")
     options = delete_options(eviction.get("deleteOptions") or {})
     is_dry_run = by_whom(request, "CreateOptions").is_dry_run or "All" in (options.dry_run or ())
     evict(api, target.namespace, target.name, how_to_delete(options), Requester(is_dry_run=is_dry_run))
@@ -107,7 +101,7 @@ def _budget_of(api: ResourceApi, pod: JsonObject) -> JsonObject | None:
         and selector_from(budget["spec"].get("selector")).matches(labels)
     ]
     if len(found) > 1:
-        raise unexplained(
+        raise errors.unexplained(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     return found[0] if found else None
@@ -129,12 +123,12 @@ def _take_one(api: ResourceApi, budget: JsonObject, pod: JsonObject, by: Request
     status, name = budget.get("status", {}), budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         why = "Cannot evict pod as it would violate the pod's disruption budget."
-        raise too_many_requests(
+        raise errors.too_many_requests(
             f"{why} The disruption budget {name} is still being processed by the server.", _PROCESSING_RETRY_S
         )
     allowed = status.get("disruptionsAllowed", 0)
     if allowed <= 0:
-        raise budget_exhausted(name, status.get("desiredHealthy", 0), status.get("currentHealthy", 0))
+        raise errors.budget_exhausted(name, status.get("desiredHealthy", 0), status.get("currentHealthy", 0))
     if not by.is_dry_run:
         disrupted = {**status.get("disruptedPods", {}), pod["metadata"]["name"]: api.now()}
         api.put_status(
@@ -189,13 +183,13 @@ def with_scale(item: JsonObject, scale: JsonObject) -> JsonObject:
     """The workload with the replicas of a Scale, meant for the version that the Scale names."""
     check_typed("autoscaling.Scale", scale, "Scale", "v1")
     if scale.get("kind", "Scale") != "Scale":
-        raise bad_request("the object provided is unrecognized (must be of type Scale)")
+        raise errors.bad_request("the object provided is unrecognized (must be of type Scale)")
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas > _MOST_REPLICAS:
-        raise undecodable(replicas, "struct field ScaleSpec.spec.replicas of type int32")
+        raise errors.undecodable(replicas, "struct field ScaleSpec.spec.replicas of type int32")
     if replicas < 0:
-        fault = field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise invalid("Scale", item["metadata"]["name"], [fault], "autoscaling")
+        fault = errors.field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise errors.invalid("Scale", item["metadata"]["name"], [fault], "autoscaling")
     metadata = {**item["metadata"]}
     expected = (scale.get("metadata") or {}).get("resourceVersion")
     if expected:
@@ -216,4 +210,4 @@ def refuse_stream(path: str) -> None:
     """kubectl exec, attach, cp, port-forward and proxy: there is no container to talk to."""
     found = _STREAMED.fullmatch(path)
     if found is not None:
-        raise bad_request(f"{_SIMULATED}: {found[1]} is not possible")
+        raise errors.bad_request(f"{_SIMULATED}: {found[1]} is not possible")

@@ -18,30 +18,15 @@ from mooring.api.json_objects import (
     media_type,
 )
 from mooring.api.kind_spec import KindSpec
-from mooring.api.kinds.events import shown_form
 from mooring.api.patches.json_patch import apply_json_patch, apply_merge_patch
 from mooring.api.patches.merge_keys import compact
 from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
+from mooring.api.schema import strict
 from mooring.api.schema.fields import ANYTHING, pruned, type_of
-from mooring.api.schema.strict import (
-    apply_error,
-    duplicates,
-    faults_in_body,
-    has_repeats,
-    is_known,
-    json_patch_faults,
-    patch_error,
-    strict_error,
-    undeclared,
-    unknown_fields,
-    warning_headers,
-    yaml_duplicates,
-)
 from mooring.api.schema.typed_values import check_typed, conforms
 from mooring.api.validate import amount_warnings
 from mooring.apiserver.resource_api import Change, ResourceApi
-from mooring.apiserver.server import forms
-from mooring.apiserver.server.forms import wanted
+from mooring.apiserver.server.forms import answer_many, answer_one
 from mooring.apiserver.server.reading import selector_of
 from mooring.apiserver.server.request import (
     Answer,
@@ -73,13 +58,14 @@ def check_body(request: Request, resource: KindSpec, item: JsonObject) -> tuple[
     if policy == "Ignore" or media == PROTOBUF:  # the decoder has skipped unknown numbers already
         return known, []
     if media == YAML:
-        lines, faults = yaml_duplicates(request.body), [] if known is item else sorted(unknown_fields(resource, item))
-    elif known is item and not has_repeats(request.body, item):
+        lines = strict.yaml_duplicates(request.body)
+        faults = [] if known is item else sorted(strict.told_faults(resource, item))
+    elif known is item and not strict.has_repeats(request.body, item):
         lines, faults = [], []
     else:
-        lines, faults = [], faults_in_body(resource, request.body)
+        lines, faults = [], strict.told_faults(resource, request.body)
     if policy == "Strict" and (lines or faults):
-        raise strict_error(resource, faults, lines)
+        raise strict.strict_error(resource, faults, lines)
     return known, _warnings([*lines, *faults, *_odd_amounts(request, resource, item)])
 
 
@@ -91,10 +77,10 @@ def check_patched(
     known = _checked(resource, patched)
     if policy == "Ignore":
         return known, []
-    twice = json_patch_faults(request.body) if media == JSON_PATCH else duplicates(request.body)
-    faults = [*twice, *([] if known is patched else sorted(unknown_fields(resource, patched)))]
+    twice = strict.json_patch_faults(request.body) if media == JSON_PATCH else strict.duplicates(request.body)
+    faults = [*twice, *([] if known is patched else sorted(strict.told_faults(resource, patched)))]
     if policy == "Strict" and faults:
-        raise patch_error(compact(shown), faults)
+        raise strict.patch_error(compact(shown), faults)
     return known, _warnings(faults)
 
 
@@ -103,10 +89,10 @@ def check_applied(request: Request, resource: KindSpec, configuration: JsonObjec
     asked for. Raises 400, 500."""
     policy = _policy(request)
     if _checked(resource, configuration) is not configuration:
-        raise undeclared(resource, configuration)
-    lines = [] if policy == "Ignore" else yaml_duplicates(request.body)
+        raise strict.undeclared(resource, configuration)
+    lines = [] if policy == "Ignore" else strict.yaml_duplicates(request.body)
     if lines and policy == "Strict":
-        raise apply_error(lines)
+        raise strict.apply_error(lines)
     return _warnings(lines)
 
 
@@ -134,7 +120,7 @@ def _checked(resource: KindSpec, item: JsonObject) -> JsonObject:
     if holds != ANYTHING and conforms(holds, item):
         return item
     check_typed(holds, item, resource.kind, resource.version)
-    return item if is_known(resource, item) else pruned(resource, item)
+    return item if strict.is_known(resource, item) else pruned(resource, item)
 
 
 def _policy(request: Request) -> str:
@@ -154,7 +140,7 @@ def _odd_amounts(request: Request, resource: KindSpec, item: JsonObject) -> list
 
 
 def _warnings(faults: list[str]) -> Headers:
-    return [("Warning", header) for header in warning_headers(faults)]
+    return [("Warning", header) for header in strict.warning_headers(faults)]
 
 
 _PATCHERS = {
@@ -252,10 +238,7 @@ def delete_all(api: ResourceApi, target: Target, request: Request) -> Answer:
             if refused.code != 404:
                 raise
     metadata = {"resourceVersion": str(api.store.version)}
-    form = wanted(request.accept)
-    items = [shown_form(target.resource, item) for item in found.items]
-    shown = forms.many(target.resource, items, metadata, form, forms.included(request), api.clock.now_ns())
-    return Answer(200, shown, form.media)
+    return answer_many(request, target.resource, found.items, metadata, api.clock.now_ns())
 
 
 def success(details: JsonObject | None = None, code: int = 0) -> JsonObject:
@@ -282,7 +265,7 @@ def _check_size(request: Request, resource: KindSpec, item: JsonObject) -> None:
 def _shown(
     api: ResourceApi, resource: KindSpec, item: JsonObject, request: Request, code: int, headers: Headers
 ) -> Answer:
-    """The answer in the form that the client asked for."""
-    form = wanted(request.accept)
-    shown = forms.one(resource, item, form, forms.included(request), api.clock.now_ns())
-    return Answer(code, shown, form.media, headers)
+    """The answer in the form that the client asked for, with warnings."""
+    answer = answer_one(request, resource, item, api.clock.now_ns(), code)
+    answer.headers += headers
+    return answer

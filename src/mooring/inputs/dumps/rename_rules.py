@@ -186,8 +186,6 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     pod_spec.SchedulingGate: {"name": _name},
     pod_spec.SchedulingGroup: {"pod_group_name": _name},
     workloads.GroupTopology: {"key": NameBook.key},
-    workloads.GroupClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
-    workloads.GroupClaimStatus: {"name": _name, "resource_claim_name": _name},
     workloads.PodGroupSpec: {"priority_class_name": _public, "disruption_mode": word},
     pod_spec.PodResourceClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
     pod_spec.ContainerClaim: {"name": _name},

@@ -20,7 +20,7 @@ from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodResourceClaim
 from mooring.model.quantity import QuantityText
-from mooring.model.workloads import GroupClaim, PodGroup
+from mooring.model.workloads import PodGroup
 from mooring.plugins.devices.claims import Unresolved, entries_of, is_group, is_reserved_for
 
 NodeResources = Mapping[str, QuantityText]
@@ -125,7 +125,7 @@ def idle_group_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[ResourceClai
             yield claim, group.uid
 
 
-def _claim_of_group(group: PodGroup, entry: GroupClaim, cluster: Cluster) -> ResourceClaim | None:
+def _claim_of_group(group: PodGroup, entry: PodResourceClaim, cluster: Cluster) -> ResourceClaim | None:
     """The claim that the group names, or that was made for it from a template; None: it has none."""
     name, made = entry.resource_claim_name, None
     if name is None:

@@ -5,32 +5,17 @@
 them too; here is what needs other objects of the cluster, and what the server says when it refuses.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from mooring.api.api_errors import ApiError, forbidden
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds.nodes import LIMIT_RANGE, NODE, RUNTIME_CLASS
 from mooring.api.kinds.scheduling import PRIORITY_CLASS
-from mooring.api.validation.field_rules import amount
 from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.kit.shown_text import quoted
 from mooring.model.names import TOPOLOGY
-from mooring.model.quantity import NANO, parse, shorter_text
-from mooring.rules.pod_admission import (
-    PodPriority,
-    add_limits,
-    add_runtime,
-    add_tolerations,
-    drop_disabled_fields,
-    global_default,
-    merge_label_keys,
-    merges_spread_keys,
-    overhead_fault,
-    overhead_of,
-    priority_of,
-    selector_conflicts,
-)
+from mooring.model.quantity import parse
+from mooring.rules import pod_admission as rules
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 """The message of the condition PodScheduled, which upstream's clients match."""
@@ -38,10 +23,10 @@ GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 def admit_pod(pod: JsonObject, cluster: Lookups) -> None:
     """All admission plugins that change pods, in upstream's order: later ones see what earlier ones set."""
-    drop_disabled_fields(pod["spec"], cluster.gates)
+    rules.drop_disabled_fields(pod["spec"], cluster.gates)
     apply_limit_ranges(pod, cluster)
     set_priority(pod, cluster)
-    add_tolerations(pod["spec"])
+    rules.add_tolerations(pod["spec"])
     _add_runtime(pod, cluster)
     if pod["spec"].get("nodeName"):
         add_topology(pod, cluster.find(NODE, pod["spec"]["nodeName"]))
@@ -53,11 +38,11 @@ def finish_pod(pod: JsonObject, now: str, gates: Mapping[str, bool]) -> None:
     if pod["spec"].get("schedulingGates"):
         condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
         pod["status"]["conditions"] = [condition | {"reason": "SchedulingGated", "message": GATED}]
-    merge_label_keys(pod, merges_spread_keys(gates))
+    rules.merge_label_keys(pod, rules.merges_spread_keys(gates))
 
 
 def add_topology(pod: JsonObject, node: JsonObject | None) -> None:
-    """Where a pod runs is written onto it, because containers can read their pod's labels but not their node's."""
+    """Write the topology of the node onto its pod, because containers can read their pod's labels but not their node's."""
     held = (node or {}).get("metadata", {}).get("labels", {})
     found = {key: held[key] for key in TOPOLOGY if key in held}
     if found:
@@ -70,13 +55,13 @@ def _add_runtime(pod: JsonObject, cluster: Lookups) -> None:
     given = cluster.find(RUNTIME_CLASS, wanted) if wanted else {}
     if given is None:
         raise _forbid(pod, f"pod rejected: RuntimeClass {quoted(wanted)} not found")
-    fault = overhead_fault(pod["spec"].get("overhead", {}), overhead_of(given))
+    fault = rules.overhead_fault(pod["spec"].get("overhead", {}), rules.overhead_of(given))
     if fault:
         raise _forbid(pod, f"pod rejected: {fault}")
-    for key, value, own in selector_conflicts(pod["spec"], given):
+    for key, value, own in rules.selector_conflicts(pod["spec"], given):
         sides = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own}"
         raise _forbid(pod, f"conflict: {sides}")
-    add_runtime(pod["spec"], given)
+    rules.add_runtime(pod["spec"], given)
 
 
 def _forbid(pod: JsonObject, why: str) -> ApiError:
@@ -128,11 +113,11 @@ def _counted_amounts(resources: JsonObject, group: str) -> Amounts:
 # ---- Priority
 
 
-def class_priority(wanted: str, cluster: Lookups) -> PodPriority | None:
+def class_priority(wanted: str, cluster: Lookups) -> rules.PodPriority | None:
     """The priority of a pod or a group that names the class `wanted`, or none; None: there is no such class."""
     if wanted:
-        return priority_of(wanted, cluster.find(PRIORITY_CLASS, wanted), None)
-    return priority_of("", None, global_default(cluster.all(PRIORITY_CLASS)))
+        return rules.priority_of(wanted, cluster.find(PRIORITY_CLASS, wanted), None)
+    return rules.priority_of("", None, rules.global_default(cluster.all(PRIORITY_CLASS)))
 
 
 def set_priority(pod: JsonObject, cluster: Lookups) -> None:
@@ -169,7 +154,7 @@ def keep_priority(old: JsonObject, new: JsonObject) -> None:
 
 def check_only_default(priority_class: JsonObject, cluster: Lookups) -> None:
     """Refuse a second class that is marked for pods that name none. Raises 403."""
-    held = global_default(cluster.all(PRIORITY_CLASS))
+    held = rules.global_default(cluster.all(PRIORITY_CLASS))
     if priority_class.get("globalDefault") and held is not None and name_of(held) != name_of(priority_class):
         why = f"PriorityClass {name_of(held)} is already marked as default. Only one default can exist"
         raise forbidden(PRIORITY_CLASS.plural, name_of(priority_class), why, PRIORITY_CLASS.group)
@@ -180,99 +165,16 @@ def check_only_default(priority_class: JsonObject, cluster: Lookups) -> None:
 
 _NOTE = "kubernetes.io/limit-ranger"
 """The annotation in which LimitRanger says what it has set."""
-_CONTAINER = "Container"
 
 
 def apply_limit_ranges(pod: JsonObject, cluster: Lookups) -> None:
     """Fill in the defaults of the namespace, then check the pod against its bounds."""
     found = sorted(cluster.all(LIMIT_RANGE, pod["metadata"]["namespace"]), key=name_of)
     items = [item for held in found for item in held.get("spec", {}).get("limits", ())]
-    notes = [note for item in items for note in add_limits(pod["spec"], item)]
+    notes = [note for item in items for note in rules.add_limits(pod["spec"], item)]
     if notes:
         annotations = pod["metadata"].setdefault("annotations", {})
         annotations[_NOTE] = f"LimitRanger plugin set: {'; '.join(notes)}"
-    faults = [fault for item in items for fault in limit_faults(pod["spec"], item)]
+    faults = [fault for item in items for fault in rules.limit_faults(pod["spec"], item)]
     if faults:
         raise forbidden("pods", name_of(pod), faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
-
-
-def limit_faults(spec: JsonObject, item: JsonObject) -> Iterator[str]:
-    """The bounds that the pod, or a container of it, does not keep."""
-    if item.get("type") == _CONTAINER:
-        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-            resources = container.get("resources", {})
-            yield from _Bounds(
-                _CONTAINER, _resource_amounts(resources, "requests"), _resource_amounts(resources, "limits")
-            ).broken(item)
-    elif item.get("type") == "Pod":
-        yield from _Bounds("Pod", _total(spec, "requests"), _total(spec, "limits")).broken(item)
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """One container, or one pod, against the bounds of one item of a LimitRange. Amounts are in nano-units."""
-
-    what: str
-    asked: dict[str, int]
-    limits: dict[str, int]
-
-    def broken(self, item: JsonObject) -> Iterator[str]:
-        """Every bound of the item that does not hold, in LimitRanger's words."""
-        for name, text in item.get("min", {}).items():
-            yield from self._below(name, parse(text))
-        for name, text in item.get("max", {}).items():
-            yield from self._above(name, parse(text))
-        for name, text in item.get("maxLimitRequestRatio", {}).items():
-            yield from self._apart(name, amount(text) or 0)
-
-    def _below(self, name: str, bound: int) -> Iterator[str]:
-        """A minimum holds for what is asked, and for the limit where there is one."""
-        rule = f"minimum {name} usage per {self.what} is {shorter_text(bound)}"
-        if name not in self.asked:
-            yield f"{rule}.  No request is specified"
-        elif self.asked[name] < bound:
-            yield f"{rule}, but request is {shorter_text(self.asked[name])}"
-        elif name in self.limits and self.limits[name] < bound:
-            yield f"{rule}, but limit is {shorter_text(self.limits[name])}"
-
-    def _above(self, name: str, bound: int) -> Iterator[str]:
-        """A maximum needs a limit, and holds for the request as well."""
-        rule = f"maximum {name} usage per {self.what} is {shorter_text(bound)}"
-        if name not in self.limits:
-            yield f"{rule}.  No limit is specified"
-        elif self.limits[name] > bound:
-            yield f"{rule}, but limit is {shorter_text(self.limits[name])}"
-        elif self.asked.get(name, 0) > bound:
-            yield f"{rule}, but request is {shorter_text(self.asked[name])}"
-
-    def _apart(self, name: str, ratio: int) -> Iterator[str]:
-        """The limit may be at most so many times the request; without both the ratio cannot hold."""
-        if not ratio:
-            return
-        rule = f"{name} max limit to request ratio per {self.what} is {shorter_text(ratio)}"
-        if not self.asked.get(name):
-            yield f"{rule}, but no request is specified or request is 0"
-        elif not self.limits.get(name):
-            yield f"{rule}, but no limit is specified or limit is 0"
-        elif self.limits[name] * NANO > ratio * self.asked[name]:
-            yield f"{rule}, but provided ratio is {self.limits[name] / self.asked[name]:f}"
-
-
-def _resource_amounts(resources: JsonObject, group: str) -> dict[str, int]:
-    """Requests or limits in nano-units."""
-    return {name: parse(text) for name, text in resources.get(group, {}).items()}
-
-
-def _total(spec: JsonObject, group: str) -> dict[str, int]:
-    """The amounts of all containers together, or one init container alone where that is more."""
-    total: dict[str, int] = {}
-    for name, nano in _each(spec.get("containers", ()), group):
-        total[name] = total.get(name, 0) + nano
-    for name, nano in _each(spec.get("initContainers", ()), group):
-        total[name] = max(total.get(name, 0), nano)
-    return total
-
-
-def _each(containers: Iterable[JsonObject], group: str) -> Iterator[tuple[str, int]]:
-    for container in containers:
-        yield from _resource_amounts(container.get("resources", {}), group).items()
