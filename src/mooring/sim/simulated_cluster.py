@@ -120,7 +120,7 @@ class SimulatedCluster:
         self.stories.follow(self.scheduler)
         self.scheduler.decide_with(self._deciding)
         self.driver.on_evicted = self._evicted
-        volumes = VolumeController(self.driver, self.cluster.storage)
+        volumes = VolumeController(self.driver)
         self.driver.on_changed = volumes.changed
         self.driver.on_removed = ClaimController(self.driver).removed
         self._set_up(objects)
@@ -162,10 +162,35 @@ class SimulatedCluster:
         among = f"in the input, which has {count(len(known) + coming, 'pod')}"
         raise NoSuchPod(f"no pod {name!r} {among}{other_kind(name)}{alike(name, known)}")
 
+    def settle(self, end_ns: int, attempt_all: Callable[[], bool], jumps_to_end: bool = False) -> bool:
+        """Run until only the flush of unschedulable pods is left. `attempt_all` attempts pods until the active queue is
+        empty, and returns False after too many attempts. Returns False if that, or the time of the end, stopped it."""
+        retries = GroupRetries(self)
+        while attempt_all():
+            next_ns = self.driver.next_ns()
+            if next_ns is None or retries.are_in_vain():
+                return True
+            if next_ns > end_ns:
+                if jumps_to_end:
+                    self.driver.jump(end_ns)
+                return False
+            self.driver.jump(next_ns)
+        return False
+
+    def passed_ns(self) -> int:
+        """The simulated time since the beginning."""
+        return self.clock.now_ns() - START_NS
+
     def take_decided(self) -> list[str]:
         """Keys of the pods that were decided since the last call; an attempt of a pod group decides several."""
         decided, self._decided = self._decided, []
         return decided
+
+    def input_notes(self) -> list[str]:
+        """A note about finished pods, for a report."""
+        if not self.finished:
+            return []
+        return [f"{count(len(self.finished), 'finished pod')} left out: finished pods use no resources"]
 
     def notes(self) -> list[str]:
         """The faults that the scheduler reported, for the notes of a report."""
