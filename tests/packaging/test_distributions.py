@@ -32,7 +32,7 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(built: dict[str
         f"{DIST_INFO}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
     }
     assert set(names) - described == {name.removeprefix("src/") for name in tracked("src/mooring")}
-    assert {"mooring/py.typed", "mooring/api/schema/data/fields.txt", "mooring/inputs/reader.yaml"} <= set(names)
+    assert DATA <= set(names)
 
 
 def test_the_sdist_has_the_package_and_the_examples_and_nothing_else(built: dict[str, Path]) -> None:

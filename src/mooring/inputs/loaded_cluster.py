@@ -78,14 +78,23 @@ class LoadedCluster:
         """The pod with this `[pod/][namespace/]name`. Raises NoSuchPod, with similar names."""
         pods, name = self.pods(), pod_name(name)
         wanted = f"{namespace}/{name}" if namespace and "/" not in name else name
-        found = [pod for pod in pods if wanted in (pod.key, pod.name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
-        if any(isinstance(item, Pod) and wanted in (item.key, item.name) for item in self.objects):
-            raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
-        raise NoSuchPod(f"no pod {wanted!r} among {len(pods)} pods{other_kind(wanted)}{alike(wanted, pods)}")
+        finished = [item for item in self.objects if isinstance(item, Pod) and item.is_finished]
+        return pod_named(wanted, pods, finished, f"among {len(pods)} pods", name)
+
+
+def pod_named(wanted: str, pods: Sequence[Pod], finished: Sequence[Pod], among: str, written: str = "") -> Pod:
+    """The pod with this `[namespace/]name`. Raises NoSuchPod, with similar names; `among` says where it was looked for, and
+    `written` is the name as the user wrote it, if it is another one."""
+    found = [pod for pod in pods if wanted in (pod.key, pod.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise NoSuchPod(
+            f"{written or wanted!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace"
+        )
+    if any(wanted in (pod.key, pod.name) for pod in finished):
+        raise NoSuchPod(f"pod {written or wanted!r} has finished: there is nothing to decide about it")
+    raise NoSuchPod(f"no pod {wanted!r} {among}{other_kind(wanted)}{alike(wanted, pods)}")
 
 
 Apply = Callable[[LoadedCluster, Sequence[ManifestFile]], LoadedCluster]

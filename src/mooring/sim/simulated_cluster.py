@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import msgspec
 
-from mooring.api.object_names import other_kind, pod_name
+from mooring.api.object_names import pod_name
 from mooring.api.validation.problem import Problem, Problems, show
 from mooring.cluster.cluster import Cluster
 from mooring.drivers.simulated_driver import START_NS, Driver
@@ -18,10 +18,11 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.status import describe
 from mooring.framework.profile.registry import Registry
-from mooring.inputs.input_errors import InputError, NoSuchPod
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import pod_named
 from mooring.kit.choice import mix
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.kit.words import LISTED_FAULTS, alike, count, some
+from mooring.kit.words import LISTED_FAULTS, count
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -150,17 +151,9 @@ class SimulatedCluster:
     def find(self, name: str, pods: Iterable[Pod] = (), coming: int = 0) -> Pod:
         """The pod with this `[pod/][namespace/]name`, in the input or among `pods`. Raises NoSuchPod. `coming` is how many
         more pods than `pods` will arrive."""
-        name = pod_name(name)
         known = [*(pod for pod in self._pods.values() if not pod.is_finished), *pods]
-        found = [pod for pod in known if name in (pod.key, pod.name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
-        if any(name in (pod.key, pod.name) for pod in self.finished):
-            raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
         among = f"in the input, which has {count(len(known) + coming, 'pod')}"
-        raise NoSuchPod(f"no pod {name!r} {among}{other_kind(name)}{alike(name, known)}")
+        return pod_named(pod_name(name), known, self.finished, among)
 
     def settle(self, end_ns: int, attempt_all: Callable[[], bool], jumps_to_end: bool = False) -> bool:
         """Run until only the flush of unschedulable pods is left. `attempt_all` attempts pods until the active queue is
