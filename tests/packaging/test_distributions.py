@@ -18,6 +18,13 @@ from mooring.kit.version import VERSION
 pytestmark = pytest.mark.slow
 EPOCH = "1700000000"
 DIST_INFO = f"mooring-{VERSION}.dist-info"
+DATA = {
+    f"mooring/{name}"
+    for name in (
+        *("py.typed", "api/schema/data/fields.txt", "inputs/reader.yaml", "inputs/dumps/public_words.toml"),
+        *("cli/flagz.txt", "cli/completion.bash", "cli/completion.zsh", "cli/completion.fish"),
+    )
+}
 
 
 @pytest.fixture(scope="module")

@@ -234,11 +234,8 @@ def table_blocks(tables: Iterable[AnswerTable], wide: bool) -> Iterator[Block]:
     """Those of the tables that have rows; details only if it is `wide`."""
     for table in tables:
         if table.rows and (wide or not table.is_detail):
-            yield _as_text(table if wide else table.brief(), wide)
-
-
-def _as_text(table: AnswerTable, wide: bool) -> Block:
-    return [table.title, *cut_table([_head(column) for column in table.columns], table.rows, wide)]
+            shown = table if wide else table.brief()
+            yield [shown.title, *cut_table([_head(column) for column in shown.columns], shown.rows, wide)]
 
 
 def _head(column: str) -> str:

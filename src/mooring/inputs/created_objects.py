@@ -92,9 +92,9 @@ def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str
 
 def pods_of(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[Pod]:
     """The pods, named `<workload>-0` and so on; `<workload>-<kind>-0` if one of the names is in `taken` (pod keys)."""
-    hosts = _hosts(workload.spec.template.spec, nodes) if _is_daemon(workload) else []
-    start = _first(workload)
-    indices = range(start, start + (len(hosts) if _is_daemon(workload) else count_pods(workload)))
+    is_daemon, start = workload.kind == "DaemonSet", _first(workload)
+    hosts = _hosts(workload.spec.template.spec, nodes) if is_daemon else []
+    indices = range(start, start + (len(hosts) if is_daemon else count_pods(workload)))
     stem = workload.name
     if any(f"{workload.namespace}/{stem}-{i}" in taken for i in indices):
         stem = f"{stem}-{workload.kind.lower()}"
@@ -133,7 +133,7 @@ class _PodMaker:
             case "Job":
                 # The uid may be a key (admission.py), which is not a valid label value.
                 named = _labelled(pod, job_labels(workload.name, "" if "/" in workload.uid else workload.uid))
-                return with_index(named, workload.name, index) if _is_indexed(workload) else named
+                return with_index(named, workload.name, index) if workload.spec.completion_mode == "Indexed" else named
         return pod
 
 
@@ -160,6 +160,7 @@ def replica_set_of(workload: Workload) -> ReplicaSet | None:
         return None
     written = workload.spec.selector or LabelSelector()
     mark = {HASH_LABEL: _hash(workload)}
+    owner = owner_reference(_resource(workload.kind), {"metadata": {"name": workload.name, "uid": workload.uid}})
     selector = LabelSelector(
         match_labels={**(written.match_labels or {}), **mark}, match_expressions=written.match_expressions
     )
@@ -167,7 +168,7 @@ def replica_set_of(workload: Workload) -> ReplicaSet | None:
         name=_replica_set_name(workload),
         namespace=workload.namespace,
         labels={**(workload.spec.template.metadata.labels or {}), **mark},
-        owner_references=[msgspec.convert(_reference(workload), OwnerReference)],
+        owner_references=[msgspec.convert(owner, OwnerReference)],
     )
     return ReplicaSet(metadata=meta, spec=LabelSelectorSpec(selector=selector))
 
@@ -197,10 +198,6 @@ def _resource(kind: str) -> KindSpec:
     return BY_KIND[WORKLOADS[kind].api_versions[0], kind]
 
 
-def _reference(workload: Workload) -> JsonObject:
-    return owner_reference(_resource(workload.kind), {"metadata": {"name": workload.name, "uid": workload.uid}})
-
-
 def _replica_set_name(workload: Workload) -> str:
     return f"{workload.name}-{_hash(workload)}"
 
@@ -211,14 +208,6 @@ def _hash(workload: Workload) -> str:
 
 def _first(workload: Workload) -> int:
     return workload.spec.ordinals.start if workload.spec.ordinals else 0
-
-
-def _is_daemon(workload: Workload) -> bool:
-    return workload.kind == "DaemonSet"
-
-
-def _is_indexed(workload: Workload) -> bool:
-    return workload.spec.completion_mode == "Indexed"
 
 
 def _hosts(spec: PodSpec, nodes: Iterable[Node]) -> list[Node]:

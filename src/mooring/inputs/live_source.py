@@ -45,14 +45,9 @@ REQUIRED = (PODS, NODES)
 """Without them there is no cluster to ask about."""
 
 
-def _listed() -> tuple[KindSpec, ...]:
-    """Pods first: their version is the one at which all others are listed."""
-    others = [spec for spec in (*KINDS.values(), *WORKLOADS.values()) if spec not in REQUIRED]
-    return (PODS, NODES, *dict.fromkeys(others))
-
-
-LISTED = _listed()
-"""All kinds that decisions read, and the workloads, which questions name as KIND/NAME."""
+LISTED: tuple[KindSpec, ...] = (*dict.fromkeys((*REQUIRED, *KINDS.values(), *WORKLOADS.values())),)
+"""All kinds that decisions read, and the workloads, which questions name as KIND/NAME. Pods come first: their version is the
+one at which all others are listed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,15 +165,12 @@ def read_objects(objects: Objects, options: ReadOptions = STRICT) -> Manifests:
     written = [item for item in listed if isinstance(item, Mapping)]
     stdin = getattr(sys.stdin, "buffer", None)
     if written:
-        paths, stdin = [*paths, STDIN], io.BytesIO(_as_list(written))
+        listed_text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
+        paths, stdin = [*paths, STDIN], io.BytesIO(listed_text)
     manifests = read(paths, stdin, options)
     if written:
         manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
     return manifests
-
-
-def _as_list(written: Sequence[Written]) -> bytes:
-    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
 
 
 def _as_dictionary(problem: Problem) -> Problem:

@@ -268,7 +268,8 @@ class _Intake:
         self._problems += self._told(document, problems)
         if any(map(was_admitted, typed)):
             self._cluster_files.add(document.place.file)
-        if self._options.validation is not Validation.IGNORE and not _is_undecodable(problems):
+        # A document that cannot be decoded at all has a problem without a path, and no fields to check.
+        if self._options.validation is not Validation.IGNORE and all(problem.path for problem in problems):
             self._check_fields(document, any(was_admitted(item) for item in typed))
 
     def _check_fields(self, document: Document, is_admitted: bool) -> None:
@@ -350,11 +351,6 @@ def _of(manifest: Manifest, problems: Sequence[Problem]) -> list[_Told]:
         return []
     where, file = manifest.where, manifest.file
     return [_Told(manifest.order, manifest.place, problem.at(where, file)) for problem in problems]
-
-
-def _is_undecodable(problems: Sequence[Problem]) -> bool:
-    """Whether the document cannot be decoded at all: then it has no fields to check."""
-    return any(not problem.path for problem in problems)
 
 
 def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Problem]:

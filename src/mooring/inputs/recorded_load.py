@@ -136,13 +136,14 @@ class _Collecting:
 
     # ---- changes
 
-    def _take_in(self, input: Input) -> None:
-        if isinstance(input, ObjectAdded):
-            self._added(input.item)
-        elif isinstance(input, ObjectUpdated):
-            self._updated(input.old, input.new)
-        elif isinstance(input, ObjectRemoved):
-            self._removed(input.item)
+    def _take_in(self, taken: Input) -> None:
+        match taken:
+            case ObjectAdded():
+                self._added(taken.item)
+            case ObjectUpdated():
+                self._updated(taken.old, taken.new)
+            case ObjectRemoved():
+                self._removed(taken.item)
 
     def _added(self, item: KubeObject, is_there: bool = False) -> None:
         self._world[_name(item)] = item

@@ -299,8 +299,8 @@ class Day:
             self._remove(item)
         elif held is not None:
             driver.update(item)
-        elif not _is_unbound(item):  # a pod that waits in vain has its own arrival, and this one has left since
-            driver.create(item)
+        elif not isinstance(item, Pod) or item.spec.node_name:
+            driver.create(item)  # a pod without a node had an arrival of its own, and has left since
 
     def _remove(self, item: KubeObject) -> None:
         """Others delete an object."""
@@ -418,7 +418,3 @@ class Day:
         if self._was_stopped:
             notes.append("stopped: the scheduler attempted the same pods again and again without success")
         return [*notes, *self._simulated.notes()]
-
-
-def _is_unbound(item: KubeObject) -> bool:
-    return isinstance(item, Pod) and not item.spec.node_name

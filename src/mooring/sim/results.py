@@ -11,7 +11,6 @@ from enum import Enum
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
-from mooring.framework.contract.status import Rejection
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import Decision, Diagnosis
@@ -65,13 +64,10 @@ def _nodes_by_reason(diagnosis: Diagnosis) -> dict[tuple[str, str], int]:
     looked_at = sum(nodes for _, nodes in diagnosis.verdicts)
     others = [(diagnosis.absent, diagnosis.node_count - looked_at)] if diagnosis.absent is not None else []
     for rejection, nodes in (*diagnosis.verdicts, *others):
-        for key in _keys(rejection) if nodes > 0 else ():
+        for reason in dict.fromkeys(rejection.reasons) if nodes > 0 else ():
+            key = rejection.plugin, reason
             found[key] = found.get(key, 0) + nodes
     return found
-
-
-def _keys(rejection: Rejection) -> list[tuple[str, str]]:
-    return [(rejection.plugin, reason) for reason in dict.fromkeys(rejection.reasons)]
 
 
 # ---- How long the pod groups of a day waited: from the arrival of the last pod that a group needs until so many are
