@@ -22,7 +22,7 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
-from mooring.sim.scenario import UNUSABLE, Scenario, Step, TimelineOp, decoded, load, parse
+from mooring.sim.scenario import UNUSABLE, Scenario, Step, decoded, load, parse
 from mooring.state.assembly import all_plugins, build_scheduler
 
 Answer = dict[str, Any]
@@ -51,9 +51,8 @@ def follow(line: bytes) -> Answer:
     """The state of queue and cluster after each operation."""
     name = ""
     try:
-        scenario = parse(line)
-        name = scenario.name
-        return run_timeline(scenario, _registry())
+        name = parse(line).name
+        return run_timeline(line, _registry())
     except UNUSABLE as fault:
         return {"name": name, "error": str(fault), "states": []}
 
@@ -185,8 +184,25 @@ _OP_NS = 1_000_000
 """Each operation takes 1 ms, so that no two have the same time."""
 
 
-def run_timeline(scenario: Scenario, registry: Registry) -> Answer:
+class TimelineOp(msgspec.Struct):
+    """One operation: create, update or delete an object, or advance the clock."""
+
+    op: str
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    kind: str = ""
+    name: str = ""
+    seconds: int = 0
+
+
+class Timeline(Scenario):
+    """A scenario of the mode `timeline`."""
+
+    ops: list[TimelineOp] = msgspec.field(default_factory=list)
+
+
+def run_timeline(line: bytes, registry: Registry) -> Answer:
     """The state after each operation of a scenario."""
+    scenario = msgspec.json.decode(line, type=Timeline)
     chosen = config.default() if scenario.config is None else config.from_object(scenario.config)
     clock = VirtualClock(START_NS)
     driver = Driver(clock, build_scheduler(chosen, clock, registry))

@@ -192,16 +192,6 @@ UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, Recur
 """The errors of input that is no object, and of objects that cannot be counted or contradict each other."""
 
 
-class TimelineOp(msgspec.Struct):
-    """One operation of a timeline: create, update or delete an object, or advance the clock."""
-
-    op: str
-    object: msgspec.Raw = msgspec.Raw(b"null")
-    kind: str = ""
-    name: str = ""
-    seconds: int = 0
-
-
 class Scenario(msgspec.Struct):
     """A line of the corpus; objects stay JSON until their kind is known."""
 
@@ -211,8 +201,6 @@ class Scenario(msgspec.Struct):
     pods: list[str] = msgspec.field(default_factory=list)
     featureGates: str = ""
     """As `--feature-gates` takes them. Only `mooring bench --queue` has gates."""
-    ops: list[TimelineOp] = msgspec.field(default_factory=list)
-    """Only of the mode `timeline`."""
 
 
 class _ScenarioHeader(msgspec.Struct):
