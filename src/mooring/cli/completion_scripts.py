@@ -1,4 +1,4 @@
-"""What a shell needs to complete `mooring`: one script for each shell, and the answers that it asks the program for.
+"""Completion of `mooring` in a shell: one script for each shell, and the answers that it asks the program for.
 
 A script sends the line up to the cursor (`COMP_LINE`) and gets a line for each answer: kind, value and help, with
 tabs between them. The kinds are click's: `plain` is a value, `file` and `dir` ask the shell to complete paths itself.
@@ -63,7 +63,7 @@ VARIABLE = "_MOORING_COMPLETE"
 """Set while a shell asks what could come next; click derives the name from that of the program."""
 
 _NAMES = {"complete_var": VARIABLE, "prog_name": "mooring"}
-"""What scripts are filled with."""
+"""The names that scripts are filled with."""
 MARK = "# Written by `mooring completion --install`. Delete this file to remove the completion."
 
 

@@ -63,7 +63,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What others do to an object while a day passes: it comes, is changed, or goes."""
+    """A change that others make to an object while a day passes: it comes, is changed, or goes."""
 
     at_ns: int
     """Since the beginning."""
@@ -77,7 +77,7 @@ class ArrivalStream(Protocol):
     keeps only the pods that are there."""
 
     changes: Sequence[PlannedChange]
-    """What others do meanwhile, in the order of time."""
+    """Changes that others make meanwhile, in the order of time."""
     replaced: Collection[str]
     """Keys of pods whose replacements, should they be preempted, are among the arrivals."""
 

@@ -1,4 +1,4 @@
-"""What the controllers of a real cluster would create for the objects of manifests, with the place that each came from."""
+"""Objects that the controllers of a real cluster would create for those of manifests, with the place that each came from."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -35,12 +35,9 @@ from mooring.rules.workload_pods import (
     with_index,
 )
 
-# ---- The pods and volume claims that controllers would create for the workloads of manifests.
-#
-# A simulation runs no workload controllers, but manifests have Deployments. Names are numbered instead of random, so
-# that two runs have the same names. The rules are those of the embedded cluster's controllers
-# (`rules/workload_pods.py`).
-
+# ---- Pods and volume claims of workloads: a simulation runs no workload controllers, but manifests have Deployments. Names
+# are numbered instead of random, so that two runs have the same names. The rules are those of the embedded cluster's
+# controllers (`rules/workload_pods.py`).
 
 _HASH_LABELS = (("Deployment", HASH_LABEL), ("Rollout", "rollouts-pod-template-hash"))
 """Kinds whose pods belong to ReplicaSets, with the label of their pods that is the end of the ReplicaSet's name. Rollouts are
@@ -83,7 +80,7 @@ class Ownership:
 
 
 def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[KubeObject]:
-    """What controllers would create for a workload: the ReplicaSet of a Deployment, claims, pods."""
+    """The objects that controllers would create for a workload: the ReplicaSet of a Deployment, claims, pods."""
     pods = pods_of(workload, nodes, taken)
     between = replica_set_of(workload)
     claims = _claims(workload, pods) if workload.spec.volume_claim_templates else []
@@ -227,6 +224,9 @@ def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bo
         return False
     # Only a cluster whose gate is on has tolerations with Lt or Gt: `Admission` refuses others.
     return tolerates_hard(tolerations, node.taints, compares=True)
+
+
+# ---- all that is created
 
 
 @dataclass(slots=True)

@@ -99,7 +99,7 @@ KIND = "ClusterDump"
 
 
 class DumpHeader(Wire):
-    """What a reader has to know about the objects of a dump."""
+    """Facts about the objects of a dump that its reader needs."""
 
     has_all_pods: bool = False
     """Whether every pod is in the dump: workloads without pods have none, and readers must not create them."""
@@ -112,7 +112,7 @@ class DumpHeader(Wire):
     """Keys of annotations that some objects had and that the dump leaves out, as far as it names them."""
 
     def notes(self) -> list[str]:
-        """What a user should know before reading answers."""
+        """Notes for the user about resources that the dump does not have."""
         if not self.missing:
             return []
         return [f"the dump has no {', '.join(self.missing)}: its author was not allowed to list them"]

@@ -175,7 +175,7 @@ def _address(view: memoryview) -> int:
 # ---- small YAML files of our own forms: arrivals, plans of loads, offers of nodes
 
 DURATION_FORM = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
-"""What `parse_duration` takes, for problems."""
+"""The forms that `parse_duration` takes, for problems."""
 
 
 def read_own_file(path: str, max_bytes: int, remedy: str, error: type[InputError]) -> tuple[ManifestFile, Any]:

@@ -58,11 +58,11 @@ class LoadedCluster:
     workloads: Sequence[Workload] = field(default=(), repr=False)
     """Deployments, Jobs and so on: of those without pods in the input, the pods are among the objects."""
     notes: Sequence[str] = ()
-    """What a user should know about how the input was read."""
+    """Sentences for the user about how the input was read."""
     events: Sequence[PodEvent] = field(default=(), repr=False)
     """Events about pods, as far as the input has them: the history of a pod."""
     queue: QueueRecord | None = field(default=None, repr=False)
-    """What the scheduler of a snapshot knew of pods that waited."""
+    """The pods that waited, as the scheduler of a snapshot knew them."""
     templates: TemplatePaths = field(default_factory=dict, repr=False)
     """Where kinds that Mooring does not know have their pod templates, for manifests that are applied later."""
 

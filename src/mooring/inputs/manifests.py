@@ -53,7 +53,7 @@ class Manifests:
     events: list[PodEvent] = field(default_factory=list)
     """Events about pods, in the order of the input."""
     header: DumpHeader | None = None
-    """What `mooring dump` wrote about the input; the first header counts."""
+    """The header that `mooring dump` wrote; the first one counts."""
     queue: QueueRecord | None = None
     """The queue of the scheduler that a snapshot is of; the first one counts."""
     custom: CustomKinds = field(default_factory=CustomKinds)
@@ -63,7 +63,7 @@ class Manifests:
     among `objects`."""
 
     def notes_of_dump(self) -> list[str]:
-        """What a user should know about a dump that was read."""
+        """Notes for the user about a dump that was read."""
         return self.header.notes() if self.header is not None else []
 
 
@@ -80,7 +80,7 @@ class ReadOptions:
     templates: TemplatePaths = field(default_factory=dict)
     """Where kinds that Mooring does not know have their pod templates."""
     header: DumpHeader | None = None
-    """What the files hold, if none of them says it."""
+    """The header for files of which none has one."""
     separates: bool = False
     """Whether manifests beside a dump are not read but returned as files that are to be applied to its cluster."""
 

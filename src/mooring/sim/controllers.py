@@ -1,8 +1,7 @@
-"""The controllers of a simulated cluster: volumes for claims, and resource claims of pods that are gone.
+"""The controllers of a simulated cluster: pods instead of those that are gone, their claims, and volumes for claims.
 
-A simulation runs no other controllers: pods that are preempted are not replaced. Both controllers act at once, by the rules
-in `rules/` that the controllers of the embedded cluster use. A volume that is provisioned for a claim can be used on every
-node that the class allows: which node a real driver would choose is not known here.
+They act at once, by the rules in `rules/` that the controllers of the embedded cluster use. A volume that is provisioned for
+a claim can be used on every node that the class allows: which node a real driver would choose is not known here.
 """
 
 from collections.abc import Mapping
@@ -37,11 +36,9 @@ from mooring.plugins.volumes.claims import is_delayed
 from mooring.rules.persistent_volumes import binding_marks, can_provision, chosen_volume, preference, provisioned
 from mooring.rules.pod_claims import owning_pod, with_users
 
-# ---- The pod that a controller creates instead of one that is gone, and the claims that belong to it.
-#
-# A simulation gives the new pod a new name, as the controller would. In an answer to a what-if question a pod and the
-# one that replaces it are the same: there the new pod has the old name, and so one sees where it moved.
-
+# ---- The pod that a controller creates instead of one that is gone, and the claims that belong to it. A simulation gives
+# the new pod a new name, as the controller would. In an answer to a what-if question a pod and the one that replaces it are
+# the same: there the new pod has the old name, and so one sees where it moved.
 
 _GENERATION = "~"
 """Stands between the uid of the first pod of a name and the number of its replacement. No uid of a server has it."""

@@ -131,7 +131,7 @@ PODS = 1000
 """How many pods have a story if no pod is named: the first ones that something happens to."""
 
 _TAKEN = re.compile(r"taken for attempt (\d+)")
-"""What queue/queue.py reports when an attempt begins; the number is that of the attempt."""
+"""The text that queue/queue.py reports when an attempt begins; the number is that of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ def show_seconds(seconds: float | None) -> str:
 
 
 class Fate(Enum):
-    """What became of a pod that was pending. The values are part of the JSON output."""
+    """The outcome of a pod that was pending. The values are part of the JSON output."""
 
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
@@ -260,7 +260,7 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class PodResult:
-    """What became of a pending pod."""
+    """The outcome of a pending pod, with its node and its attempts."""
 
     pod: Pod
     fate: Fate
@@ -297,7 +297,7 @@ class PodCounts:
     pods: int
     """The pods that were pending or arrived, and pods that ran before, were preempted and came back."""
     placed: int
-    """Of those: how many were bound and not preempted later. A pod that replaces a preempted one counts in its place."""
+    """How many of `pods` were bound and not preempted later. A pod that replaces a preempted one counts in its place."""
     pending: int
     """How many have no node in the end."""
     preempted: int

@@ -1,7 +1,7 @@
 """Conformance and benchmark scenarios: objects, and pods to attempt in order, one attempt each.
 
 `Placer` attempts single pods without a queue and without time: each attempt sees the placements before it. `mooring conform
-decide` and `mooring bench` use it; everything with time uses `driver.py`.
+decide` and `mooring bench` use it; everything with time uses `drivers/simulated_driver.py`.
 """
 
 import time

@@ -37,11 +37,10 @@ from mooring.state.assembly import build_scheduler
 from mooring.state.recorded_scheduler import Recorder
 from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
 
-# ---- Records a simulation: its scheduler is recorded like any other, on its virtual clock.
-
 
 class SimulationRecording:
-    """Makes the recorder of one simulation (`record_to`). To be closed when the simulation is over."""
+    """Makes the recorder of one simulation (`record_to`): its scheduler is recorded like any other, on its virtual clock. To
+    be closed when the simulation is over."""
 
     def __init__(self, settings: RecordingSettings, gates: Mapping[str, bool] | None) -> None:
         self._settings, self._gates = settings, gates
@@ -80,7 +79,7 @@ class SimulatedCluster:
         seed: int | None = None,
         record_to: RecordTo | None = None,
     ) -> None:
-        """Of nodes with the same score the one with the lowest name is taken; with a `seed` any of them, as it says.
+        """The scheduler takes the node with the lowest name among those with the same score; with a `seed`, any of them.
 
         `record_to` makes a recorder, which is shown every step of the scheduler.
         """
@@ -90,7 +89,7 @@ class SimulatedCluster:
         self.unasked = tuple(config.extenders)
         """The extenders of the configuration; a simulation calls none and says so in its report."""
         self._seed = None if seed is None else mix(seed)
-        """What is added to the seeds of attempts; None: ties go to the lowest name."""
+        """A number that is added to the seeds of attempts; None: ties go to the lowest name."""
         self._records = records
         self.longest_backoff_s = config.pod_max_backoff_seconds
         self.scheduler = self._build(config, registry, gates, record_to)
@@ -106,7 +105,7 @@ class SimulatedCluster:
         self.explained: set[str] = set()
         """Keys of pods whose last decision is kept with all details."""
         self.explained_decisions: dict[str, Decision] = {}
-        """Those decisions by key."""
+        """The decisions of `explained` pods by key."""
         self._decided: list[str] = []
         self.deciding_ns = 0
         """How long all decisions took, on the clock of the machine."""
@@ -266,14 +265,13 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
             yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
 
 
-# ---- When a simulation may end although pods are attempted again: if they are those of groups that do not fit.
-#
-# Parity: the pods of a group that have room, but wait for others that have none, are rejected by no plugin. So they
-# come back after their backoff, for ever, and no event is needed.
-
-
 class GroupRetries:
-    """Asked each time when time is about to pass."""
+    """Says when a simulation may end although pods are attempted again: if they are those of groups that do not fit. It is
+    asked each time when time is about to pass.
+
+    Parity: the pods of a group that have room, but wait for others that have none, are rejected by no plugin. So they come
+    back after their backoff, for ever, and no event is needed.
+    """
 
     def __init__(self, simulated: SimulatedCluster) -> None:
         self._simulated = simulated

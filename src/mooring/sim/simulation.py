@@ -2,7 +2,7 @@
 
 All pods arrive at the same moment, and the scheduler takes them in the order of its queue. Then time passes on the virtual
 clock as long as it can change something: the end of a backoff, or a Permit plugin that times out. A preempted pod with a
-controller comes back as a new pod (`replacements.py`).
+controller comes back as a new pod (`controllers.py`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -182,7 +182,7 @@ class Simulation:
         return PodResult(pod, Fate.PREEMPTED, message=f"preempted by {eviction.preemptor} on {eviction.node}{heir}")
 
     def _result(self, pod: Pod) -> PodResult:
-        """What became of one pending pod."""
+        """The outcome of one pending pod."""
         scheduler = self._simulated.scheduler
         now = self._driver.objects.get(("Pod", pod.key))
         if not isinstance(now, Pod):
@@ -215,7 +215,7 @@ class Simulation:
         return fate, condition.message or ""
 
     def _limits(self, results: Sequence[PodResult]) -> list[FailureReason]:
-        """What keeps the pods that are pending from nodes."""
+        """The reasons that keep pending pods from nodes."""
         counter = FailureCounter()
         for result in results:
             diagnosis = self._simulated.diagnoses.get(result.pod.key)

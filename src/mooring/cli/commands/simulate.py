@@ -225,7 +225,7 @@ def _note_settings(manifests: Manifests, has_config: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What to simulate, and how to show the answer."""
+    """A cluster to simulate, and how to show the answer."""
 
     loaded: LoadedCluster
     validation: Validation

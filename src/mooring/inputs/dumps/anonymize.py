@@ -31,11 +31,6 @@ from mooring.model.pod_spec import NodeAffinitySpec, Toleration
 from mooring.model.workloads import Namespace, PriorityClass
 from mooring.plugins.builtin import in_tree
 
-# ---- Copies of objects with new names, by the rules for every field that holds text.
-#
-# A field of text without a rule is an error, so a field that is new in the model cannot leak: somebody has to decide.
-
-
 W = TypeVar("W", bound=Wire)
 
 # ---- structs whose fields depend on each other
@@ -84,7 +79,7 @@ SPECIAL: dict[type[Wire], Rule] = {
 }
 
 
-# ---- renaming
+# ---- Copies with new names. A field of text without a rule is an error, so a field that is new in the model cannot leak.
 
 
 def renamed(book: NameBook, item: W) -> W:

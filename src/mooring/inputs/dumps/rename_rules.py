@@ -1,4 +1,4 @@
-"""What of an object is renamed: a rule for every field that holds text."""
+"""The rules by which objects are renamed: one for every field that holds text."""
 
 import re
 from collections.abc import Callable, Mapping
