@@ -6,11 +6,10 @@ from pathlib import Path
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
-from mooring.inputs.arrivals import Arrival
+from mooring.inputs.arrivals import Arrival, ArrivalStream
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.sim.day import Day, DayReport
-from mooring.sim.gauge import ArrivalStream
 from mooring.sim.simulated_cluster import SimulationRecording
 from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.recorder import RecordingSettings

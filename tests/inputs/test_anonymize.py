@@ -17,7 +17,7 @@ from mooring.inputs.documents import STDIN
 from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.dumps.anonymize import Anonymizer, renamed, rules_of, structs_in
 from mooring.inputs.dumps.contents import dumped_objects
-from mooring.inputs.dumps.name_book import PUBLIC_KEYS, PUBLIC_NAMES, PUBLIC_VALUES, NameBook
+from mooring.inputs.dumps.name_book import PUBLIC, NameBook
 from mooring.inputs.manifests import Manifests, read
 from mooring.model.devices import Device, DeviceStatus
 from mooring.model.meta import Condition, Wire
@@ -161,7 +161,7 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(each)
 
 
-OWN_WORDS = {"v1", "memory", "pool", *PUBLIC_NAMES}
+OWN_WORDS = {"v1", "memory", "pool", *PUBLIC["names"]}
 """Names in the corpus that Kubernetes uses too: a capacity of devices that is called memory."""
 
 
@@ -277,8 +277,8 @@ def test_a_text_without_a_rule_is_an_error() -> None:
 
 
 def test_public_words_have_no_cluster_of_their_own() -> None:
-    assert all("kubernetes.io" in key or "/" not in key or "csi" in key or "gke" in key for key in PUBLIC_KEYS)
-    assert "default" in PUBLIC_NAMES and "linux" in PUBLIC_VALUES
+    assert all("kubernetes.io" in key or "/" not in key or "csi" in key or "gke" in key for key in PUBLIC["keys"])
+    assert "default" in PUBLIC["names"] and "linux" in PUBLIC["values"]
 
 
 def test_conditions_have_one_name_wherever_they_stand() -> None:

@@ -18,6 +18,13 @@ from mooring.kit.version import VERSION
 pytestmark = pytest.mark.slow
 EPOCH = "1700000000"
 DIST_INFO = f"mooring-{VERSION}.dist-info"
+DATA = {
+    f"mooring/{name}"
+    for name in (
+        *("py.typed", "api/schema/data/fields.txt", "inputs/reader.yaml", "inputs/dumps/public_words.toml"),
+        *("cli/flagz.txt", "cli/completion.bash", "cli/completion.zsh", "cli/completion.fish"),
+    )
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +39,7 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(built: dict[str
         f"{DIST_INFO}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
     }
     assert set(names) - described == {name.removeprefix("src/") for name in tracked("src/mooring")}
-    assert {"mooring/py.typed", "mooring/api/schema/data/fields.txt", "mooring/inputs/reader.yaml"} <= set(names)
+    assert set(names) >= DATA
 
 
 def test_the_sdist_has_the_package_and_the_examples_and_nothing_else(built: dict[str, Path]) -> None:

@@ -8,7 +8,7 @@ from build import a_node, a_pod
 from build_storage import a_claim, a_class
 from mooring.answers.compare.comparing import compare
 from mooring.framework import config as configuration
-from mooring.inputs.arrivals import Arrival
+from mooring.inputs.arrivals import Arrival, ListedArrivals
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -193,7 +193,8 @@ def test_a_pod_whose_replacement_is_among_the_arrivals_gets_no_other() -> None:
     web = owned("web-a", "ReplicaSet", "web", cpu="3", priority=0)
     arrivals = [Arrival(0, web, None), Arrival(NS_PER_S, URGENT, None)]
     arrivals.append(Arrival(2 * NS_PER_S, owned("web-b", "ReplicaSet", "web", cpu="3", priority=0), None))
-    report = Day([a_node("n", cpu="4")], arrivals, configuration.default(), replaced={"default/web-a"}).run()
+    stream = ListedArrivals(arrivals, replaced={"default/web-a"})
+    report = Day([a_node("n", cpu="4")], stream, configuration.default()).run()
     assert report.counts == PodCounts(pods=3, placed=1, pending=1, preempted=1)
 
 

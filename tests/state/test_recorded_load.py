@@ -13,7 +13,7 @@ from test_replayed_days import ENTRIES, SHORT, nodes
 from build import a_node, a_pod
 from how_many import examples
 from mooring.framework import config as configuration
-from mooring.inputs.arrivals import Arrival, PlannedChange, arrivals_of
+from mooring.inputs.arrivals import Arrival, ListedArrivals, PlannedChange, arrivals_of
 from mooring.inputs.recorded_load import RecordedLoad, recorded_load
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
@@ -33,7 +33,7 @@ def load_of(directory: Path, span: RecordedSpan | None = None) -> RecordedLoad:
 
 
 def simulated(load: RecordedLoad) -> Day:
-    return Day(load.objects, load.arrivals, configuration.default(), changes=load.changes)
+    return Day(load.objects, ListedArrivals(load.arrivals, load.changes), configuration.default())
 
 
 @given(st.lists(ENTRIES, min_size=1, max_size=10), st.integers(1, 4))
@@ -205,7 +205,7 @@ def test_a_day_makes_the_changes() -> None:
         PlannedChange(60 * NS_PER_S, a_pod("p", metadata={"uid": "p"}), is_removal=True),
         PlannedChange(70 * NS_PER_S, late, is_removal=True),
     ]
-    day = Day([a_node("small", cpu="1")], arrivals, configuration.default(), changes=changes)
+    day = Day([a_node("small", cpu="1")], ListedArrivals(arrivals, changes), configuration.default())
     report = day.run()
     assert report.placements == {"default/p": "late"}
     assert report.simulated_s == pytest.approx(70, abs=1)

@@ -1,4 +1,4 @@
-"""What all commands that answer a question share: where the cluster comes from, and how the answer is printed.
+"""The parts that all commands that answer a question share: where the cluster comes from, and how the answer is printed.
 
 Standard output has only the answer, which programs may read; notes, warnings and progress go to standard error.
 """
@@ -231,14 +231,11 @@ def answer_blocks(answer: ClusterAnswer, wide: bool) -> Iterator[Block]:
 
 
 def table_blocks(tables: Iterable[AnswerTable], wide: bool) -> Iterator[Block]:
-    """Those of the tables that have rows; details only if it is `wide`."""
+    """The tables that have rows; details only if it is `wide`."""
     for table in tables:
         if table.rows and (wide or not table.is_detail):
-            yield _as_text(table if wide else table.brief(), wide)
-
-
-def _as_text(table: AnswerTable, wide: bool) -> Block:
-    return [table.title, *cut_table([_head(column) for column in table.columns], table.rows, wide)]
+            shown = table if wide else table.brief()
+            yield [shown.title, *cut_table([_head(column) for column in shown.columns], shown.rows, wide)]
 
 
 def _head(column: str) -> str:

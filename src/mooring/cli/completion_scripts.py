@@ -1,4 +1,4 @@
-"""What a shell needs to complete `mooring`: one script for each shell, and the answers that it asks the program for.
+"""Completion of `mooring` in a shell: one script for each shell, and the answers that it asks the program for.
 
 A script sends the line up to the cursor (`COMP_LINE`) and gets a line for each answer: kind, value and help, with
 tabs between them. The kinds are click's: `plain` is a value, `file` and `dir` ask the shell to complete paths itself.
@@ -12,15 +12,10 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, split_arg_string
 
-from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths, merged
 from mooring.kit.shown_text import is_shown
 
-# ---- Values of flags and arguments that a shell can complete: files where help says FILE or DIR, and contexts of the
-# kubeconfig.
-#
-# Commands say these things in their help only. Their types are changed while a shell asks, and in no other run of a
-# command.
-
+# ---- Values of flags and arguments: files where help says FILE or DIR, and contexts of the kubeconfig. Commands say these
+# things in their help only. Their types are changed while a shell asks, and in no other run of a command.
 
 _PATHS = re.compile(r"\[?(FILE|DIR)\b")
 
@@ -33,6 +28,9 @@ class ContextName(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem[Any]]":
+        # Hot: every command imports this module, and kubeconfig files take 8 ms to import.
+        from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths, merged
+
         named = ctx.params.get("kubeconfig")
         try:
             contexts = merged(kubeconfig_paths(Path(named) if named else None)).contexts
@@ -59,84 +57,26 @@ def _completed(param: click.Parameter) -> "click.ParamType[Any]":
     return click.Path(file_okay=told[1] == "FILE")
 
 
+# ---- scripts
+
 VARIABLE = "_MOORING_COMPLETE"
 """Set while a shell asks what could come next; click derives the name from that of the program."""
 
+_NAMES = {"complete_var": VARIABLE, "prog_name": "mooring"}
+"""The names that scripts are filled with."""
 MARK = "# Written by `mooring completion --install`. Delete this file to remove the completion."
 
-_BASH = """\
-_mooring_completion() {
-    local kind value help
-    COMPREPLY=()
-    while IFS=$'\\t' read -r kind value help; do
-        case $kind in
-            file) compopt -o default ;;
-            dir) compopt -o dirnames ;;
-            plain) printf -v value '%%q' "$value" && COMPREPLY+=("$value") ;;
-        esac
-    done < <(%(complete_var)s=bash_complete COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" \\
-        "$1" 2>/dev/null)
-}
-complete -o nosort -F _mooring_completion %(prog_name)s
-"""
 
-# compset leaves `--flag=` of a word aside, so that values and paths are matched with what follows.
-_ZSH = """\
-#compdef %(prog_name)s
-_mooring() {
-    local reply
-    local -a parts values shown
-    local -i paths=0 folders=0
-    for reply in ${(f)"$(%(complete_var)s=zsh_complete COMP_LINE="${(j: :)words[1,CURRENT-1]} $PREFIX" \\
-        $words[1] 2>/dev/null)"}; do
-        parts=("${(@ps:\\t:)reply}")
-        case $parts[1] in
-            file) paths=1 ;;
-            dir) folders=1 ;;
-            plain) values+=("$parts[2]"); shown+=("$parts[2]${parts[3]:+  -- $parts[3]}") ;;
-        esac
-    done
-    [[ $PREFIX == -*=* ]] && compset -P 1 '*='
-    (( paths )) && _files
-    (( folders )) && _files -/
-    (( $#values )) && compadd -l -V mooring -d shown -a values
-}
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
-    _mooring "$@"
-else
-    compdef _mooring %(prog_name)s
-fi
-"""
-
-_FISH = """\
-function __mooring_complete
-    set -l flag (string match --regex -- '^-[^=]*=' (commandline -ct))
-    set -l rest (string replace --regex -- '^-[^=]*=' '' (commandline -ct))
-    set -lx %(complete_var)s fish_complete
-    set -lx COMP_LINE (commandline -cp | string collect)
-    set -l program (commandline -opc)[1]
-    for reply in ($program 2>/dev/null)
-        set -l parts (string split \\t -- $reply)
-        switch $parts[1]
-            case file
-                printf '%%s\\n' "$flag"(__fish_complete_path $rest)
-            case dir
-                printf '%%s\\n' "$flag"(__fish_complete_directories $rest)
-            case plain
-                printf '%%s%%s\\t%%s\\n' "$flag" $parts[2] "$parts[3]"
-        end
-    end
-end
-complete --no-files --command %(prog_name)s --arguments '(__mooring_complete)'
-"""
+def _template(shell: str) -> str:
+    """The script of a shell beside this module, in which the names of the variable and the program are to be filled in."""
+    return Path(__file__).with_name(f"completion.{shell}").read_text()
 
 
 class LineCompletion(ShellComplete):
     """Answers for the line up to the cursor. Subclasses differ in their script."""
 
     def source_vars(self) -> Any:
-        """What the script is filled with."""
-        return {"complete_var": VARIABLE, "prog_name": "mooring"}
+        return _NAMES
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The whole words after the name of the program, and the word that has begun."""
@@ -150,15 +90,14 @@ class LineCompletion(ShellComplete):
         return [item for item in super().get_completions(args, incomplete) if is_shown(str(item.value))]
 
     def format_completion(self, item: "CompletionItem[Any]") -> str:
-        help = " ".join((item.help or "").split())
-        return f"{item.type}\t{item.value}\t{help}"
+        return f"{item.type}\t{item.value}\t{' '.join((item.help or '').split())}"
 
 
 class BashCompletion(LineCompletion):
     """Bash replaces only what follows the last `=` or `:` of a word, so an answer must not repeat what stands before."""
 
     name = "bash"
-    source_template = _BASH
+    source_template = _template("bash")
     _kept = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
@@ -174,12 +113,13 @@ class BashCompletion(LineCompletion):
 
 class ZshCompletion(LineCompletion):
     name = "zsh"
-    source_template = _ZSH
+    source_template = _template("zsh")
+    """Its compset leaves `--flag=` of a word aside, so that values and paths are matched with what follows."""
 
 
 class FishCompletion(LineCompletion):
     name = "fish"
-    source_template = _FISH
+    source_template = _template("fish")
 
 
 SHELLS: dict[str, type[LineCompletion]] = {each.name: each for each in (BashCompletion, ZshCompletion, FishCompletion)}
@@ -193,6 +133,6 @@ def register() -> None:
 
 def script(shell: str) -> str:
     """The script for a shell. The first line has to be what zsh looks for; the mark follows."""
-    text = SHELLS[shell].source_template % {"complete_var": VARIABLE, "prog_name": "mooring"}
+    text = SHELLS[shell].source_template % _NAMES
     first, _, rest = text.partition("\n")
     return f"{first}\n{MARK}\n{rest}" if first.startswith("#") else f"{MARK}\n{text}"

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from mooring.cli import commands
-from mooring.cli.completion_scripts import VARIABLE, register
+from mooring.cli.completion_scripts import VARIABLE, offer_values, register
 from mooring.cli.options import SuggestingGroup
 from mooring.cli.terminal import guarded_output, open_closed_streams, tell_uncaught
 from mooring.kit.process import limit_blas_threads, without_collector
@@ -65,8 +65,6 @@ class Commands(SuggestingGroup):
         with without_collector():
             command: click.Command = getattr(import_module(f"{commands.__name__}.{name}"), name)
         if VARIABLE in os.environ:
-            from mooring.cli.completion_scripts import offer_values
-
             offer_values(command)
         return command
 

@@ -308,7 +308,7 @@ def flag_values(options: Iterable[click.Parameter], values: Mapping[str, Any]) -
     """All flags with their values as Go writes them. Flags that were not given have their default."""
     shown = dict(DEFAULTS)
     for option in options:
-        name, value = _flag_of(option), values.get(option.name or "")
+        name, value = max(option.opts, key=len).removeprefix("--"), values.get(option.name or "")  # `--v` of `-v, --v`
         if value is not None and name:
             shown[name] = _shown(value, is_list=DEFAULTS.get(name, "").startswith("["))
     # Parity: a gate without a component is shown with an empty one.
@@ -316,11 +316,6 @@ def flag_values(options: Iterable[click.Parameter], values: Mapping[str, Any]) -
     shown["feature-gates"] = ",".join(gate if ":" in gate else f":{gate.strip()}" for gate in gates)
     shown["master"] = _without_credentials(shown["master"])
     return shown
-
-
-def _flag_of(option: click.Parameter) -> str:
-    """`--v` of `-v, --v`."""
-    return max(option.opts, key=len).removeprefix("--")
 
 
 def _shown(value: Any, is_list: bool) -> str:

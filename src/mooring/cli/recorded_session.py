@@ -31,7 +31,7 @@ ADVICE = """\
 
 @dataclass(frozen=True, slots=True)
 class ServedRecording:
-    """What is served, and where."""
+    """A recording that is served, and where."""
 
     program: Program
     runs: Sequence[RecordedRun]

@@ -34,7 +34,7 @@ class SelfCheckFlags:
     self_check_repair: bool
 
     def settings(self) -> SelfCheckSettings | None:
-        """What the flags say. Exits if they contradict each other."""
+        """The settings that the flags ask for; None without --self-check. Exits if they contradict each other."""
         if self.self_check is None:
             if self.self_check_repair:
                 refuse("--self-check-repair needs --self-check with an interval, such as --self-check=10m")
@@ -116,8 +116,8 @@ class RecordingFlags:
     keep_annotations: Sequence[str]
 
     def settings(self, registry: Registry, drops: bool = True) -> RecordingSettings | None:
-        """What the options say; None without --record. Exits with status 2 where the directory cannot be made. `drops`: see
-        RecordingLimits. The recording has the annotations that plugins of the registry declare."""
+        """The settings that the options ask for; None without --record. Exits with status 2 where the directory cannot be
+        made. `drops`: see RecordingLimits. The recording has the annotations that plugins of the registry declare."""
         if self.record is None:
             return None
         try:

@@ -93,7 +93,7 @@ class ReplayWalk:
             case "next":
                 self._go_on(value)
             case "decision":
-                self._move(lambda step: is_decision(step.step.outcomes) and _is_about(step, pod_name(value)))
+                self._move(lambda step: _is_decision_about(step, pod_name(value)))
             case "difference":
                 self._move(lambda step: not step.is_equal)
             case "to":
@@ -166,8 +166,9 @@ def _command(word: str) -> str | None:
     return found[0] if len(found) == 1 or word in found else None
 
 
-def _is_about(replayed: ReplayedStep, pod: str) -> bool:
-    return not pod or any(pod in outcome for outcome in replayed.step.outcomes)
+def _is_decision_about(replayed: ReplayedStep, pod: str) -> bool:
+    outcomes = replayed.step.outcomes
+    return is_decision(outcomes) and (not pod or any(pod in outcome for outcome in outcomes))
 
 
 def _shown(replayed: ReplayedStep) -> Block:

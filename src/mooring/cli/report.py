@@ -106,7 +106,7 @@ def told_story(story: Story, wide: bool) -> list[str]:
 
 
 def told_outcome(explanation: Explanation) -> str:
-    """What became of an explained pod, in one line."""
+    """The outcome of an explained pod, in one line."""
     pod, decision = explanation.pod.key, explanation.decision
     where = (
         f" (it is on {explanation.now_on} now; this is the decision if it were not placed)"
@@ -122,7 +122,7 @@ def told_outcome(explanation: Explanation) -> str:
 
 
 def told_preemption(explanation: Explanation) -> Iterator[str]:
-    """What preemption did for an explained pod, or why it did nothing."""
+    """Lines that say what preemption did for an explained pod, or why it did nothing."""
     if explanation.victims:
         yield f"Preempted for it: {', '.join(explanation.victims)}"
     if explanation.preemption:

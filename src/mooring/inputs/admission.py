@@ -68,7 +68,7 @@ from mooring.rules.pod_defaults import complete_pod
 
 @dataclass(frozen=True, slots=True)
 class ClaimSources:
-    """What decides which claims a pod gets."""
+    """The objects that decide which claims a pod gets."""
 
     templates: Mapping[str, ResourceClaimTemplate]
     """By key."""
@@ -77,7 +77,7 @@ class ClaimSources:
 
     @classmethod
     def of(cls, objects: Iterable[KubeObject], gates: Mapping[str, bool] | None) -> "ClaimSources":
-        """Those of a cluster with these objects and feature gates."""
+        """The templates and groups of a cluster with these objects and feature gates."""
         held = list(objects)
         has_groups = (gates or {}).get(GROUP_CLAIMS_GATE, False)
         return cls(
@@ -290,7 +290,7 @@ class Admission:
         return spec, problems
 
     def _gated(self, spec: JsonObject) -> list[Problem]:
-        """What a cluster with these gates does not admit."""
+        """Problems of fields that a cluster with these gates does not admit."""
         allowed = ", ".join(TOLERATION_OPERATORS)
         return [
             Problem(f"spec.{path}", show(operator), allowed) for path, operator in gated_operators(spec, self.gates)

@@ -25,9 +25,9 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from mooring.api.decode import decode_as
 from mooring.api.validate import validate
@@ -63,13 +63,57 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What others do to an object while a day passes: it comes, is changed, or goes."""
+    """A change that others make to an object while a day passes: it comes, is changed, or goes."""
 
     at_ns: int
     """Since the beginning."""
     item: KubeObject
     """As it is from then on; a pod keeps the node and the status that the simulation gave it."""
     is_removal: bool = False
+
+
+class ArrivalStream(Protocol):
+    """Arrivals in the order of time: a list, or a load that is generated while a day passes. A day goes over them once and
+    keeps only the pods that are there."""
+
+    changes: Sequence[PlannedChange]
+    """Changes that others make meanwhile, in the order of time."""
+    replaced: Collection[str]
+    """Keys of pods whose replacements, should they be preempted, are among the arrivals."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Arrival]: ...
+
+    def pods(self) -> Sequence[Pod]:
+        """Pods with all namespaces that the arrivals have."""
+        ...
+
+    def candidates(self, name: str) -> Sequence[Pod]:
+        """The pods with this `namespace/name` or `name`, and others whose names a user may have meant."""
+        ...
+
+
+class ListedArrivals:
+    """Arrivals that were read from a file, which are all there from the beginning."""
+
+    def __init__(
+        self, arrivals: Sequence[Arrival], changes: Sequence[PlannedChange] = (), replaced: Collection[str] = ()
+    ) -> None:
+        self.changes, self.replaced = changes, replaced
+        self._arrivals = sorted(arrivals, key=lambda arrival: arrival.at_ns)
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return iter(self._arrivals)
+
+    def pods(self) -> list[Pod]:
+        return [arrival.pod for arrival in self._arrivals]
+
+    def candidates(self, name: str) -> list[Pod]:
+        return self.pods()
 
 
 class ArrivalsError(InputError):

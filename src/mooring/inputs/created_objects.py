@@ -1,4 +1,4 @@
-"""What the controllers of a real cluster would create for the objects of manifests, with the place that each came from."""
+"""Objects that the controllers of a real cluster would create for those of manifests, with the place that each came from."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -35,12 +35,9 @@ from mooring.rules.workload_pods import (
     with_index,
 )
 
-# ---- The pods and volume claims that controllers would create for the workloads of manifests.
-#
-# A simulation runs no workload controllers, but manifests have Deployments. Names are numbered instead of random, so
-# that two runs have the same names. The rules are those of the embedded cluster's controllers
-# (`rules/workload_pods.py`).
-
+# ---- Pods and volume claims of workloads: a simulation runs no workload controllers, but manifests have Deployments. Names
+# are numbered instead of random, so that two runs have the same names. The rules are those of the embedded cluster's
+# controllers (`rules/workload_pods.py`).
 
 _HASH_LABELS = (("Deployment", HASH_LABEL), ("Rollout", "rollouts-pod-template-hash"))
 """Kinds whose pods belong to ReplicaSets, with the label of their pods that is the end of the ReplicaSet's name. Rollouts are
@@ -83,7 +80,7 @@ class Ownership:
 
 
 def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[KubeObject]:
-    """What controllers would create for a workload: the ReplicaSet of a Deployment, claims, pods."""
+    """The objects that controllers would create for a workload: the ReplicaSet of a Deployment, claims, pods."""
     pods = pods_of(workload, nodes, taken)
     between = replica_set_of(workload)
     claims = _claims(workload, pods) if workload.spec.volume_claim_templates else []
@@ -92,9 +89,9 @@ def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str
 
 def pods_of(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[Pod]:
     """The pods, named `<workload>-0` and so on; `<workload>-<kind>-0` if one of the names is in `taken` (pod keys)."""
-    hosts = _hosts(workload.spec.template.spec, nodes) if _is_daemon(workload) else []
-    start = _first(workload)
-    indices = range(start, start + (len(hosts) if _is_daemon(workload) else count_pods(workload)))
+    is_daemon, start = workload.kind == "DaemonSet", _first(workload)
+    hosts = _hosts(workload.spec.template.spec, nodes) if is_daemon else []
+    indices = range(start, start + (len(hosts) if is_daemon else count_pods(workload)))
     stem = workload.name
     if any(f"{workload.namespace}/{stem}-{i}" in taken for i in indices):
         stem = f"{stem}-{workload.kind.lower()}"
@@ -133,7 +130,7 @@ class _PodMaker:
             case "Job":
                 # The uid may be a key (admission.py), which is not a valid label value.
                 named = _labelled(pod, job_labels(workload.name, "" if "/" in workload.uid else workload.uid))
-                return with_index(named, workload.name, index) if _is_indexed(workload) else named
+                return with_index(named, workload.name, index) if workload.spec.completion_mode == "Indexed" else named
         return pod
 
 
@@ -160,6 +157,7 @@ def replica_set_of(workload: Workload) -> ReplicaSet | None:
         return None
     written = workload.spec.selector or LabelSelector()
     mark = {HASH_LABEL: _hash(workload)}
+    owner = owner_reference(_resource(workload.kind), {"metadata": {"name": workload.name, "uid": workload.uid}})
     selector = LabelSelector(
         match_labels={**(written.match_labels or {}), **mark}, match_expressions=written.match_expressions
     )
@@ -167,7 +165,7 @@ def replica_set_of(workload: Workload) -> ReplicaSet | None:
         name=_replica_set_name(workload),
         namespace=workload.namespace,
         labels={**(workload.spec.template.metadata.labels or {}), **mark},
-        owner_references=[msgspec.convert(_reference(workload), OwnerReference)],
+        owner_references=[msgspec.convert(owner, OwnerReference)],
     )
     return ReplicaSet(metadata=meta, spec=LabelSelectorSpec(selector=selector))
 
@@ -197,10 +195,6 @@ def _resource(kind: str) -> KindSpec:
     return BY_KIND[WORKLOADS[kind].api_versions[0], kind]
 
 
-def _reference(workload: Workload) -> JsonObject:
-    return owner_reference(_resource(workload.kind), {"metadata": {"name": workload.name, "uid": workload.uid}})
-
-
 def _replica_set_name(workload: Workload) -> str:
     return f"{workload.name}-{_hash(workload)}"
 
@@ -211,14 +205,6 @@ def _hash(workload: Workload) -> str:
 
 def _first(workload: Workload) -> int:
     return workload.spec.ordinals.start if workload.spec.ordinals else 0
-
-
-def _is_daemon(workload: Workload) -> bool:
-    return workload.kind == "DaemonSet"
-
-
-def _is_indexed(workload: Workload) -> bool:
-    return workload.spec.completion_mode == "Indexed"
 
 
 def _hosts(spec: PodSpec, nodes: Iterable[Node]) -> list[Node]:
@@ -238,6 +224,9 @@ def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bo
         return False
     # Only a cluster whose gate is on has tolerations with Lt or Gt: `Admission` refuses others.
     return tolerates_hard(tolerations, node.taints, compares=True)
+
+
+# ---- all that is created
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ A pod template at `spec.template` is found without being told. For other places 
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -126,8 +126,7 @@ class CustomKinds:
             written = document.plain()
         except ValueError:
             return None, []
-        found = [*_at(written, path.split("."), "", ())]
-        templates = [each for each in found if _is_pod_template(each.value)]
+        templates = [*_at(written, path.split("."), "", ())]
         if not templates and document.kind in self.paths:
             return None, [Problem(path, "there is no pod template", "a template with spec.containers")]
         if not templates:
@@ -178,18 +177,9 @@ def _told(name: str, kind: CustomKind, is_named: bool) -> str:
 # ---- looking for templates
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    value: Any
-    beside: JsonObject
-    """The object that has it as a field."""
-    path: str
-    parts: tuple[str, ...]
-    """Names of the entries on the way."""
-
-
-def _at(value: Any, steps: list[str], path: str, parts: tuple[str, ...]) -> Iterator[_Found]:
-    """All values at a path; `name[]` goes into every entry of a list or map."""
+def _at(value: Any, steps: list[str], path: str, parts: tuple[str, ...]) -> Iterator[tuple[FoundTemplate, JsonObject]]:
+    """All templates at a path, each with the object that has it as a field; `name[]` goes into every entry of a list or
+    map. Their numbers of pods are not known yet."""
     if not isinstance(value, dict):
         return
     step, rest = steps[0], steps[1:]
@@ -197,7 +187,8 @@ def _at(value: Any, steps: list[str], path: str, parts: tuple[str, ...]) -> Iter
     path = f"{path}.{name}" if path else name
     inner = value.get(name)
     if not rest:
-        yield _Found(inner, value, path, parts)
+        if _is_pod_template(inner):
+            yield FoundTemplate(path, "-".join(parts), inner, 1), value
     elif not step.endswith(_EACH):
         yield from _at(inner, rest, path, parts)
     elif isinstance(inner, list):
@@ -225,20 +216,21 @@ def _template_places(value: Any, path: str, depth: int) -> Iterator[str]:
             yield from _template_places(inner, here, depth + 1)
 
 
-def _is_pod_template(value: Any) -> bool:
+def _is_pod_template(value: Any) -> TypeGuard[JsonObject]:
     """Whether it has containers: the templates of machines, certificates and so on have none."""
     spec = value.get("spec") if isinstance(value, dict) else None
     return isinstance(spec, dict) and isinstance(spec.get("containers"), list) and bool(spec["containers"])
 
 
-def _counted(found: list[_Found]) -> tuple[tuple[FoundTemplate, ...], list[Problem]]:
+def _counted(found: list[tuple[FoundTemplate, JsonObject]]) -> tuple[tuple[FoundTemplate, ...], list[Problem]]:
+    """The templates with their numbers of pods, which are fields beside them, and the problems of these fields."""
     templates, problems = [], []
-    for each in found:
-        name = next((name for name in _NUMBERS if each.beside.get(name) is not None), "")
-        number = each.beside[name] if name else 1
+    for each, beside in found:
+        name = next((name for name in _NUMBERS if beside.get(name) is not None), "")
+        number = beside[name] if name else 1
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_PODS:
             path = f"{each.path.rpartition('.')[0]}.{name}"
             problems.append(Problem(path, show(number), f"a whole number from 0 to {MAX_PODS}"))
         else:
-            templates.append(FoundTemplate(each.path, "-".join(each.parts), each.value, number))
+            templates.append(replace(each, count=number))
     return tuple(templates), problems

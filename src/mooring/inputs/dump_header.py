@@ -1,9 +1,8 @@
-"""The header of a dump: an object among others that says what the dump holds, so that it is read as the cluster was.
+"""What a dump holds beside the objects that decisions read: events about pods, and a header.
 
-`mooring dump` writes it. A dump of `kubectl get` has none: its workloads without pods stand for pods that they would make.
+The header says what the dump holds, so that it is read as the cluster was. `mooring dump` writes it. A dump of `kubectl get`
+has none: its workloads without pods stand for pods that they would make.
 """
-
-from collections.abc import Sequence
 
 import msgspec
 from msgspec import field
@@ -12,11 +11,10 @@ from mooring.api.json_objects import JsonObject
 from mooring.framework.config.settings import API_VERSION
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.documents import Document
+from mooring.kit.words import some
 from mooring.model.meta import KubeObject, Wire
 
-# ---- Events about pods, as a dump or a live cluster has them. They change no decision, but they are the history of a
-# pod.
-
+# ---- Events about pods. They change no decision, but they are the history of a pod.
 
 EVENT, EVENT_VERSION = "Event", "v1"
 
@@ -95,11 +93,13 @@ def pod_event_of(document: Document) -> PodEvent | None:
     return event if event.involved_object.kind == "Pod" else None
 
 
+# ---- the header
+
 KIND = "ClusterDump"
 
 
 class DumpHeader(Wire):
-    """What a reader has to know about the objects of a dump."""
+    """Facts about the objects of a dump that its reader needs."""
 
     has_all_pods: bool = False
     """Whether every pod is in the dump: workloads without pods have none, and readers must not create them."""
@@ -112,7 +112,7 @@ class DumpHeader(Wire):
     """Keys of annotations that some objects had and that the dump leaves out, as far as it names them."""
 
     def notes(self) -> list[str]:
-        """What a user should know before reading answers."""
+        """Notes for the user about resources that the dump does not have."""
         if not self.missing:
             return []
         return [f"the dump has no {', '.join(self.missing)}: its author was not allowed to list them"]
@@ -127,7 +127,9 @@ class DumpHeader(Wire):
             declared = registry.annotation_keys(name)
             keys = left_out if name in undeclared else [key for key in left_out if key in declared]
             if keys:
-                notes.append(f"plugin {name} {_MAY_READ if name in undeclared else _READS} {_some(keys)}; {_REMEDY}")
+                notes.append(
+                    f"plugin {name} {_MAY_READ if name in undeclared else _READS} {some(keys, _NAMED)}; {_REMEDY}"
+                )
         return notes
 
 
@@ -135,10 +137,6 @@ _READS = "reads annotations that the dump leaves out:"
 _MAY_READ = "reads annotations and declares none, and the dump leaves these out:"
 _REMEDY = "keep those that the plugin reads with `mooring dump --keep-annotations KEY,...`"
 _NAMED = 5
-
-
-def _some(keys: Sequence[str]) -> str:
-    return ", ".join(keys[:_NAMED]) + (f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else "")
 
 
 def is_header(kind: str, api_version: str) -> bool:

@@ -32,7 +32,7 @@ to `memory` 0.83."""
 
 
 class Validation(StrEnum):
-    """What happens to a manifest with unknown or repeated fields; the values are those of `kubectl --validate`."""
+    """The treatment of a manifest with unknown or repeated fields; the values are those of `kubectl --validate`."""
 
     STRICT = "strict"
     WARN = "warn"

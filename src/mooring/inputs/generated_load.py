@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mooring.api.validate import validate
 from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems
 from mooring.inputs.admission import Admission
-from mooring.inputs.arrivals import Arrival
+from mooring.inputs.arrivals import Arrival, PlannedChange
 from mooring.inputs.load_plan import LoadPlan, LoadPlanError, NodePool
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
@@ -57,6 +57,9 @@ class GeneratedLoad:
 
     Raises LoadPlanError for a plan whose nodes or pods are not valid.
     """
+
+    changes: Sequence[PlannedChange] = ()
+    replaced: Collection[str] = ()
 
     def __init__(self, plan: LoadPlan, objects: Sequence[KubeObject] = ()) -> None:
         """`objects` are the cluster that the load comes to: its nodes are used too, its classes and limits apply."""

@@ -93,20 +93,16 @@ def _to_object(place: DocumentPlace) -> Iterator[Step]:
 
 
 def _find_in_yaml(text: bytes, root: _Wanted) -> None:
-    """One pass over the events of all documents."""
-    number = 0
-    document = _LineWalk(None)
+    """One pass over the events of the text. Documents are the items of the root, counted from 1."""
+    stack = [_Open(root, is_mapping=False, index=1)]
     for event in events_of(text):
         match event:
-            case yaml.DocumentStartEvent():
-                number += 1
-                document = _LineWalk(root.below.get(number))
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                document.open(event)
+                stack.append(_Open(stack[-1].meet(event), isinstance(event, yaml.MappingStartEvent)))
             case yaml.ScalarEvent() | yaml.AliasEvent():
-                document.take(event)
+                stack[-1].take(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                document.close()
+                stack.pop()
 
 
 @dataclass(slots=True)
@@ -119,40 +115,21 @@ class _Open:
     key: str | None = None
     key_line: int = 0
 
-
-class _LineWalk:
-    """One pass over the events of a document, with the matching part of the tree."""
-
-    def __init__(self, wanted: _Wanted | None) -> None:
-        self._wanted = wanted
-        self._stack: list[_Open] = []
-
-    def open(self, event: Any) -> None:
-        is_mapping = isinstance(event, yaml.MappingStartEvent)
-        self._stack.append(_Open(self._meet(event), is_mapping))
-
     def take(self, event: Any) -> None:
-        inside = self._stack[-1] if self._stack else None
-        if inside is not None and inside.is_mapping and inside.key is None:
-            inside.key, inside.key_line = str(getattr(event, "value", "")), event.start_mark.line + 1
+        """A key of the mapping, or a value that has no values in it."""
+        if self.is_mapping and self.key is None:
+            self.key, self.key_line = str(getattr(event, "value", "")), event.start_mark.line + 1
         else:
-            self._meet(event)
+            self.meet(event)
 
-    def close(self) -> None:
-        self._stack.pop()
-
-    def _meet(self, event: Any) -> _Wanted | None:
+    def meet(self, event: Any) -> _Wanted | None:
         """A value begins: if it is wanted, note its line, or that of its key. Of a repeated key the last one counts."""
         line: int = event.start_mark.line + 1
-        if not self._stack:
-            found = self._wanted
-        else:
-            inside = self._stack[-1]
-            step: Step | None = inside.key if inside.is_mapping else inside.index
-            if inside.is_mapping:
-                line, inside.key = inside.key_line or line, None
-            inside.index += 1
-            found = inside.wanted.below.get(step) if inside.wanted is not None and step is not None else None
+        step: Step | None = self.key if self.is_mapping else self.index
+        if self.is_mapping:
+            line, self.key = self.key_line or line, None
+        self.index += 1
+        found = self.wanted.below.get(step) if self.wanted is not None and step is not None else None
         if found is not None:
             found.line = line
         return found
@@ -166,7 +143,11 @@ def _find_in_json(text: bytes, root: _Wanted) -> None:
     start = _address(memoryview(text))
     for number, (_, piece) in enumerate(json_pieces(text), 1):
         if number in root.below:
-            _descend(msgspec.Raw(piece), root.below[number], lambda raw: _line(ends, _address(memoryview(raw)) - start))
+            _descend(
+                msgspec.Raw(piece),
+                root.below[number],
+                lambda raw: bisect_left(ends, _address(memoryview(raw)) - start) + 1,
+            )
 
 
 def _descend(raw: msgspec.Raw, wanted: _Wanted, line_at: Any) -> None:
@@ -191,14 +172,10 @@ def _address(view: memoryview) -> int:
     return address
 
 
-def _line(ends: Any, offset: int) -> int:
-    return bisect_left(ends, offset) + 1
-
-
 # ---- small YAML files of our own forms: arrivals, plans of loads, offers of nodes
 
 DURATION_FORM = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
-"""What `parse_duration` takes, for problems."""
+"""The forms that `parse_duration` takes, for problems."""
 
 
 def read_own_file(path: str, max_bytes: int, remedy: str, error: type[InputError]) -> tuple[ManifestFile, Any]:

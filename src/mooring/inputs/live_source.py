@@ -31,10 +31,8 @@ from mooring.kit.words import LISTED_FAULTS
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 
-# ---- Which resources of a live cluster are listed, and what is lost if the caller may not list one of them.
-#
-# Secrets and ConfigMaps are never read: no decision depends on their content. reader.yaml grants exactly these.
-
+# ---- Resources that are listed, and what is lost if the caller may not list one of them. Secrets and ConfigMaps are never
+# read: no decision depends on their content. reader.yaml grants exactly these.
 
 READER_ROLE = Path(__file__).with_name("reader.yaml")
 """The manifest with the ClusterRoles that allow what questions list, and what an observer watches: errors name it."""
@@ -45,19 +43,14 @@ REQUIRED = (PODS, NODES)
 """Without them there is no cluster to ask about."""
 
 
-def _listed() -> tuple[KindSpec, ...]:
-    """Pods first: their version is the one at which all others are listed."""
-    others = [spec for spec in (*KINDS.values(), *WORKLOADS.values()) if spec not in REQUIRED]
-    return (PODS, NODES, *dict.fromkeys(others))
-
-
-LISTED = _listed()
-"""All kinds that decisions read, and the workloads, which questions name as KIND/NAME."""
+LISTED: tuple[KindSpec, ...] = (*dict.fromkeys((*REQUIRED, *KINDS.values(), *WORKLOADS.values())),)
+"""All kinds that decisions read, and the workloads, which questions name as KIND/NAME. Pods come first: their version is the
+one at which all others are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """What answers do without."""
+    """The loss for answers if one of the kinds cannot be listed."""
 
     kinds: tuple[str, ...]
     text: str
@@ -87,13 +80,8 @@ _LOSSES = (
 
 
 def loss_without(spec: KindSpec) -> str:
-    """What is lost without a resource."""
+    """A sentence that says what is lost without a resource."""
     return next((loss.text for loss in _LOSSES if spec.kind in loss.kinds), "answers may be wrong")
-
-
-def resource_name(spec: KindSpec) -> str:
-    """The name in messages and in RBAC: `pods`, `replicasets.apps`."""
-    return f"{spec.plural}.{spec.group}" if spec.group else spec.plural
 
 
 def is_gated(spec: KindSpec) -> bool:
@@ -128,7 +116,7 @@ class LiveClient(Protocol):
 
 @dataclass(slots=True)
 class LiveLists:
-    """What a server answered."""
+    """The lists that a server answered with, and the resources that it did not list."""
 
     server: str
     pages: dict[KindSpec, list[bytes]] = field(default_factory=dict)
@@ -144,7 +132,7 @@ class LiveLists:
         return [spec for spec, version in self.versions.items() if version != self.versions[PODS]]
 
     def notes(self) -> list[str]:
-        """What the user should know: each resource that is missing, with what is lost, and lists of another moment."""
+        """Notes for the user: each resource that is missing, with what is lost, and lists of another moment."""
         notes = [f"you may not list {spec.resource}: {loss_without(spec)}" for spec in self.refused]
         if self.refused:
             notes.append(f"{READER_ROLE} has the ClusterRole mooring-reader, which allows all lists")
@@ -313,6 +301,8 @@ def has_items(page: bytes) -> bool:
 def path_of(spec: KindSpec) -> str:
     return f"{spec.path}/{spec.plural}"
 
+
+# ---- the cluster
 
 T = TypeVar("T")
 

@@ -79,7 +79,7 @@ class NodePool(Wire):
 
 
 class LoadPlan(Wire):
-    """What to generate; the module says what each field means."""
+    """A description of nodes and pods to generate; the module says what each field means."""
 
     seed: int = 1
     pods: int | None = None

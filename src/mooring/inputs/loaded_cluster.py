@@ -58,11 +58,11 @@ class LoadedCluster:
     workloads: Sequence[Workload] = field(default=(), repr=False)
     """Deployments, Jobs and so on: of those without pods in the input, the pods are among the objects."""
     notes: Sequence[str] = ()
-    """What a user should know about how the input was read."""
+    """Sentences for the user about how the input was read."""
     events: Sequence[PodEvent] = field(default=(), repr=False)
     """Events about pods, as far as the input has them: the history of a pod."""
     queue: QueueRecord | None = field(default=None, repr=False)
-    """What the scheduler of a snapshot knew of pods that waited."""
+    """The pods that waited, as the scheduler of a snapshot knew them."""
     templates: TemplatePaths = field(default_factory=dict, repr=False)
     """Where kinds that Mooring does not know have their pod templates, for manifests that are applied later."""
 
@@ -78,14 +78,23 @@ class LoadedCluster:
         """The pod with this `[pod/][namespace/]name`. Raises NoSuchPod, with similar names."""
         pods, name = self.pods(), pod_name(name)
         wanted = f"{namespace}/{name}" if namespace and "/" not in name else name
-        found = [pod for pod in pods if wanted in (pod.key, pod.name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
-        if any(isinstance(item, Pod) and wanted in (item.key, item.name) for item in self.objects):
-            raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
-        raise NoSuchPod(f"no pod {wanted!r} among {len(pods)} pods{other_kind(wanted)}{alike(wanted, pods)}")
+        finished = [item for item in self.objects if isinstance(item, Pod) and item.is_finished]
+        return pod_named(wanted, pods, finished, f"among {len(pods)} pods", name)
+
+
+def pod_named(wanted: str, pods: Sequence[Pod], finished: Sequence[Pod], among: str, written: str = "") -> Pod:
+    """The pod with this `[namespace/]name`. Raises NoSuchPod, with similar names; `among` says where it was looked for, and
+    `written` is the name as the user wrote it, if it is another one."""
+    found = [pod for pod in pods if wanted in (pod.key, pod.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise NoSuchPod(
+            f"{written or wanted!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace"
+        )
+    if any(wanted in (pod.key, pod.name) for pod in finished):
+        raise NoSuchPod(f"pod {written or wanted!r} has finished: there is nothing to decide about it")
+    raise NoSuchPod(f"no pod {wanted!r} {among}{other_kind(wanted)}{alike(wanted, pods)}")
 
 
 Apply = Callable[[LoadedCluster, Sequence[ManifestFile]], LoadedCluster]
@@ -156,15 +165,12 @@ def read_objects(objects: Objects, options: ReadOptions = STRICT) -> Manifests:
     written = [item for item in listed if isinstance(item, Mapping)]
     stdin = getattr(sys.stdin, "buffer", None)
     if written:
-        paths, stdin = [*paths, STDIN], io.BytesIO(_as_list(written))
+        listed_text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
+        paths, stdin = [*paths, STDIN], io.BytesIO(listed_text)
     manifests = read(paths, stdin, options)
     if written:
         manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
     return manifests
-
-
-def _as_list(written: Sequence[Written]) -> bytes:
-    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
 
 
 def _as_dictionary(problem: Problem) -> Problem:

@@ -53,7 +53,7 @@ class Manifests:
     events: list[PodEvent] = field(default_factory=list)
     """Events about pods, in the order of the input."""
     header: DumpHeader | None = None
-    """What `mooring dump` wrote about the input; the first header counts."""
+    """The header that `mooring dump` wrote; the first one counts."""
     queue: QueueRecord | None = None
     """The queue of the scheduler that a snapshot is of; the first one counts."""
     custom: CustomKinds = field(default_factory=CustomKinds)
@@ -63,7 +63,7 @@ class Manifests:
     among `objects`."""
 
     def notes_of_dump(self) -> list[str]:
-        """What a user should know about a dump that was read."""
+        """Notes for the user about a dump that was read."""
         return self.header.notes() if self.header is not None else []
 
 
@@ -80,7 +80,7 @@ class ReadOptions:
     templates: TemplatePaths = field(default_factory=dict)
     """Where kinds that Mooring does not know have their pod templates."""
     header: DumpHeader | None = None
-    """What the files hold, if none of them says it."""
+    """The header for files of which none has one."""
     separates: bool = False
     """Whether manifests beside a dump are not read but returned as files that are to be applied to its cluster."""
 
@@ -268,7 +268,8 @@ class _Intake:
         self._problems += self._told(document, problems)
         if any(map(was_admitted, typed)):
             self._cluster_files.add(document.place.file)
-        if self._options.validation is not Validation.IGNORE and not _is_undecodable(problems):
+        # A document that cannot be decoded at all has a problem without a path, and no fields to check.
+        if self._options.validation is not Validation.IGNORE and all(problem.path for problem in problems):
             self._check_fields(document, any(was_admitted(item) for item in typed))
 
     def _check_fields(self, document: Document, is_admitted: bool) -> None:
@@ -350,11 +351,6 @@ def _of(manifest: Manifest, problems: Sequence[Problem]) -> list[_Told]:
         return []
     where, file = manifest.where, manifest.file
     return [_Told(manifest.order, manifest.place, problem.at(where, file)) for problem in problems]
-
-
-def _is_undecodable(problems: Sequence[Problem]) -> bool:
-    """Whether the document cannot be decoded at all: then it has no fields to check."""
-    return any(not problem.path for problem in problems)
 
 
 def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Problem]:

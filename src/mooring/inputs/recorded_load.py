@@ -1,4 +1,4 @@
-"""What others did to a recorded cluster, without what the scheduler decided: pods came and went, nodes came and went.
+"""The changes that others made to a recorded cluster, without the decisions of its scheduler: pods and nodes came and went.
 
 From it a simulation makes what would have happened under another configuration. A pod that had a node leaves as long after
 it gets its node as it did when it was recorded; a pod that had none leaves when it left. A pod that the recorded scheduler
@@ -52,13 +52,13 @@ class RecordedLoad:
     """Times are since the beginning."""
 
     objects: list[KubeObject]
-    """What was there, without pods that waited for a node: these are arrivals."""
+    """The objects at the beginning, without pods that waited for a node: these are arrivals."""
     arrivals: list[Arrival]
     changes: list[PlannedChange]
     placements: dict[str, str]
     """Pod -> the node that it was bound to, of the arrivals; the last one of its name counts."""
     evicted: frozenset[str]
-    """Those of them that the recorded scheduler evicted."""
+    """The arrivals that the recorded scheduler evicted."""
     over_ns: int
     problems: list[str] = field(default_factory=list)
 
@@ -135,13 +135,14 @@ class _Collecting:
 
     # ---- changes
 
-    def _take_in(self, input: Input) -> None:
-        if isinstance(input, ObjectAdded):
-            self._added(input.item)
-        elif isinstance(input, ObjectUpdated):
-            self._updated(input.old, input.new)
-        elif isinstance(input, ObjectRemoved):
-            self._removed(input.item)
+    def _take_in(self, taken: Input) -> None:
+        match taken:
+            case ObjectAdded():
+                self._added(taken.item)
+            case ObjectUpdated():
+                self._updated(taken.old, taken.new)
+            case ObjectRemoved():
+                self._removed(taken.item)
 
     def _added(self, item: KubeObject, is_there: bool = False) -> None:
         self._world[_name(item)] = item

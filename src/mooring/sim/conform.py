@@ -9,11 +9,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.decode import decode_json
-from mooring.api.kinds import KINDS
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
-from mooring.framework.config import ConfigError, default, from_object
+from mooring.framework.config import ConfigError
 from mooring.framework.contract.status import Rejection
 from mooring.framework.profile.profiles import build_profiles
 from mooring.framework.profile.registry import Registry
@@ -24,7 +22,7 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
-from mooring.sim.scenario import UNUSABLE, Step, load, parse
+from mooring.sim.scenario import UNUSABLE, Scenario, Step, decoded, load, parse
 from mooring.state.assembly import all_plugins, build_scheduler
 
 Answer = dict[str, Any]
@@ -46,7 +44,7 @@ def check_config(line: bytes) -> Answer:
         scenario = parse(line)
     except ScenarioError as fault:
         return {"name": "", "stage": "decode", "error": str(fault)}
-    return config_answer({"name": scenario.name, "config": scenario.config}, _registry())
+    return config_answer(scenario.name, scenario.config, _registry())
 
 
 def follow(line: bytes) -> Answer:
@@ -186,7 +184,7 @@ _OP_NS = 1_000_000
 """Each operation takes 1 ms, so that no two have the same time."""
 
 
-class Op(msgspec.Struct):
+class TimelineOp(msgspec.Struct):
     """One operation: create, update or delete an object, or advance the clock."""
 
     op: str
@@ -196,32 +194,22 @@ class Op(msgspec.Struct):
     seconds: int = 0
 
 
-class Timeline(msgspec.Struct):
-    """A scenario of the timeline mode."""
+class Timeline(Scenario):
+    """A scenario of the mode `timeline`."""
 
-    name: str = ""
-    config: Any = None
-    ops: list[Op] = msgspec.field(default_factory=list)
+    ops: list[TimelineOp] = msgspec.field(default_factory=list)
 
 
-class _Header(msgspec.Struct):
-    kind: str = ""
-
-
-_timeline = msgspec.json.Decoder(Timeline)
-_header = msgspec.json.Decoder(_Header)
-
-
-def run_timeline(line: bytes, registry: Registry) -> dict[str, Any]:
+def run_timeline(line: bytes, registry: Registry) -> Answer:
     """The state after each operation of a scenario."""
-    scenario = _timeline.decode(line)
+    scenario = msgspec.json.decode(line, type=Timeline)
     chosen = config.default() if scenario.config is None else config.from_object(scenario.config)
     clock = VirtualClock(START_NS)
     driver = Driver(clock, build_scheduler(chosen, clock, registry))
     return {"name": scenario.name, "states": [_state(driver, _perform(driver, op)) for op in scenario.ops]}
 
 
-def _perform(driver: Driver, op: Op) -> list[str]:
+def _perform(driver: Driver, op: TimelineOp) -> list[str]:
     """Do one operation. Returns the pods that were attempted because of it."""
     driver.clock.advance_ns(_OP_NS)
     if op.op == "advance":
@@ -233,14 +221,13 @@ def _perform(driver: Driver, op: Op) -> list[str]:
     if op.op == "delete":
         driver.delete(op.kind, op.name)
     else:
-        kind = _header.decode(op.object).kind
-        if kind in KINDS:
-            item = decode_json(op.object, kind)
+        item = decoded(op.object)
+        if item is not None:
             (driver.create if op.op == "create" else driver.update)(item)
     return driver.settle()
 
 
-def _state(driver: Driver, attempted: Sequence[str]) -> dict[str, Any]:
+def _state(driver: Driver, attempted: Sequence[str]) -> Answer:
     """Attempted, bound and pending pods after an operation."""
     bound, pending = {}, {}
     for pod in driver.pods():
@@ -251,14 +238,14 @@ def _state(driver: Driver, attempted: Sequence[str]) -> dict[str, Any]:
     return {"attempted": list(attempted), "bound": bound, "pending": {k: v for k, v in pending.items() if v}}
 
 
-def _pending(driver: Driver, pod: Pod) -> dict[str, Any]:
+def _pending(driver: Driver, pod: Pod) -> Answer:
     """Where a pending pod is in the queue, and what its status says; empty for a pod that no profile schedules."""
     scheduler = driver.scheduler
     entry = scheduler.queued(pod.key)
     if entry is None:
         return {}
     condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
-    answer: dict[str, Any] = {"where": scheduler.place_in_queue(pod.key), "attempts": entry.attempts}
+    answer: Answer = {"where": scheduler.place_in_queue(pod.key), "attempts": entry.attempts}
     if condition is not None and condition.status == "False":
         answer["reason"], answer["message"] = condition.reason, condition.message
     if pod.status.nominated_node_name:
@@ -269,12 +256,10 @@ def _pending(driver: Driver, pod: Pod) -> dict[str, Any]:
 # ---- config: the plugins of each profile, or the errors of a configuration
 
 
-def config_answer(scenario: dict[str, Any], registry: Registry) -> dict[str, Any]:
-    """The answer to one scenario."""
-    name, written = scenario["name"], scenario["config"]
+def config_answer(name: str, written: Any, registry: Registry) -> Answer:
+    """The profiles of a configuration, or upstream's default one if nothing is written."""
     try:
-        config = default() if written is None else from_object(written)
-        profiles = build_profiles(config, registry)
+        profiles = build_profiles(config.default() if written is None else config.from_object(written), registry)
     except ConfigError as error:
         return {"name": name, "stage": error.stage, "error": str(error)}
     return {"name": name, "stage": "ok", "plugins": {key: profile.describe() for key, profile in profiles.items()}}

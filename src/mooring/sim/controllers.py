@@ -1,12 +1,10 @@
-"""The controllers of a simulated cluster: volumes for claims, and resource claims of pods that are gone.
+"""The controllers of a simulated cluster: pods instead of those that are gone, their claims, and volumes for claims.
 
-A simulation runs no other controllers: pods that are preempted are not replaced. Both controllers act at once, by the rules
-in `rules/` that the controllers of the embedded cluster use. A volume that is provisioned for a claim can be used on every
-node that the class allows: which node a real driver would choose is not known here.
+They act at once, by the rules in `rules/` that the controllers of the embedded cluster use. A volume that is provisioned for
+a claim can be used on every node that the class allows: which node a real driver would choose is not known here.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import msgspec
 
@@ -38,11 +36,9 @@ from mooring.plugins.volumes.claims import is_delayed
 from mooring.rules.persistent_volumes import binding_marks, can_provision, chosen_volume, preference, provisioned
 from mooring.rules.pod_claims import owning_pod, with_users
 
-# ---- The pod that a controller creates instead of one that is gone, and the claims that belong to it.
-#
-# A simulation gives the new pod a new name, as the controller would. In an answer to a what-if question a pod and the
-# one that replaces it are the same: there the new pod has the old name, and so one sees where it moved.
-
+# ---- The pod that a controller creates instead of one that is gone, and the claims that belong to it. A simulation gives
+# the new pod a new name, as the controller would. In an answer to a what-if question a pod and the one that replaces it are
+# the same: there the new pod has the old name, and so one sees where it moved.
 
 _GENERATION = "~"
 """Stands between the uid of the first pod of a name and the number of its replacement. No uid of a server has it."""
@@ -162,35 +158,23 @@ def comes_back(pod: Pod) -> bool:
 # ---- resource claims
 
 
-class ClaimObjects(Protocol):
-    """What the controller needs of the cluster that it works on."""
-
-    @property
-    def objects(self) -> dict[tuple[str, str], KubeObject]: ...
-
-    def update(self, item: KubeObject) -> None: ...
-
-    def delete(self, kind: str, key: str) -> None: ...
-
-
 class ClaimController:
     """Frees the claims of a pod or a pod group that is gone, and deletes those that were created for it."""
 
-    def __init__(self, cluster: ClaimObjects) -> None:
-        self._cluster = cluster
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
 
     def removed(self, item: KubeObject) -> None:
         """The driver calls this for each object that is gone."""
         if not isinstance(item, Pod | PodGroup) or not _may_have_claims(item):
             return
         user_id = item.id if isinstance(item, Pod) else item.uid
-        for claim in [each for each in self._cluster.objects.values() if isinstance(each, ResourceClaim)]:
+        for claim in [each for each in self._driver.objects.values() if isinstance(each, ResourceClaim)]:
             if any(user.uid == user_id for user in claim.status.reserved_for or ()):
-                self._cluster.update(_without(claim, user_id))
+                self._driver.update(_without(claim, user_id))
             if _is_made_for(claim, item):
-                self._cluster.delete(
-                    "ResourceClaim", claim.key
-                )  # after the update: the loss of its devices is what wakes pods
+                # After the update: the loss of its devices is what wakes pods.
+                self._driver.delete("ResourceClaim", claim.key)
 
 
 def _may_have_claims(item: Pod | PodGroup) -> bool:
@@ -217,23 +201,15 @@ def _without(claim: ResourceClaim, user_id: str) -> ResourceClaim:
 BOUND = PhaseStatus(phase="Bound")
 
 
-class VolumeObjects(Protocol):
-    """What the controller needs of the cluster that it works on."""
-
-    def create(self, item: KubeObject) -> None: ...
-
-    def update(self, item: KubeObject) -> None: ...
-
-
 class VolumeController:
     """Binds claims to volumes. The driver calls `changed` for each change.
 
     Before `begin` it only notes changes: while the cluster is being set up, the volume of a claim may not be there yet.
     """
 
-    def __init__(self, objects: VolumeObjects, storage: StorageView) -> None:
-        self._objects = objects
-        self._storage = storage
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._storage: StorageView = driver.scheduler.cluster.storage
         self._has_begun = False
         self._waiting: dict[str, None] = {}
         """Keys of claims without a volume, in the order of their creation."""
@@ -276,7 +252,7 @@ class VolumeController:
     def _offer(self, volume: PersistentVolume) -> None:
         """Make a volume without a phase, as manifests have them, Available."""
         if volume.spec.claim_ref is None and not volume.status.phase:
-            self._objects.update(msgspec.structs.replace(volume, status=PhaseStatus(phase=AVAILABLE)))
+            self._driver.update(msgspec.structs.replace(volume, status=PhaseStatus(phase=AVAILABLE)))
 
     def _serve_all(self) -> None:
         for key in list(self._waiting):
@@ -307,7 +283,7 @@ class VolumeController:
         if storage_class is None or not can_provision(storage_class.provisioner):
             return None
         made = new_volume(claim, storage_class)
-        self._objects.create(made)
+        self._driver.create(made)
         return storage.volumes.get(made.name)
 
     def _chosen(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
@@ -324,7 +300,7 @@ class VolumeController:
         """Update the volume, then the claim, unless a callback of the first update has bound the claim already."""
         bound = kept_for(volume, claim)
         if bound.status.phase != BOUND.phase or bound is not volume:
-            self._objects.update(msgspec.structs.replace(bound, status=BOUND))
+            self._driver.update(msgspec.structs.replace(bound, status=BOUND))
         now = self._storage.claims.get(claim.key)
         if now is None or is_fully_bound(now):
             return
@@ -332,7 +308,7 @@ class VolumeController:
         annotations = {**(metadata.annotations or {}), **binding_marks(bool(spec.volume_name))}
         metadata = msgspec.structs.replace(metadata, annotations=annotations)
         spec = msgspec.structs.replace(spec, volume_name=volume.name)
-        self._objects.update(PersistentVolumeClaim(metadata=metadata, spec=spec, status=BOUND))
+        self._driver.update(PersistentVolumeClaim(metadata=metadata, spec=spec, status=BOUND))
 
 
 def new_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:

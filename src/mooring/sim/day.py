@@ -8,23 +8,22 @@ An attempt takes one millisecond of simulated time, and events that become due m
 import heapq
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from mooring.drivers.simulated_driver import START_NS
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.admission import missing_namespaces
-from mooring.inputs.arrivals import Arrival, PlannedChange
+from mooring.inputs.arrivals import Arrival, ArrivalStream, ListedArrivals, PlannedChange
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.controllers import PreemptedPods
 from mooring.sim.gauge import (
-    ArrivalStream,
-    ListedArrivals,
     NodeMeans,
     PartTimes,
     Span,
@@ -156,11 +155,8 @@ class Day:
         names_placements: bool = True,
         seed: int | None = None,
         record_to: RecordTo | None = None,
-        changes: Sequence[PlannedChange] = (),
-        replaced: Collection[str] = (),
     ) -> None:
-        """`changes` are made by others, in the order of time. `record_to` makes a recorder of the scheduler's steps.
-        `replaced` are keys of pods whose replacements, should they be preempted, are among the arrivals."""
+        """`record_to` makes a recorder of the scheduler's steps."""
         self._parts = PartTimes(_PARTS)
         self._stream = ListedArrivals(arrivals) if isinstance(arrivals, Sequence) else arrivals
         namespaces = missing_namespaces([*objects, *self._stream.pods()])
@@ -168,13 +164,12 @@ class Day:
             [*objects, *namespaces], config, registry, records=False, gates=gates, seed=seed, record_to=record_to
         )
         self._driver = self._simulated.driver
-        self._begin_ns = self._simulated.clock.now_ns()
         self._planned = len(self._simulated.pending) + len(self._stream)
         self._coming = itertools.chain((Arrival(0, pod, None) for pod in self._simulated.pending), self._stream)
         self._next = next(self._coming, None)
         self._ends: list[tuple[int, int, str, str]] = []
         """When pods finish, as a heap: time, a number in the order of planning, key and id of the pod."""
-        self._changes = deque(changes)
+        self._changes = deque(self._stream.changes)
         self._numbers = itertools.count()
         self._arrived = 0
         self._stays: dict[str, Stay] = {}
@@ -184,7 +179,7 @@ class Day:
         self._placements: dict[str, str] | None = {} if names_placements else None
         self._placed_by_node: Counter[str] = Counter()
         self._finished = 0
-        self._moved_ns, self._moved_attempts = self._begin_ns, 0
+        self._moved_ns, self._moved_attempts = START_NS, 0
         """The time of the last arrival or end of a pod, and the number of attempts until then."""
         self._was_stopped = False
         self._file: StayFile | None = None
@@ -194,7 +189,6 @@ class Day:
         self._driver.on_bound = self._bound
         self._simulated.on_evicted = self._evicted
         self._preempted = PreemptedPods(self._driver, gates)
-        self._replaced = replaced
         self._run_again_ns: dict[str, int | None] = {}
         """How long preempted pods of the day run when they come back, by id."""
         self._parts.lap("set-up")
@@ -215,7 +209,7 @@ class Day:
         told = self._find(story) if story is not None else None
         self._simulated.stories.only = told.key if told is not None else ""
         self._file = file
-        end_ns = None if until_ns is None else self._begin_ns + until_ns
+        end_ns = None if until_ns is None else START_NS + until_ns
         self._parts.skip()
         while self._step(end_ns):
             if on_progress is not None:
@@ -272,9 +266,9 @@ class Day:
             heapq.heappop(ends)
         planned = [ends[0][0]] if ends else []
         if self._next is not None:
-            planned.append(self._begin_ns + self._next.at_ns)
+            planned.append(START_NS + self._next.at_ns)
         if self._changes:
-            planned.append(self._begin_ns + self._changes[0].at_ns)
+            planned.append(START_NS + self._changes[0].at_ns)
         return min(planned, default=None)
 
     def _is_there(self, key: str, pod_id: str) -> bool:
@@ -287,7 +281,7 @@ class Day:
         if self._ends and self._ends[0][0] == when_ns:
             self._finish(*heapq.heappop(self._ends)[2:])
             self._parts.lap("ends")
-        elif self._changes and self._begin_ns + self._changes[0].at_ns == when_ns:
+        elif self._changes and START_NS + self._changes[0].at_ns == when_ns:
             self._change(self._changes.popleft())
             self._parts.lap("arrivals")
         elif self._next is not None:
@@ -305,8 +299,8 @@ class Day:
             self._remove(item)
         elif held is not None:
             driver.update(item)
-        elif not _is_unbound(item):  # a pod that waits in vain has its own arrival, and this one has left since
-            driver.create(item)
+        elif not isinstance(item, Pod) or item.spec.node_name:
+            driver.create(item)  # a pod without a node had an arrival of its own, and has left since
 
     def _remove(self, item: KubeObject) -> None:
         """Others delete an object."""
@@ -333,7 +327,7 @@ class Day:
 
     def _evicted(self, victim: Pod) -> None:
         """Pods that were there before the day count for no priority."""
-        if victim.key not in self._replaced:
+        if victim.key not in self._stream.replaced:
             self._preempted.preempted(victim)
         if victim.id in self._stays:
             self._run_again_ns[victim.id] = self._stays[victim.id].arrival.run_ns
@@ -347,17 +341,17 @@ class Day:
             is_of_the_day = victim.id in self._run_again_ns
             self._arrived -= is_of_the_day
             self._planned += not is_of_the_day
-            self._arrive(Arrival(self._now_ns(), pod, self._run_again_ns.get(victim.id)))
+            self._arrive(Arrival(self._simulated.passed_ns(), pod, self._run_again_ns.get(victim.id)))
         self._run_again_ns.clear()
 
     def _leave(self, pod_id: str, result: str) -> None:
         stay = self._stays.pop(pod_id)
         if self._file is not None:
-            self._file.write(stay, self._now_ns(), result)
+            self._file.write(stay, self._simulated.passed_ns(), result)
 
     def _bound(self, pod: Pod) -> None:
         """Note the waiting time, and plan the end of the pod."""
-        stay, now_ns = self._stays[pod.id], self._now_ns()
+        stay, now_ns = self._stays[pod.id], self._simulated.passed_ns()
         stay.bound_ns, stay.node = now_ns, pod.spec.node_name
         arrival = stay.arrival
         self._placed_by_node[stay.node] += 1
@@ -368,12 +362,8 @@ class Day:
         waits.waited_s.append((now_ns - arrival.at_ns) / NS_PER_S)
         self._group_waits.bound(pod, now_ns / NS_PER_S)
         if arrival.run_ns is not None:
-            end_ns = self._begin_ns + now_ns + arrival.run_ns
+            end_ns = START_NS + now_ns + arrival.run_ns
             heapq.heappush(self._ends, (end_ns, next(self._numbers), pod.key, pod.id))
-
-    def _now_ns(self) -> int:
-        """The time since the beginning."""
-        return self._simulated.clock.now_ns() - self._begin_ns
 
     def _waits_of(self, pod: Pod) -> Waits:
         waits = self._waits.get(pod.priority)
@@ -388,7 +378,7 @@ class Day:
         self._write_rest()
         self._parts.move("queue and binding", "decisions", simulated.deciding_ns)
         report = DayReport(
-            self._now_ns() / NS_PER_S,
+            self._simulated.passed_ns() / NS_PER_S,
             self._arrived,
             self._planned,
             self._finished,
@@ -421,18 +411,10 @@ class Day:
 
     def _notes(self) -> list[str]:
         """Notes about input and outcome."""
-        notes = []
-        if self._simulated.finished:
-            notes.append(
-                f"{count(len(self._simulated.finished), 'finished pod')} left out: finished pods use no resources"
-            )
+        notes = self._simulated.input_notes()
         late = self._planned - self._arrived
         if late:
             notes.append(f"{count(late, 'pod')} would have arrived later")
         if self._was_stopped:
             notes.append("stopped: the scheduler attempted the same pods again and again without success")
         return [*notes, *self._simulated.notes()]
-
-
-def _is_unbound(item: KubeObject) -> bool:
-    return isinstance(item, Pod) and not item.spec.node_name

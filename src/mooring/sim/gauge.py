@@ -1,13 +1,14 @@
-"""Utilisation over time: the requested share of what is allocatable, and how many pods are pending.
+"""Records of a day while it passes: the stay of each pod as a line of a file, how long each part of the work took, and the
+utilisation over time, which is the requested share of what is allocatable, and how many pods are pending.
 
 The gauge adds up amount times duration, so averages are exact however long a span is and however rarely it reads.
 """
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,49 +18,6 @@ from mooring.drivers.simulated_driver import Driver
 from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.shown_text import csv_line
-from mooring.model.pod import Pod
-
-# ---- What is recorded while a day passes: the stay of each pod as a line of a file, and how long each part of the
-# work took.
-
-
-# ---- Where the pods of a day come from: a list of arrivals, or a load that is generated while the day passes.
-
-
-class ArrivalStream(Protocol):
-    """Arrivals in the order of time. A day goes over them once and keeps only the pods that are there."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Arrival]: ...
-
-    def pods(self) -> Sequence[Pod]:
-        """Pods with all namespaces that the arrivals have."""
-        ...
-
-    def candidates(self, name: str) -> Sequence[Pod]:
-        """The pods with this `namespace/name` or `name`, and others whose names a user may have meant."""
-        ...
-
-
-class ListedArrivals:
-    """Arrivals that were read from a file, which are all there from the beginning."""
-
-    def __init__(self, arrivals: Sequence[Arrival]) -> None:
-        self._arrivals = sorted(arrivals, key=lambda arrival: arrival.at_ns)
-
-    def __len__(self) -> int:
-        return len(self._arrivals)
-
-    def __iter__(self) -> Iterator[Arrival]:
-        return iter(self._arrivals)
-
-    def pods(self) -> list[Pod]:
-        return [arrival.pod for arrival in self._arrivals]
-
-    def candidates(self, name: str) -> list[Pod]:
-        return self.pods()
-
 
 # ---- stays
 
@@ -133,6 +91,8 @@ def peak_memory_bytes() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+# ---- utilisation
+
 SHOWN = 64
 """How many extended resources are shown though no pod requests them."""
 
@@ -156,7 +116,7 @@ MAIN = ("cpu", "memory")
 
 @dataclass(slots=True)
 class NodeMeans:
-    """What the pods of each node requested of the resources MAIN, averaged over time; columns over the nodes."""
+    """The requests of the pods of each node for the resources MAIN, averaged over time; columns over the nodes."""
 
     names: list[str]
     requested: NDArray[np.float64]
@@ -165,7 +125,7 @@ class NodeMeans:
 
 
 class RequestedSums:
-    """What the pods on all nodes request of each resource, kept up to date from the rows that were touched.
+    """The sums that the pods on all nodes request of each resource, kept up to date from the rows that were touched.
 
     Hot: a sum over the matrix takes 2 ms at 100,000 nodes, and a day of a million pods needs three million of them.
     """
@@ -174,7 +134,7 @@ class RequestedSums:
         self._nodes = nodes
         self._position = -1
         self._version = -1
-        """Of the places of resources."""
+        """The version of the places of resources."""
         self._seen = nodes.amounts.requested.copy()
         self._sums: list[int] = []
         self._moments: dict[int, list[int]] = {}
@@ -234,7 +194,7 @@ class RequestedSums:
             sums[place] += change * at_ns
 
     def _note_all(self, at_ns: int) -> None:
-        """The same for all rows that differ from what was seen."""
+        """Add the changes of all rows that differ from what was seen."""
         now = self._nodes.amounts.requested[: len(MAIN)]
         before = np.zeros_like(now)
         width = min(self._seen.shape[1], now.shape[1])

@@ -60,6 +60,6 @@ def note_waits(state: GroupState, bound_s: Mapping[str, float]) -> None:
 
 
 def group_reason(messages: Iterable[str]) -> str:
-    """Of the reasons of a group's pods the one that tells most. A pod with room says only that its group does not go."""
+    """The most telling reason of a group's pods. A pod with room says only that its group does not go."""
     told = [message for message in messages if message]
     return next((text for text in told if not text.startswith(UNSCHEDULABLE_GROUP)), told[0] if told else "")

@@ -11,7 +11,6 @@ from enum import Enum
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
-from mooring.framework.contract.status import Rejection
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import Decision, Diagnosis
@@ -65,13 +64,10 @@ def _nodes_by_reason(diagnosis: Diagnosis) -> dict[tuple[str, str], int]:
     looked_at = sum(nodes for _, nodes in diagnosis.verdicts)
     others = [(diagnosis.absent, diagnosis.node_count - looked_at)] if diagnosis.absent is not None else []
     for rejection, nodes in (*diagnosis.verdicts, *others):
-        for key in _keys(rejection) if nodes > 0 else ():
+        for reason in dict.fromkeys(rejection.reasons) if nodes > 0 else ():
+            key = rejection.plugin, reason
             found[key] = found.get(key, 0) + nodes
     return found
-
-
-def _keys(rejection: Rejection) -> list[tuple[str, str]]:
-    return [(rejection.plugin, reason) for reason in dict.fromkeys(rejection.reasons)]
 
 
 # ---- How long the pod groups of a day waited: from the arrival of the last pod that a group needs until so many are
@@ -135,7 +131,7 @@ PODS = 1000
 """How many pods have a story if no pod is named: the first ones that something happens to."""
 
 _TAKEN = re.compile(r"taken for attempt (\d+)")
-"""What queue/queue.py reports when an attempt begins; the number is that of the attempt."""
+"""The text that queue/queue.py reports when an attempt begins; the number is that of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +245,7 @@ def show_seconds(seconds: float | None) -> str:
 
 
 class Fate(Enum):
-    """What became of a pod that was pending. The values are part of the JSON output."""
+    """The outcome of a pod that was pending. The values are part of the JSON output."""
 
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
@@ -264,7 +260,7 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class PodResult:
-    """What became of a pending pod."""
+    """The outcome of a pending pod, with its node and its attempts."""
 
     pod: Pod
     fate: Fate
@@ -301,7 +297,7 @@ class PodCounts:
     pods: int
     """The pods that were pending or arrived, and pods that ran before, were preempted and came back."""
     placed: int
-    """Of those: how many were bound and not preempted later. A pod that replaces a preempted one counts in its place."""
+    """How many of `pods` were bound and not preempted later. A pod that replaces a preempted one counts in its place."""
     pending: int
     """How many have no node in the end."""
     preempted: int

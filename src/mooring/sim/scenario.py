@@ -1,7 +1,7 @@
 """Conformance and benchmark scenarios: objects, and pods to attempt in order, one attempt each.
 
 `Placer` attempts single pods without a queue and without time: each attempt sees the placements before it. `mooring conform
-decide` and `mooring bench` use it; everything with time uses `driver.py`.
+decide` and `mooring bench` use it; everything with time uses `drivers/simulated_driver.py`.
 """
 
 import time
@@ -18,15 +18,16 @@ from mooring.api.decode import decode_json
 from mooring.api.kinds import KINDS
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
-from mooring.drivers.simulated_driver import START_NS, Driver, after
+from mooring.drivers.simulated_driver import START_NS, Driver
+from mooring.drivers.single_attempts import gate_of, reserve, write_through
 from mooring.framework import config
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.contract.intents import Bind, Intent, Write
+from mooring.framework.contract.intents import Bind
 from mooring.framework.contract.points import Nomination, Plugin, SchedulerServices
-from mooring.framework.contract.status import Rejection, describe
+from mooring.framework.contract.status import Rejection
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.input_errors import ScenarioError
 from mooring.kit.clock import VirtualClock
@@ -36,60 +37,14 @@ from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.search import Findings
 from mooring.scheduler.decide import DecideOptions, decide
-from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.decision import Decision, DecisionError, NoFit
 from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.inputs import BindAnswered
 from mooring.scheduler.post_filter import PostFilterResult, ask_in_order, run_post_filter_plugins
 from mooring.sim.controllers import VolumeController
 from mooring.state.assembly import all_plugins, build_runners, build_scheduler
 
-# ---- What stands around a decision where there is no queue and no time: gates before it, Reserve and writes after
-# it.
-#
-# `scenario.py` attempts pods of the corpus this way, and answers place copies of pods.
-
-
-def write_through(cluster: Cluster, intent: Intent) -> None:
-    """Carry out the writes of plugins at once, such as a claim that loses its devices."""
-    if not isinstance(intent, Write):
-        return
-    key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
-    if intent.method == "DELETE":
-        cluster.remove(intent.kind, key)
-    elif (old := cluster.objects.get(intent.kind, {}).get(key)) is not None:
-        cluster.put(after(intent, old))
-
-
-def gate_of(runner: Runner, pod: Pod) -> Rejection | DecisionError | None:
-    """The first PreEnqueue rejection: why the pod may not be queued yet."""
-    for plugin in runner.profile.pre_enqueues:
-        try:
-            rejection = plugin.pre_enqueue(pod)
-            if rejection is not None:
-                return rejection.by(plugin.name)
-        except Exception as fault:  # a plugin may raise anything, or answer with anything
-            return DecisionError(f'running PreEnqueue plugin "{plugin.name}": {describe(fault)}')
-    return None
-
-
-def reserve(runner: Runner, placement: Placement) -> Rejection | None:
-    """Run Reserve. Where one plugin rejects, run Unreserve of all in reverse order, as upstream does."""
-    plugins = runner.profile.reserves
-    assert placement.context is not None, "a placement comes with its context"
-    for plugin in plugins:
-        try:
-            rejection = plugin.reserve(placement.context, placement.node)
-        except Exception as fault:  # a plugin may raise anything
-            rejection = Rejection((f'running Reserve plugin "{plugin.name}": {describe(fault)}',))
-        if rejection is not None:
-            for other in reversed(plugins):
-                other.unreserve(placement.context, placement.node)
-            return rejection.by(plugin.name)
-    return None
-
-
 # ---- the placer
-
 
 PREEMPTION_PREFIX = "preemption: "
 """How messages of DefaultPreemption begin."""
@@ -284,14 +239,19 @@ def configuration(scenario: Scenario, gates: Mapping[str, bool] | None = None) -
         raise ScenarioError(f"config: {fault}") from fault
 
 
+def decoded(raw: msgspec.Raw) -> KubeObject | None:
+    """The object as an API server returns it, so nothing is defaulted; None for a kind that decisions do not read."""
+    kind = _header.decode(raw).kind
+    return decode_json(raw, kind) if kind in KINDS else None
+
+
 def put_objects(scenario: Scenario, put: Callable[[KubeObject], None]) -> None:
-    """Pass the objects to `put` one by one. The corpus has them as an API server returns them, so nothing is defaulted.
-    Raises ScenarioError."""
+    """Pass the objects to `put` one by one. Raises ScenarioError."""
     for i, raw in enumerate(scenario.objects):
         try:
-            kind = _header.decode(raw).kind
-            if kind in KINDS:
-                put(decode_json(raw, kind))
+            item = decoded(raw)
+            if item is not None:
+                put(item)
         except UNUSABLE as fault:
             raise ScenarioError(f"objects[{i}]: {fault}") from fault
 
@@ -307,9 +267,7 @@ def load(scenario: Scenario, options: DecideOptions, registry: Registry | None =
     return placer
 
 
-# ---- `mooring bench`: decisions per second, with nothing else in the measured loop.
-#
-# The garbage collector is set up after loading as `mooring run` sets it up.
+# ---- `mooring bench`: decisions per second, with nothing else in the measured loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +322,7 @@ def measure_with_queue(text: bytes) -> Figures:
         else:
             driver.create(item)
 
-    volumes = VolumeController(driver, driver.scheduler.cluster.storage)
+    volumes = VolumeController(driver)
     driver.on_changed = volumes.changed
     put_objects(scenario, put)
     volumes.begin()

@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import msgspec
 
-from mooring.api.kinds import other_kind, pod_name
+from mooring.api.kinds import pod_name
 from mooring.api.validation.problem import Problem, Problems, show
 from mooring.cluster.cluster import Cluster
 from mooring.drivers.simulated_driver import START_NS, Driver
@@ -18,10 +18,11 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.status import describe
 from mooring.framework.profile.registry import Registry
-from mooring.inputs.input_errors import InputError, NoSuchPod
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import pod_named
 from mooring.kit.choice import mix
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.kit.words import LISTED_FAULTS, alike, count, some
+from mooring.kit.words import LISTED_FAULTS, count
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -35,11 +36,10 @@ from mooring.sim.results import FailureCounter, SimulatedEviction, Stories
 from mooring.state.assembly import Recorder, build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
 
-# ---- Records a simulation: its scheduler is recorded like any other, on its virtual clock.
-
 
 class SimulationRecording:
-    """Makes the recorder of one simulation (`record_to`). To be closed when the simulation is over."""
+    """Makes the recorder of one simulation (`record_to`): its scheduler is recorded like any other, on its virtual clock. To
+    be closed when the simulation is over."""
 
     def __init__(self, settings: RecordingSettings, gates: Mapping[str, bool] | None) -> None:
         self._settings, self._gates = settings, gates
@@ -78,7 +78,7 @@ class SimulatedCluster:
         seed: int | None = None,
         record_to: RecordTo | None = None,
     ) -> None:
-        """Of nodes with the same score the one with the lowest name is taken; with a `seed` any of them, as it says.
+        """The scheduler takes the node with the lowest name among those with the same score; with a `seed`, any of them.
 
         `record_to` makes a recorder, which is shown every step of the scheduler.
         """
@@ -88,7 +88,7 @@ class SimulatedCluster:
         self.unasked = tuple(config.extenders)
         """The extenders of the configuration; a simulation calls none and says so in its report."""
         self._seed = None if seed is None else mix(seed)
-        """What is added to the seeds of attempts; None: ties go to the lowest name."""
+        """A number that is added to the seeds of attempts; None: ties go to the lowest name."""
         self._records = records
         self.longest_backoff_s = config.pod_max_backoff_seconds
         self.scheduler = self._build(config, registry, gates, record_to)
@@ -104,7 +104,7 @@ class SimulatedCluster:
         self.explained: set[str] = set()
         """Keys of pods whose last decision is kept with all details."""
         self.explained_decisions: dict[str, Decision] = {}
-        """Those decisions by key."""
+        """The decisions of `explained` pods by key."""
         self._decided: list[str] = []
         self.deciding_ns = 0
         """How long all decisions took, on the clock of the machine."""
@@ -119,7 +119,7 @@ class SimulatedCluster:
         self.stories.follow(self.scheduler)
         self.scheduler.decide_with(self._deciding)
         self.driver.on_evicted = self._evicted
-        volumes = VolumeController(self.driver, self.cluster.storage)
+        volumes = VolumeController(self.driver)
         self.driver.on_changed = volumes.changed
         self.driver.on_removed = ClaimController(self.driver).removed
         self._set_up(objects)
@@ -149,22 +149,39 @@ class SimulatedCluster:
     def find(self, name: str, pods: Iterable[Pod] = (), coming: int = 0) -> Pod:
         """The pod with this `[pod/][namespace/]name`, in the input or among `pods`. Raises NoSuchPod. `coming` is how many
         more pods than `pods` will arrive."""
-        name = pod_name(name)
         known = [*(pod for pod in self._pods.values() if not pod.is_finished), *pods]
-        found = [pod for pod in known if name in (pod.key, pod.name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
-        if any(name in (pod.key, pod.name) for pod in self.finished):
-            raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
         among = f"in the input, which has {count(len(known) + coming, 'pod')}"
-        raise NoSuchPod(f"no pod {name!r} {among}{other_kind(name)}{alike(name, known)}")
+        return pod_named(pod_name(name), known, self.finished, among)
+
+    def settle(self, end_ns: int, attempt_all: Callable[[], bool], jumps_to_end: bool = False) -> bool:
+        """Run until only the flush of unschedulable pods is left. `attempt_all` attempts pods until the active queue is
+        empty, and returns False after too many attempts. Returns False if that, or the time of the end, stopped it."""
+        retries = GroupRetries(self)
+        while attempt_all():
+            next_ns = self.driver.next_ns()
+            if next_ns is None or retries.are_in_vain():
+                return True
+            if next_ns > end_ns:
+                if jumps_to_end:
+                    self.driver.jump(end_ns)
+                return False
+            self.driver.jump(next_ns)
+        return False
+
+    def passed_ns(self) -> int:
+        """The simulated time since the beginning."""
+        return self.clock.now_ns() - START_NS
 
     def take_decided(self) -> list[str]:
         """Keys of the pods that were decided since the last call; an attempt of a pod group decides several."""
         decided, self._decided = self._decided, []
         return decided
+
+    def input_notes(self) -> list[str]:
+        """A note about finished pods, for a report."""
+        if not self.finished:
+            return []
+        return [f"{count(len(self.finished), 'finished pod')} left out: finished pods use no resources"]
 
     def notes(self) -> list[str]:
         """The faults that the scheduler reported, for the notes of a report."""
@@ -247,14 +264,13 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
             yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
 
 
-# ---- When a simulation may end although pods are attempted again: if they are those of groups that do not fit.
-#
-# Parity: the pods of a group that have room, but wait for others that have none, are rejected by no plugin. So they
-# come back after their backoff, for ever, and no event is needed.
-
-
 class GroupRetries:
-    """Asked each time when time is about to pass."""
+    """Says when a simulation may end although pods are attempted again: if they are those of groups that do not fit. It is
+    asked each time when time is about to pass.
+
+    Parity: the pods of a group that have room, but wait for others that have none, are rejected by no plugin. So they come
+    back after their backoff, for ever, and no event is needed.
+    """
 
     def __init__(self, simulated: SimulatedCluster) -> None:
         self._simulated = simulated

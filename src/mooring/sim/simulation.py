@@ -2,15 +2,17 @@
 
 All pods arrive at the same moment, and the scheduler takes them in the order of its queue. Then time passes on the virtual
 clock as long as it can change something: the end of a backoff, or a Permit plugin that times out. A preempted pod with a
-controller comes back as a new pod (`replacements.py`).
+controller comes back as a new pod (`controllers.py`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.facts import amounts_on
+from mooring.drivers.simulated_driver import START_NS
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -27,7 +29,7 @@ from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
 from mooring.sim.controllers import PreemptedPods
 from mooring.sim.group_states import GroupState, group_reason, group_states, note_waits
 from mooring.sim.results import Explanation, FailureCounter, FailureReason, Fate, NodeUse, PodResult, Report
-from mooring.sim.simulated_cluster import GroupRetries, RecordTo, SimulatedCluster
+from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
 
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation"]
 
@@ -60,7 +62,6 @@ class Simulation:
     ) -> None:
         self._simulated = SimulatedCluster(objects, config, registry, gates=gates, seed=seed, record_to=record_to)
         self._driver = self._simulated.driver
-        self._begin_ns = self._simulated.clock.now_ns()
         self._bound_ns: dict[str, int] = {}
         """When pods were bound, by key, since the beginning."""
         self._driver.on_bound = self._bound
@@ -107,9 +108,10 @@ class Simulation:
         notes = self._notes()
         for pod in sorted(simulated.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
             self._driver.create(pod)
-        begin_ns = simulated.clock.now_ns()
-        self._was_stopped = not self._let_time_pass(begin_ns + until_ns, on_progress)
-        passed_ns = simulated.clock.now_ns() - begin_ns
+        end_ns = START_NS + until_ns
+        attempt_all = partial(self._attempt_all, end_ns, on_progress)
+        self._was_stopped = not simulated.settle(end_ns, attempt_all, jumps_to_end=True)
+        passed_ns = simulated.passed_ns()
         results = self._results()
         by_key = {result.pod.key: result for result in results}
         explanations = [
@@ -129,19 +131,6 @@ class Simulation:
         )
 
     # ---- Time
-
-    def _let_time_pass(self, end_ns: int, on_progress: Progress | None) -> bool:
-        """Run until only the flush of unschedulable pods is left. Returns False if it stopped at `end_ns`."""
-        retries = GroupRetries(self._simulated)
-        while self._attempt_all(end_ns, on_progress):
-            next_ns = self._driver.next_ns()
-            if next_ns is None or retries.are_in_vain():
-                return True
-            if next_ns > end_ns:
-                self._driver.jump(end_ns)
-                return False
-            self._driver.jump(next_ns)
-        return False
 
     def _attempt_all(self, end_ns: int, on_progress: Progress | None) -> bool:
         """Attempt pods until the active queue is empty. Returns False if there were too many attempts."""
@@ -165,15 +154,11 @@ class Simulation:
             self._bound_ns.pop(victim.key, None)
             self._awaited[pod.key] = pod
             self._replaces[pod.key] = victim.key
-            self._came_ns[pod.key] = self._now_ns()
+            self._came_ns[pod.key] = self._simulated.passed_ns()
             self._driver.create(pod)
 
     def _bound(self, pod: Pod) -> None:
-        self._bound_ns[pod.key] = self._now_ns()
-
-    def _now_ns(self) -> int:
-        """The time since the beginning."""
-        return self._simulated.clock.now_ns() - self._begin_ns
+        self._bound_ns[pod.key] = self._simulated.passed_ns()
 
     # ---- What became of the pods
 
@@ -197,7 +182,7 @@ class Simulation:
         return PodResult(pod, Fate.PREEMPTED, message=f"preempted by {eviction.preemptor} on {eviction.node}{heir}")
 
     def _result(self, pod: Pod) -> PodResult:
-        """What became of one pending pod."""
+        """The outcome of one pending pod."""
         scheduler = self._simulated.scheduler
         now = self._driver.objects.get(("Pod", pod.key))
         if not isinstance(now, Pod):
@@ -230,7 +215,7 @@ class Simulation:
         return fate, condition.message or ""
 
     def _limits(self, results: Sequence[PodResult]) -> list[FailureReason]:
-        """What keeps the pods that are pending from nodes."""
+        """The reasons that keep pending pods from nodes."""
         counter = FailureCounter()
         for result in results:
             diagnosis = self._simulated.diagnoses.get(result.pod.key)
@@ -300,11 +285,7 @@ class Simulation:
     def _notes(self) -> list[str]:
         """Notes about the input."""
         nodes = self.cluster.nodes
-        notes = []
-        if self._simulated.finished:
-            notes.append(
-                f"{count(len(self._simulated.finished), 'finished pod')} left out: finished pods use no resources"
-            )
+        notes = self._simulated.input_notes()
         lost = [name for name, row in nodes.row_book.items() if not nodes.alive[row]]
         if lost:
             pods = sum(len(nodes.pods_on[nodes.row_book[name]]) for name in lost)

@@ -13,12 +13,12 @@ from mooring.answers.capacity.pod_copies import PodCopies
 from mooring.answers.trial.scheduler_view import SchedulerView
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
+from mooring.drivers.single_attempts import gate_of, reserve, write_through
 from mooring.framework.contract.status import Rejection
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
-from mooring.sim.scenario import gate_of, reserve, write_through
 
 Refusal = Rejection | NoFit | DecisionError
 """Why a copy was not placed; a Rejection is that of a PreEnqueue or Reserve plugin."""

@@ -31,7 +31,7 @@ from mooring.answers.compare.run_plan import RunPlan, digest_of
 from mooring.answers.form.report_parts import wait_counts
 from mooring.api.validation.problem import Problem
 from mooring.framework.profile.registry import Registry, load_file
-from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError, PlannedChange
+from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError, ListedArrivals, PlannedChange
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.load_plan import MAX_PODS, LoadPlan, LoadPlanError
 from mooring.kit.bounded_reading import read_file
@@ -300,7 +300,8 @@ def _day(inputs: RunInputs, plan: RunPlan) -> tuple[Day, int | None, int]:
         return Day([*objects, *load.nodes], load, *settings, seed=plan.seed), over_ns, over_ns
     arrivals = scaled_arrivals(inputs.arrivals or (), plan.load, objects)
     last_ns = max((arrival.at_ns + (arrival.run_ns or 0) for arrival in arrivals), default=0)
-    day = Day(objects, arrivals, *settings, seed=plan.seed, changes=inputs.changes, replaced=inputs.replaced)
+    stream = ListedArrivals(arrivals, inputs.changes, inputs.replaced)
+    day = Day(objects, stream, *settings, seed=plan.seed)
     return day, until_ns, last_ns if until_ns is None else until_ns
 
 

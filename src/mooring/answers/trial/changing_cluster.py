@@ -21,7 +21,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.sim.controllers import claims_with, replacement, volume_claims_of
-from mooring.sim.simulated_cluster import GroupRetries, SimulatedCluster
+from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import ATTEMPTS_A_POD, UNTIL_NS
 
 
@@ -154,20 +154,11 @@ class ChangingCluster:
 
     def settle(self) -> None:
         """Attempt pods and let time pass until nothing moves, as `simulate` does."""
-        driver, scheduler = self.driver, self.simulated.scheduler
-        end_ns = self.simulated.clock.now_ns() + UNTIL_NS
+        scheduler = self.simulated.scheduler
         waiting = sum(scheduler.pending_counts().values())
         last = scheduler.attempts + ATTEMPTS_A_POD * max(waiting, 1)
-        retries = GroupRetries(self.simulated)
-        while self.attempt_all(last):
-            next_ns = driver.next_ns()
-            if next_ns is None or retries.are_in_vain():
-                return
-            if next_ns > end_ns:
-                break
-            driver.jump(next_ns)
-            self._replace_lost()
-        self.note("stopped: the scheduler would attempt some pods again and again")
+        if not self.simulated.settle(self.simulated.clock.now_ns() + UNTIL_NS, lambda: self.attempt_all(last)):
+            self.note("stopped: the scheduler would attempt some pods again and again")
 
     def attempt_all(self, last: int | None = None) -> bool:
         """Attempt pods until the active queue is empty; no time passes. Returns False after too many attempts."""

@@ -67,7 +67,7 @@ def place_of(shell: str, environment: Mapping[str, str]) -> Path:
 
 
 def _next_step(shell: str, path: Path) -> str:
-    """What the user still has to do."""
+    """A line that says what the user still has to do."""
     if shell == "bash":
         return (
             f"New shells use it if the package bash-completion is installed; else add this to ~/.bashrc: source {path}"

@@ -1,5 +1,7 @@
 """`mooring config`: checks, completes and explains a KubeSchedulerConfiguration without running anything."""
 
+from dataclasses import dataclass
+
 import click
 
 from mooring.cli.options import (
@@ -8,6 +10,7 @@ from mooring.cli.options import (
     configured,
     examples,
     feature_gates,
+    gathered,
     plugin_files,
     registry_with,
 )
@@ -31,7 +34,24 @@ Examples:
 Exit status: 0 when kube-scheduler accepts the configuration, 2 when it does not.
 """
 
-_file = click.argument("file", required=False)
+
+@dataclass(frozen=True, slots=True)
+class _AskedConfig:
+    """The configuration that a command is about; the fields have the names of the options."""
+
+    file: str | None
+    feature_gates: str
+    plugins: tuple[str, ...]
+
+    def build(self) -> tuple[KubeSchedulerConfiguration, dict[str, Profile]]:
+        """The effective configuration and its profiles. Refuses one that kube-scheduler does not accept."""
+        gates = chosen_gates(self.feature_gates)
+        with refusals(self.file or "configuration", self.plugins):
+            effective = configured(self.file, gates)
+            return effective, build_profiles(effective, registry_with(self.plugins), gates)
+
+
+_asked = gathered("asked", _AskedConfig, click.argument("file", required=False), feature_gates, plugin_files)
 
 
 @click.group(cls=SuggestingGroup, epilog=EPILOG, short_help="Check, complete and explain a scheduler configuration.")
@@ -45,18 +65,16 @@ def config() -> None:
         "mooring config check scheduler.yaml --plugin mine.py    with a plugin of your own",
     )
 )
-@_file
-@feature_gates
-@plugin_files
-def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
+@_asked
+def check(asked: _AskedConfig) -> None:
     """Check whether kube-scheduler accepts FILE, and print what is wrong with it if not."""
-    effective, _ = _build(file, feature_gates, plugins)
+    effective, _ = asked.build()
     if effective.tracing is not None:
         refuse(
-            f'{file}: strict decoding error: unknown field "tracing": Mooring has this section, kube-scheduler has none'
+            f'{asked.file}: strict decoding error: unknown field "tracing": Mooring has this section, kube-scheduler has none'
         )
-    tell(f"{file or 'the default configuration'}: ok")
-    for text, told in told_gates(chosen_gates(feature_gates)):
+    tell(f"{asked.file or 'the default configuration'}: ok")
+    for text, told in told_gates(chosen_gates(asked.feature_gates)):
         tell(f"{text}: {', '.join(told)}")
 
 
@@ -66,22 +84,18 @@ def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> Non
         "mooring config defaults scheduler.yaml     a file with all defaults",
     )
 )
-@_file
-@feature_gates
-@plugin_files
-def defaults(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
+@_asked
+def defaults(asked: _AskedConfig) -> None:
     """Print the effective configuration, with all defaults."""
-    effective, _ = _build(file, feature_gates, plugins)
+    effective, _ = asked.build()
     tell_yaml(as_object(effective), sort_keys=True)
 
 
 @config.command(epilog=examples("mooring config explain scheduler.yaml"))
-@_file
-@feature_gates
-@plugin_files
-def explain(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
+@_asked
+def explain(asked: _AskedConfig) -> None:
     """Print the plugins of each profile by extension point, in the order of execution."""
-    _, profiles = _build(file, feature_gates, plugins)
+    _, profiles = asked.build()
     blocks = []
     for name, profile in profiles.items():
         rows = [
@@ -91,12 +105,3 @@ def explain(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> N
         ]
         blocks.append([f"Profile {name}", *format_table(("POINT", "PLUGIN (*weight)"), rows)])
     tell_blocks(blocks)
-
-
-def _build(
-    file: str | None, feature_gates: str, plugins: tuple[str, ...]
-) -> tuple[KubeSchedulerConfiguration, dict[str, Profile]]:
-    gates = chosen_gates(feature_gates)
-    with refusals(file or "configuration", plugins):
-        effective = configured(file, gates)
-        return effective, build_profiles(effective, registry_with(plugins), gates)

@@ -90,7 +90,7 @@ def dump(
     items = dumped_objects(manifests, settings, kept | declared)
     _write(output, dump_text(items))
     tell_notes(header_in(items).notes_about(registry))
-    tell(f"{_shown(output)}: {_summary(items)}", err=True)
+    tell(f"{'standard output' if output == STDOUT else output}: {_summary(items)}", err=True)
 
 
 def _check_use(output: str, anonymize: bool, names: str | None, force: bool) -> None:
@@ -147,10 +147,6 @@ def _write(output: str, text: bytes) -> None:
         return
     with writing(output):
         write_dump(Path(output), text)
-
-
-def _shown(output: str) -> str:
-    return "standard output" if output == STDOUT else output
 
 
 def _summary(items: Sequence[JsonObject]) -> str:

@@ -108,7 +108,7 @@ class _RecordFlags:
     keep_annotations: tuple[str, ...]
 
     def settings(self) -> ObserverSettings:
-        """What the flags say. Exits where they cannot be used."""
+        """The settings that the flags ask for. Exits where they cannot be used."""
         for name, value in (("--max-age", self.max_age), ("--interval", self.interval)):
             if value.seconds <= 0:
                 refuse(f"{name} must be longer than 0s")

@@ -197,7 +197,7 @@ class _Replay:
             sys.exit(DIFFERENT)
 
     def _compare(self) -> None:
-        """What would have happened."""
+        """Compare the recorded run with what would have happened."""
         flags, recorded = self._flags, recorded_settings(self._runs)
         if flags.config is not None:
             name, config = config_name(flags.config), configured(flags.config, recorded.gates)

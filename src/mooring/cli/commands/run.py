@@ -360,7 +360,7 @@ def _delegate(kubeconfig: str | None, flag: str) -> ConnectionSettings | None:
 
 
 def _serving(flags: dict[str, Any]) -> ServingSettings:
-    """What the flags say about the pages."""
+    """The settings of the pages that the flags ask for."""
     try:
         access = AccessSettings(
             [path for path in flags["authorization_always_allow_paths"].split(",") if path],

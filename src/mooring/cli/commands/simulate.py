@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -136,10 +136,12 @@ def simulate(source: ClusterSource, shown: ShownAnswer, recording: RecordingFlag
             "--serve cannot be used with --record; record first, then `mooring replay DIR --serve` opens the recording"
         )
     manifests = _read(source, flags)
-    with _scratch(flags.serve) as scratch:
+    # With --serve, the recording of the simulation is looked at and then forgotten.
+    with TemporaryDirectory(prefix="mooring-") if flags.serve else nullcontext() as scratch:
         with tracebacks(flags.debug), refusals(_configuration_file(source, manifests), source.plugins):
             loaded = _loaded(source, manifests, flags.files)
-            with _recorded(replace(recording, record=scratch or recording.record), loaded) as record_to:
+            folder = recording.record if scratch is None else Path(scratch)
+            with _recorded(replace(recording, record=folder), loaded) as record_to:
                 is_done = _Task(loaded, source.validate, flags, shown, record_to).run(begin_s)
         if scratch is not None:
             _serve(scratch, loaded, flags.dashboard_port)
@@ -223,7 +225,7 @@ def _note_settings(manifests: Manifests, has_config: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What to simulate, and how to show the answer."""
+    """A cluster to simulate, and how to show the answer."""
 
     loaded: LoadedCluster
     validation: Validation
@@ -310,34 +312,19 @@ class _Task:
         self.shown.show(answer, answer.notes)
 
 
-@contextmanager
-def _recorded(flags: RecordingFlags, loaded: LoadedCluster) -> Iterator[RecordTo | None]:
+def _recorded(flags: RecordingFlags, loaded: LoadedCluster) -> AbstractContextManager[RecordTo | None]:
     """A context in which the simulation is recorded, if it is to be. The recorder waits for the disk: nothing is lost."""
     settings = flags.settings(loaded.registry, drops=False)
     tell_notes(undeclared_annotations(settings, loaded.registry))
-    if settings is None:
-        yield None
-        return
-    with closing(SimulationRecording(settings, loaded.gates)) as recording:
-        yield recording
+    return nullcontext() if settings is None else closing(SimulationRecording(settings, loaded.gates))
 
 
-@contextmanager
-def _scratch(is_wanted: bool) -> Iterator[Path | None]:
-    """A directory for the recording of a simulation that is looked at and then forgotten."""
-    if not is_wanted:
-        yield None
-        return
-    with TemporaryDirectory(prefix="mooring-") as directory:
-        yield Path(directory)
-
-
-def _serve(directory: Path, loaded: LoadedCluster, dashboard_port: int | None) -> None:
+def _serve(directory: str, loaded: LoadedCluster, dashboard_port: int | None) -> None:
     # Hot: the API server and its client take 0.3 s to import, and most simulations need neither.
     from mooring.cli.recorded_session import ServedRecording, serve_recording
 
     with refusals():
-        served = ServedRecording("simulate", runs_in(directory), loaded.registry, dashboard_port=dashboard_port)
+        served = ServedRecording("simulate", runs_in(Path(directory)), loaded.registry, dashboard_port=dashboard_port)
         serve_recording(served, None, "nothing was simulated: there is no node and no pod")
 
 

@@ -245,7 +245,7 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
 
 
 def _dashboard(flags: _Flags, cluster: EmbeddedCluster, source: SchedulerSource | None) -> DashboardPlan | None:
-    """What the dashboard shows, and where; a script that runs several clusters at once takes any port."""
+    """The source and the port of the dashboard; a script that runs several clusters at once takes any port."""
     if source is None:
         return None
     source.show(cluster.scheduler, cluster.checks)

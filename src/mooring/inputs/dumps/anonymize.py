@@ -12,13 +12,14 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 
 from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import BY_KIND
 from mooring.framework.config.feature_gates import DEFAULTS
 from mooring.framework.config.types import API_VERSION, KIND
 from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.inputs.created_objects import Manifest
 from mooring.inputs.dumps.contents import header_of
 from mooring.inputs.dumps.device_groups import DeviceGroups
-from mooring.inputs.dumps.name_book import DURATION, NameBook, public_owner
+from mooring.inputs.dumps.name_book import DURATION, NameBook
 from mooring.inputs.dumps.rename_rules import NUMERIC_OPERATORS, RULES, Rule, word
 from mooring.inputs.manifests import Manifests
 from mooring.model import storage
@@ -29,11 +30,6 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAffinitySpec, Toleration
 from mooring.model.workloads import Namespace, PriorityClass
 from mooring.plugins.builtin import in_tree
-
-# ---- Copies of objects with new names, by the rules for every field that holds text.
-#
-# A field of text without a rule is an error, so a field that is new in the model cannot leak: somebody has to decide.
-
 
 W = TypeVar("W", bound=Wire)
 
@@ -69,7 +65,7 @@ def _topology(book: NameBook, item: storage.TopologyRequirement) -> storage.Topo
 def _owner(book: NameBook, item: OwnerReference) -> OwnerReference:
     """The kinds of custom resources are names too."""
     api_version, kind = item.api_version, item.kind
-    if not public_owner(api_version, kind):
+    if (api_version, kind) not in BY_KIND:
         api_version, kind = f"{book.name(api_version.partition('/')[0])}/v1", book.name(kind)
     name, uid = book.name(item.name), book.name(item.uid)
     return OwnerReference(api_version=api_version, kind=kind, name=name, uid=uid, controller=item.controller)
@@ -83,7 +79,7 @@ SPECIAL: dict[type[Wire], Rule] = {
 }
 
 
-# ---- renaming
+# ---- Copies with new names. A field of text without a rule is an error, so a field that is new in the model cannot leak.
 
 
 def renamed(book: NameBook, item: W) -> W:

@@ -1,4 +1,4 @@
-"""What a dump holds: every object that decisions read, with the fields that they read, and nothing else.
+"""The contents of a dump: every object that decisions read, with the fields that they read, and nothing else.
 
 The structs of the model have only these fields, so what is encoded from them has no managedFields, no environment, no
 commands and no arguments. Of annotations, which are free text, only those stay that Mooring or a plugin reads; the header

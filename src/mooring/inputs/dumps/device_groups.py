@@ -36,7 +36,7 @@ MAX_EVALUATIONS = 5_000_000
 """Some 50 s. A cluster of 5,000 nodes with 8 GPUs each and 100 selectors needs 4,000,000."""
 
 Verdicts = tuple[bool | None, ...]
-"""What each selector says about a device; None: it fails."""
+"""The answer of each selector about a device; None: it fails."""
 
 
 class TooManySelectors(ValueError):

@@ -5,27 +5,21 @@ name. So the new names sort as the old ones do, and the same text has the same n
 """
 
 import re
+import tomllib
 from collections.abc import Mapping, Set
+from pathlib import Path
 
 from mooring.api.kinds import BY_KIND, KINDS
 from mooring.framework.config.feature_gates import DEFAULTS
 from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.model.volumes import DELIMITER, DRIVERS, IN_TREE_PLUGINS, TOPOLOGY_LABELS
 
-# ---- Words that are Kubernetes' own and stay in an anonymous dump: conditions, reasons, kinds of owners, constants
-# of the API.
-#
-# All are exact words, or forms that have no room for a word: a name such as `acme.kubernetes.io/x` only looks like
-# Kubernetes' own.
+# ---- words that are Kubernetes' own, and forms that have no room for a word
 
-
-PUBLIC_FINALIZERS = frozenset(
-    (
-        *("kubernetes", "foregroundDeletion", "orphan", "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"),
-        *("resource.kubernetes.io/delete-protection", "batch.kubernetes.io/job-tracking"),
-        *("service.kubernetes.io/load-balancer-cleanup", "scheduling.k8s.io/podgroup-protection"),
-    )
-)
+PUBLIC = {
+    name: frozenset(words)
+    for name, words in tomllib.loads(Path(__file__).with_name("public_words.toml").read_text()).items()
+}
 PUBLIC_PROVISIONERS = IN_TREE_PLUGINS | {"kubernetes.io/no-provisioner"}
 """Provisioners that come with Kubernetes; decisions tell the last one from others."""
 PUBLIC_FEATURES = frozenset(DEFAULTS)
@@ -41,88 +35,9 @@ HUGE_PAGES = re.compile(rf"hugepages-{_DIGITS}([KMGTPE]i)?")
 OWN_REQUEST = re.compile(rf"container-{_DIGITS}-request-{_DIGITS}")
 """The names of requests in claims for extended resources, which the scheduler writes."""
 
-_CONSTANTS = """
-True False Unknown NoSchedule PreferNoSchedule NoExecute None In NotIn Exists DoesNotExist Gt Lt Equal
-Never PreemptLowerPriority Pending Running Succeeded Failed Bound Available Released Lost Active Terminating
-Always OnFailure Restart RestartAllContainers TCP UDP SCTP DoNotSchedule ScheduleAnyway Honor Ignore
-ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod Filesystem Block Immediate WaitForFirstConsumer
-Container IfHealthyBudget AlwaysAllow Indexed NonIndexed ExactCount All FromClass FromClaim Normal Warning PodGroup v1
-LeastAllocated MostAllocated RequestedToCapacityRatio List System
-"""
-WORDS = frozenset(_CONSTANTS.split()) | {*KINDS, *(kind for _, kind in BY_KIND)}
+WORDS = PUBLIC["constants"] | {*KINDS, *(kind for _, kind in BY_KIND)}
 """Constants of fields, and kinds."""
 
-_CONDITIONS = frozenset(
-    (
-        *("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
-        *("PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers", "DisruptionTarget"),
-        *("PodResizePending", "PodResizeInProgress", "DisruptionAllowed", "PodGroupScheduled"),
-        *("Complete", "Failed", "Suspended", "SuccessCriteriaMet", "FailureTarget"),
-        *("Available", "Progressing", "ReplicaFailure"),
-    )
-)
-_REASONS = frozenset(
-    (
-        *("Unschedulable", "SchedulerError", "SchedulingGated", "Infeasible", "Deferred"),
-        *("SufficientPods", "InsufficientPods", "SyncFailed", "PreemptionByScheduler", "DeletionByTaintManager"),
-        *("EvictionByEvictionAPI", "TerminationByKubelet", "KubeletReady", "KubeletNotReady", "NodeStatusUnknown"),
-    )
-)
-_EVENT_REASONS = frozenset(
-    (
-        *("FailedScheduling", "Scheduled", "Preempted", "WaitingForPodGroup", "FailedBinding", "FailedAttachVolume"),
-        *("NotTriggerScaleUp", "TriggeredScaleUp", "TaintManagerEviction", "Evicted", "FailedCreate"),
-    )
-)
-_OTHER = "Other"
-
-
-def public_condition(text: str) -> bool:
-    return text in _CONDITIONS
-
-
-def public_reason(text: str) -> str:
-    """The reason of a condition; empty for one that a custom controller wrote."""
-    return text if text in _REASONS else ""
-
-
-def public_event_reason(text: str) -> str:
-    return text if text in _EVENT_REASONS else _OTHER
-
-
-def public_owner(api_version: str, kind: str) -> bool:
-    return (api_version, kind) in BY_KIND
-
-
-PUBLIC_NAMES = frozenset(
-    (
-        *("default", "kube-system", "kube-public", "kube-node-lease", "kubernetes", "default-scheduler"),
-        *("system-cluster-critical", "system-node-critical"),
-    )
-)
-"""Names that every cluster has."""
-
-_LABELS = """
-app.kubernetes.io/component app.kubernetes.io/created-by app.kubernetes.io/instance app.kubernetes.io/managed-by
-app.kubernetes.io/name app.kubernetes.io/part-of app.kubernetes.io/version apps.kubernetes.io/pod-index
-batch.kubernetes.io/controller-uid batch.kubernetes.io/job-completion-index batch.kubernetes.io/job-name
-beta.kubernetes.io/arch beta.kubernetes.io/instance-type beta.kubernetes.io/os controller-revision-hash controller-uid
-failure-domain.beta.kubernetes.io/region failure-domain.beta.kubernetes.io/zone job-name kubernetes.io/arch
-kubernetes.io/hostname kubernetes.io/metadata.name kubernetes.io/os metadata.name node-role.kubernetes.io/control-plane
-node-role.kubernetes.io/master node-role.kubernetes.io/worker node.cloudprovider.kubernetes.io/shutdown
-node.cloudprovider.kubernetes.io/uninitialized node.kubernetes.io/disk-pressure
-node.kubernetes.io/exclude-from-external-load-balancers node.kubernetes.io/instance-type node.kubernetes.io/memory-pressure
-node.kubernetes.io/network-unavailable node.kubernetes.io/not-ready node.kubernetes.io/out-of-service
-node.kubernetes.io/pid-pressure node.kubernetes.io/unreachable node.kubernetes.io/unschedulable
-node.kubernetes.io/windows-build pod-template-generation pod-template-hash statefulset.kubernetes.io/pod-name
-topology.cinder.csi.openstack.org/zone topology.ebs.csi.aws.com/zone topology.gke.io/zone topology.kubernetes.io/region
-topology.kubernetes.io/zone
-"""
-PUBLIC_KEYS = frozenset(_LABELS.split())
-"""Keys of labels and taints that Kubernetes and its drivers set, and `metadata.name`, a field that selectors may name."""
-
-PUBLIC_VALUES = frozenset(("", "true", "false", "linux", "windows", "amd64", "arm64", "arm", "386", "ppc64le", "s390x"))
-"""Values of labels that say nothing about whose cluster it is."""
 
 _RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage", "storage", "pods"))
 _RESOURCE_PREFIXES = (
@@ -182,15 +97,16 @@ class NameBook:
 
     def public_name(self, text: str) -> str:
         """The name of a namespace, class or scheduler, which may be one that every cluster has."""
-        return text if text in PUBLIC_NAMES else self.name(text)
+        return text if text in PUBLIC["names"] else self.name(text)
 
     def driver(self, text: str) -> str:
         """A driver or provisioner; the volumes of in-tree plugins are counted under the public names of their drivers."""
         return text if text in DRIVERS or text in PUBLIC_PROVISIONERS else self.name(text)
 
     def finalizer(self, text: str) -> str:
-        """A finalizer has a domain, or is Kubernetes' own."""
-        return text if text in PUBLIC_FINALIZERS else f"example.com/{self.name(text)}"
+        """A finalizer has a domain, or is Kubernetes' own. The scheduler looks for the one of resource claims; all others
+        only keep an object."""
+        return text if text in PUBLIC["finalizers"] else f"example.com/{self.name(text)}"
 
     def claim(self, text: str) -> str:
         """The name of a volume claim."""
@@ -201,10 +117,10 @@ class NameBook:
     # ---- labels and taints
 
     def key(self, text: str) -> str:
-        return text if text in PUBLIC_KEYS else self.name(text)
+        return text if text in PUBLIC["keys"] else self.name(text)
 
     def value(self, text: str) -> str:
-        is_public = text in PUBLIC_VALUES or text in PUBLIC_NAMES or text in self.numbers
+        is_public = text in PUBLIC["values"] or text in PUBLIC["names"] or text in self.numbers
         return text if is_public else self.name(text)
 
     def value_of(self, key: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What of an object is renamed: a rule for every field that holds text."""
+"""The rules by which objects are renamed: one for every field that holds text."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,14 +8,12 @@ from mooring.inputs.dump_header import EventSource, InvolvedObject, PodEvent, Re
 from mooring.inputs.dumps.name_book import (
     AMOUNT,
     NUMBER,
+    PUBLIC,
     PUBLIC_FEATURES,
     PUBLIC_PROVISIONERS,
     TIME,
     WORDS,
     NameBook,
-    public_condition,
-    public_event_reason,
-    public_reason,
 )
 from mooring.model import devices, meta, node, pod_spec, storage, workloads
 from mooring.model.meta import ObjectMeta, Wire
@@ -89,7 +87,7 @@ def _qualified(book: NameBook, items: Mapping[str, T]) -> dict[str, T]:
 
 
 def _condition(book: NameBook, text: str) -> str:
-    return text if public_condition(text) else book.name(text)
+    return text if text in PUBLIC["conditions"] else book.name(text)
 
 
 def _features(book: NameBook, texts: list[str]) -> list[str]:
@@ -144,7 +142,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     meta.LabelSelector: {"match_labels": _labels},
     meta.Condition: {
         "type": _condition,
-        "reason": lambda book, text: public_reason(text) or None,
+        "reason": lambda book, text: text if text in PUBLIC["reasons"] else None,
         "message": _drop,
         "status": word,
         "last_transition_time": _time,
@@ -315,7 +313,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     RepeatedEvent: {"last_observed_time": _time},
     EventSource: {"component": _public},
     PodEvent: {
-        "reason": lambda book, text: public_event_reason(text),
+        "reason": lambda book, text: text if text in PUBLIC["event_reasons"] else "Other",
         "message": _empty,
         "reporting_component": _public,
         "type": word,
