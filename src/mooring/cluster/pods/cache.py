@@ -37,7 +37,7 @@ def check_table(nodes: NodeTable) -> list[str]:
 def _check_rows(nodes: NodeTable) -> list[str]:
     """Names, rows and pods refer to each other."""
     faults = []
-    if sorted(nodes.row_book.values()) != sorted(set(range(nodes.height)) - set(nodes.free_rows())):
+    if sorted(nodes.row_book.values()) != sorted(set(range(nodes.height)) - set(nodes._free)):
         faults.append("rows in use and free rows do not make up the table")
     for name, row in nodes.row_book.items():
         if nodes.names[row] != name:
@@ -46,7 +46,7 @@ def _check_rows(nodes: NodeTable) -> list[str]:
     if np.flatnonzero(nodes.alive).tolist() != alive or nodes.alive_count != len(alive):
         faults.append("alive rows are not those that have a node")
     where = {pod_id: row for row, pods in enumerate(nodes.pods_on) for pod_id in (pod.id for pod in pods)}
-    if where != {pod_id: nodes.row_of_pod(pod_id) for pod_id in nodes.pod_ids()}:
+    if where != nodes._row_of_pod:
         faults.append("pods are not on the rows where they are looked up")
     return faults
 
@@ -87,7 +87,7 @@ def _check_sums(nodes: NodeTable) -> list[str]:
             ] != _shown_amount(scored[name]):
                 kept = f"{amounts.requested[index, row]} (scored {amounts.scored[index, row]})"
                 faults.append(f"row {row}: {name} requested is {kept}, pods hold {held[name]} ({scored[name]})")
-            beyond = amounts.beyond(index, row)
+            beyond = amounts._requested_beyond.get((index, row)), amounts._scored_beyond.get((index, row))
             if beyond != (_aside(held[name]), _aside(scored[name])):
                 faults.append(f"row {row}: {name} is kept aside as {beyond}, pods hold {held[name]} ({scored[name]})")
         if nodes.pod_count[row] != len(pods):
@@ -108,11 +108,10 @@ def _aside(total: int) -> int | None:
 def _check_labels(nodes: NodeTable) -> list[str]:
     """Columns of labels hold what nodes have."""
     faults = []
-    for key, rows in nodes.labels.rows_by_key().items():
+    for key, rows in nodes.labels._rows.items():
         if rows != {row for row, node in enumerate(nodes.nodes) if node is not None and key in node.labels}:
             faults.append(f"label {key} is not where nodes have it")
-    for key in nodes.labels.kept_keys():
-        column = nodes.labels.column(key)
+    for key, column in nodes.labels._columns.items():
         for row, node in enumerate(nodes.nodes):
             if column.values[column.codes[row]] != (node.labels.get(key) if node else None):
                 faults.append(f"row {row}: label {key} is encoded as {column.values[column.codes[row]]!r}")
@@ -122,7 +121,7 @@ def _check_labels(nodes: NodeTable) -> list[str]:
 def _check_tallies(nodes: NodeTable) -> list[str]:
     """Tallies, and their sums by label value, are what a recount gives."""
     tallies, faults = nodes.tallies, []
-    for (predicate, with_terminating), tally in tallies.kept().items():
+    for (predicate, with_terminating), tally in tallies._predicates.items():
         counts = np.zeros(len(tally.counts), np.int32)
         for row, pods in enumerate(nodes.pods_on):
             counts[row] = sum(
@@ -131,8 +130,8 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
             )
         if not np.array_equal(counts, tally.counts):
             faults.append(f"tally of {predicate} differs from a recount")
-    kept_tallies = set(map(id, tallies.kept().values()))
-    links = (tally for where in tallies.label_sets().values() for tally, _ in where.tallies or ())
+    kept_tallies = set(map(id, tallies._predicates.values()))
+    links = (tally for where in tallies._label_sets.values() for tally, _ in where.tallies or ())
     if any(id(tally) not in kept_tallies for tally in links):
         faults.append("pods are counted in a tally that is not kept")
     carried: Counter[tuple[object, int]] = Counter()
@@ -146,7 +145,7 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
     }
     if kept != dict(carried):
         faults.append("carried terms differ from a recount")
-    for tally in (*tallies.kept().values(), *(carriers.tally for carriers in tallies.terms.carried.values())):
+    for tally in (*tallies._predicates.values(), *(carriers.tally for carriers in tallies.terms.carried.values())):
         for column, sums in tally.sums.items():
             if sums.version != column.version:
                 continue
