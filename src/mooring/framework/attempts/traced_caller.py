@@ -3,17 +3,15 @@
 Attempts that are not sampled get the caller that is below, metered or plain, so that they pay for one look-up only.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap
-from mooring.framework.contract.status import Rejection
 from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.forwarding import forward
 from mooring.kit.spans import Attributes, TraceSpan
 
 # ---- The trace of one attempt to schedule a pod, from the queue to the end of its binding cycle.
@@ -121,39 +119,10 @@ class _CallerAround(PluginCaller):
     def __init__(self, inner: PluginCaller) -> None:
         self._inner = inner
         self.measures = inner.measures
+        forward(self, inner, PluginCaller)
 
-    def wrap_for(self, seed: int) -> Wrap:
-        return self._inner.wrap_for(seed)
-
-    def wrap_always(self) -> Wrap:
-        return self._inner.wrap_always()
-
-    def began(self) -> int:
-        return self._inner.began()
-
-    def ended(self, point: str, status: str, began_ns: int) -> int:
-        return self._inner.ended(point, status, began_ns)
-
-    def skipped_points(self, points: Sequence[str]) -> int:
-        return self._inner.skipped_points(points)
-
-    def hints_skipped(self, plugin: str, event: str, count: int) -> None:
-        self._inner.hints_skipped(plugin, event, count)
-
-    def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
-        self._inner.hinted(plugin, event, outcome, began_ns)
-
-    def pre_filtered(self, left_out: Set[str], rejection: Rejection | None) -> None:
-        self._inner.pre_filtered(left_out, rejection)
-
-    def all_passed(self, left_out: Set[str], nodes: int) -> None:
-        self._inner.all_passed(left_out, nodes)
-
-    def filtered(self, left_out: Set[str], first: NDArray[np.int8], alive: int) -> None:
-        self._inner.filtered(left_out, first, alive)
-
-    def scored(self, left_out: Set[str], nodes: int) -> None:
-        self._inner.scored(left_out, nodes)
+    def for_attempt(self, pod_id: str) -> PluginCaller:
+        return self
 
 
 class TracingCaller(_CallerAround):
