@@ -5,6 +5,7 @@ their time, never the latter. Members of pod groups wait with the latter: each a
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -68,6 +69,22 @@ class BackoffRule(msgspec.Struct, frozen=True):
     def release_ns(self, entry: QueuedPod) -> int:
         """The first time at which the pod no longer backs off."""
         return self.until_ns(entry) + self.window_ns
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """How long pods wait. Defaults are upstream's."""
+
+    initial_backoff_s: float = 1
+    max_backoff_s: float = 10
+    max_unschedulable_s: float = 300
+    """After so long an unschedulable pod is tried again, whatever it waits for."""
+    pop_from_backoff: bool = True
+    """An idle scheduler takes pods out of backoff early."""
+
+    def backoff_rule(self) -> BackoffRule:
+        window_ns = NS_PER_S if self.pop_from_backoff else 1
+        return BackoffRule(round(self.initial_backoff_s * NS_PER_S), round(self.max_backoff_s * NS_PER_S), window_ns)
 
 
 class BackoffQueue:

@@ -14,7 +14,6 @@ A pod is in one place at most, and in none while an attempt of it is under way (
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.contract.events import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_POD_ADD,
@@ -30,7 +29,7 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.queue.backoff import BackoffQueue, BackoffRule
+from mooring.queue.backoff import BackoffQueue, QueueSettings
 from mooring.queue.entry import Place, QueueCounters, QueuedPod, ReportFault, TellPod, new_entry
 from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, pod_events
 from mooring.queue.in_flight import InFlight
@@ -72,18 +71,14 @@ class SchedulingQueue:
         *,
         cluster: Cluster,
         lookup: Lookup,
-        initial_backoff_s: float = 1,
-        nominated: NominatedLoad | None = None,
-        max_backoff_s: float = 10,
-        max_unschedulable_s: float = 300,
-        pop_from_backoff: bool = True,
+        settings: QueueSettings | None = None,
         other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
         callers: Mapping[str, PluginCaller] | None = None,
         tell: TellPod | None = None,
         report: ReportFault | None = None,
     ) -> None:
         self.counters = counters = QueueCounters()
-        self.nominations = Nominations(lookup, nominated)
+        self.nominations = Nominations(lookup, cluster.nominated)
         self.closed = False
         self.attempts = 0
         """How many attempts were begun: the number of the current scheduling cycle."""
@@ -91,17 +86,16 @@ class SchedulingQueue:
         self._cluster = cluster
         self._tell = tell
         self._report = report or _ignore
-        self._max_unschedulable_ns = round(max_unschedulable_s * NS_PER_S)
+        settings = settings or QueueSettings()
+        self._max_unschedulable_ns = round(settings.max_unschedulable_s * NS_PER_S)
         self.in_flight = InFlight(counters)
         maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
         callers = callers or {name: PluginCaller() for name in profiles}
         self.hints = Hints(maps, counters, self._report, callers)
         order = order_of(next(iter(profiles.values())), self._report)
-        window_ns = NS_PER_S if pop_from_backoff else 1
-        rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
         self.places = Places(
             active=KeyedHeap(order),
-            backoff=BackoffQueue(rule, order if pop_from_backoff else None),
+            backoff=BackoffQueue(settings.backoff_rule(), order if settings.pop_from_backoff else None),
             unschedulable=UnschedulablePods(self.hints),
             gates=Gates(profiles, counters, self._report, callers),
             nominations=self.nominations,
@@ -109,7 +103,7 @@ class SchedulingQueue:
             clock=clock,
             report=self._report,
             tell=tell,
-            pops_early=pop_from_backoff,
+            pops_early=settings.pop_from_backoff,
         )
 
     # ---- Pods come, change and go

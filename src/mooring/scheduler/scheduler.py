@@ -14,6 +14,7 @@ from mooring.framework.contract.points import SchedulerServices
 from mooring.framework.contract.waiting import WaitingPods
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
+from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import Place, QueuedPod, ReportFault, TellPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler import bind, evict, intake, pre_bind
@@ -57,19 +58,12 @@ class Scheduler:
         outbox: Outbox,
         options: DecideOptions,
         *,
-        initial_backoff_s: float = 1,
-        max_backoff_s: float = 10,
-        max_unschedulable_s: float = 300,
-        pop_from_backoff: bool = True,
+        queue_settings: QueueSettings | None = None,
         tell: TellPod | None = None,
         report: ReportFault | None = None,
         observer: Observer | None = None,
     ) -> None:
-        """`services` are those that the plugins were built with; what plugins ask for goes into `outbox`.
-
-        Defaults are upstream's: backoff of 1 s to 10 s, 300 s until an unschedulable pod is flushed, and an idle scheduler
-        takes pods out of backoff early.
-        """
+        """`services` are those that the plugins were built with; what plugins ask for goes into `outbox`."""
         report = report or (lambda text, error: None)
         cluster = services.cluster
         cluster.nodes.labels_touch = any(runner.reads_pods for runner in runners.values())
@@ -79,11 +73,7 @@ class Scheduler:
             {name: runner.profile for name, runner in runners.items()},
             cluster=cluster,
             lookup=pods.get,
-            nominated=cluster.nominated,
-            initial_backoff_s=initial_backoff_s,
-            max_backoff_s=max_backoff_s,
-            max_unschedulable_s=max_unschedulable_s,
-            pop_from_backoff=pop_from_backoff,
+            settings=queue_settings,
             tell=tell,
             report=report,
             other_rejectors={EXTENDER: (_ANY_EVENT,)} if options.extenders else None,

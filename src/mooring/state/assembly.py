@@ -21,6 +21,7 @@ from mooring.framework.profile.registry import Registry, load_entry_points
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
+from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import ReportFault, TellPod
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.extenders.asking import in_asking_order
@@ -168,10 +169,12 @@ def build_scheduler(
         services,
         outbox,
         options,
-        initial_backoff_s=config.pod_initial_backoff_seconds,
-        max_backoff_s=config.pod_max_backoff_seconds,
-        max_unschedulable_s=max_unschedulable_s,
-        pop_from_backoff=all_gates["SchedulerPopFromBackoffQ"],
+        queue_settings=QueueSettings(
+            config.pod_initial_backoff_seconds,
+            config.pod_max_backoff_seconds,
+            max_unschedulable_s,
+            all_gates["SchedulerPopFromBackoffQ"],
+        ),
         tell=tell,
         report=report,
         observer=observer,
