@@ -203,12 +203,6 @@ class StepReader:
         token, reply, fault = _CALLED.decode(_list(about))
         return CallAnswered(token, CallFault(fault) if fault is not None else base64.b64decode(reply or ""))
 
-    def _time(self, about: list[msgspec.Raw]) -> Input:
-        return TimePassed()
-
-    def _half_minute(self, about: list[msgspec.Raw]) -> Input:
-        return HalfMinutePassed()
-
 
 class OutcomeReader(StepReader):
     """Reads only when each step was and what it led to: a tenth of the time, for those who look for decisions."""
@@ -273,8 +267,8 @@ _READ: dict[int, Any] = {
     steps.EVICTED: StepReader._evicted,
     steps.WRITTEN: StepReader._written,
     steps.CALLED: StepReader._called,
-    steps.TIME: StepReader._time,
-    steps.HALF_MINUTE: StepReader._half_minute,
+    steps.TIME: lambda reader, about: TimePassed(),
+    steps.HALF_MINUTE: lambda reader, about: HalfMinutePassed(),
 }
 
 

@@ -28,11 +28,13 @@ from mooring.state.recording.steps import (
     REMOVED,
     Concealer,
     Line,
-    MakeLine,
+    MakeParts,
     Outcomes,
+    Parts,
     append_line,
     is_same_but_for_node,
     outcomes_of,
+    whole_object,
 )
 from mooring.state.saved_state import is_quiet, other_objects, state_of
 
@@ -48,7 +50,7 @@ MAX_TEMPLATES = 1024
 
 
 class PodTemplates:
-    """The specs that were written, as `added` and `removed` write them. `clear` when a segment begins: who reads it may have
+    """The specs that were written, as `parts` writes them. `clear` when a segment begins: who reads it may have
     read none before."""
 
     def __init__(self) -> None:
@@ -58,27 +60,21 @@ class PodTemplates:
     def clear(self) -> None:
         self._written.clear()
 
-    def added(self, passed_ns: int, outcomes: Outcomes, change: ObjectAdded, conceal: Concealer) -> Line:
-        if type(change.item) is Pod:
-            return self._line(ADDED, passed_ns, outcomes, change.item, conceal)
-        return LINES[ObjectAdded](passed_ns, outcomes, change, conceal)
-
-    def removed(self, passed_ns: int, outcomes: Outcomes, change: ObjectRemoved, conceal: Concealer) -> Line:
-        if type(change.item) is Pod:
-            return self._line(REMOVED, passed_ns, outcomes, change.item, conceal)
-        return LINES[ObjectRemoved](passed_ns, outcomes, change, conceal)
-
-    def _line(self, code: int, passed_ns: int, outcomes: Outcomes, pod: Pod, conceal: Concealer) -> Line:
+    def parts(self, change: ObjectAdded | ObjectRemoved, conceal: Concealer) -> Parts:
+        """What a line says of the object: of a pod only what differs from its template, where that was written."""
+        pod = change.item
+        if type(pod) is not Pod:
+            return whole_object(change, conceal)
         shown, shape = conceal(pod), pod.__dict__.get("shape")
         if shape is None:  # nothing has asked for it so far: that takes longer than to write the spec
-            return code, passed_ns, outcomes, "Pod", shown
+            return "Pod", shown
         written = self._written.get(ref(shape))
         if written is None:
-            return code, passed_ns, outcomes, "Pod", shown, self._number(shape, pod.spec)
+            return "Pod", shown, self._number(shape, pod.spec)
         number, spec = written
         if not is_same_but_for_node(spec, pod.spec):  # two templates of one shape: the first has the number
-            return code, passed_ns, outcomes, "Pod", shown
-        return code, passed_ns, outcomes, "Pod", number, pod.spec.node_name, shown.metadata, shown.status
+            return "Pod", shown
+        return "Pod", number, pod.spec.node_name, shown.metadata, shown.status
 
     def _number(self, shape: PodShape, spec: PodSpec) -> int:
         """The number of a spec that is written now."""
@@ -166,11 +162,8 @@ class RunRecorder:
         self._files, self._limits, self.figures = files, limits, figures
         self._header = header
         self._conceal, self._templates = Concealer(AnnotationKeys.of(header.annotations)), PodTemplates()
-        self._makers: dict[type[Input], MakeLine] = {
-            **LINES,
-            ObjectAdded: self._templates.added,
-            ObjectRemoved: self._templates.removed,
-        }
+        parts: MakeParts = self._templates.parts
+        self._makers = {**LINES, ObjectAdded: (ADDED, parts), ObjectRemoved: (REMOVED, parts)}
         self._lines = bytearray()
         """Of the steps that were not handed over, each with its end."""
         self._steps = 0
@@ -189,11 +182,14 @@ class RunRecorder:
     def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
         try:
             outcomes = outcomes_of(intents) if intents else ()
-            line = self._makers[type(change)](now_ns - self._last_ns, outcomes, change, self._conceal)
-            if self._append(line, now_ns):
+            if self._append(self._line(now_ns, outcomes, change), now_ns):
                 self._hand_over(scheduler, now_ns)
         except Exception as fault:
             self._fail(fault)
+
+    def _line(self, now_ns: int, outcomes: Outcomes, change: Input) -> Line:
+        code, parts = self._makers[type(change)]
+        return code, now_ns - self._last_ns, outcomes, *parts(change, self._conceal)
 
     def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
         self._stepped(ATTEMPT, scheduler, now_ns, intents)
