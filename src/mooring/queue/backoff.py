@@ -14,9 +14,6 @@ from mooring.kit.clock import NS_PER_S
 from mooring.kit.heap import KeyedHeap
 from mooring.queue.entry import QueuedPod
 
-FLUSH_PERIOD_S = 1
-"""How often completed backoffs are to be flushed, on whole seconds of the clock."""
-
 
 def duration_ns(count: int, initial_ns: int, max_ns: int) -> int:
     """The backoff after `count` failures in a row: doubled each time, up to the maximum.
@@ -33,11 +30,6 @@ def duration_ns(count: int, initial_ns: int, max_ns: int) -> int:
 def floor_ns(time_ns: int, window_ns: int) -> int:
     """The beginning of the window that a time is in."""
     return time_ns - time_ns % window_ns
-
-
-def next_tick_ns(now_ns: int, period_s: int = FLUSH_PERIOD_S) -> int:
-    """The next time after now that is a whole multiple of the period."""
-    return floor_ns(now_ns, period_s * NS_PER_S) + period_s * NS_PER_S
 
 
 class BackoffRule(msgspec.Struct, frozen=True):

@@ -38,7 +38,7 @@ from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY,
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
 UNSCHEDULABLE_FLUSH_PERIOD_S = 30
-"""How often `flush_unschedulable` is to be called, as upstream; `flush_backoff` every second (backoff.next_tick_ns)."""
+"""How often `flush_unschedulable` is to be called, as upstream; `flush_backoff` on every whole second."""
 
 _ADDED = UNSCHEDULABLE_POD_ADD.label
 
@@ -79,7 +79,6 @@ class SchedulingQueue:
     ) -> None:
         self.counters = counters = QueueCounters()
         self.nominations = Nominations(lookup, cluster.nominated)
-        self.closed = False
         self.attempts = 0
         """How many attempts were begun: the number of the current scheduling cycle."""
         self._clock = clock
@@ -153,7 +152,7 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """Take the next pod for an attempt, or None if none may be tried yet.
 
-        An idle scheduler takes rejected pods before their backoff is over. A closed queue gives out what is left.
+        An idle scheduler takes rejected pods before their backoff is over.
         """
         while True:
             entry = self.places.active.pop()
@@ -324,12 +323,6 @@ class SchedulingQueue:
         self.counters.flushed += sum(entry.was_flushed for entry in overdue)
         self.in_flight.record(observed)
 
-    def close(self) -> None:
-        """No attempt will come back; what is left can still be popped."""
-        for uid in self.in_flight.uids():
-            self.in_flight.finish(uid)
-        self.closed = True
-
     # ---- The same pods in another queue
 
     def entries_by_place(self) -> dict[str, list[QueuedPod]]:
@@ -402,12 +395,6 @@ class SchedulingQueue:
     def next_release_ns(self) -> int | None:
         """When `flush_backoff` will next have something to do; None: nothing backs off."""
         return self.places.backoff.next_release_ns()
-
-    def summary(self) -> str:
-        """The sizes of the places in upstream's words, for its log line of pending pods."""
-        places = self.places
-        sizes = len(places.active), len(places.backoff), len(places.unschedulable)
-        return "activeQ:{}; backoffQ:{}; unschedulablePods:{}".format(*sizes)
 
     def check(self) -> list[str]:
         """Invariants that do not hold."""
