@@ -235,7 +235,7 @@ class SchedulingQueue:
         return self._cluster.groups is not None and entry.pod.group_key is not None
 
     def _strategy_after_flight(self, entry: QueuedPod) -> QueueingStrategy:
-        """What the events during the attempt are worth to the pod: the strongest counts.
+        """The worth of the events during the attempt to the pod: the strongest counts.
 
         Parity: members of a pod group always come back, as what one of them waits for is not what the group waits for.
         """
@@ -296,7 +296,7 @@ class SchedulingQueue:
                 self.in_flight.record(self._observed(FORCE_ACTIVATE, None, pod))
 
     def reconsider(self, pod: Pod) -> None:
-        """What held a pod back at the gate is over: queue it as the event would have done that the gate kept from it."""
+        """The reason why a gate held a pod back is gone: queue it as the event would have done that the gate kept from it."""
         entry = self.places.unschedulable.get(pod.key)
         if entry is not None and entry.uid == pod.id and entry.is_gated:
             self.places.requeue(entry, QueueingStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)

@@ -45,7 +45,7 @@ def error(message: str) -> AttemptFailure:
 
 
 def plugin_fault(point: str, name: str, fault: Exception | str) -> str:
-    """What a plugin raised, or what is wrong with its answer, with the plugin named as upstream does."""
+    """The text for an exception of a plugin, or for an answer that cannot be used. It names the plugin as upstream does."""
     return f'running {point} plugin "{name}": {describe(fault)}'
 
 

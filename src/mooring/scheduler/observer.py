@@ -1,5 +1,5 @@
-"""What can be observed of a scheduler: each method says that something happened. Metrics are one observer (metrics.py),
-traces another one around it (traces.py), and what the dashboard counts a third one around both.
+"""Events of a scheduler that can be observed: each method says that something happened. Metrics are one observer
+(metrics.py), traces another one around it (traces.py), and the counts of the dashboard a third one around both.
 
 The observer is chosen when the scheduler is built. Other code does not ask whether anything is measured, except for speed
 (`Core.is_observed`).
@@ -26,8 +26,8 @@ GroupResult = Literal["scheduled", "unschedulable", "waiting_on_preemption", "er
 """The result label of metrics about pod groups."""
 
 
-class SchedulerState(Protocol):
-    """What an observer may read of a scheduler. Core has these as fields."""
+class ObservedState(Protocol):
+    """The parts of a scheduler that an observer may read. Core has these as fields."""
 
     @property
     def cluster(self) -> Cluster: ...
@@ -49,10 +49,10 @@ class Observer:
         self.registry = MetricRegistry()
 
     def caller_for(self, profile: Profile) -> PluginCaller:
-        """What calls the plugins of a profile."""
+        """The caller for the plugins of a profile."""
         return PluginCaller()
 
-    def watch(self, state: SchedulerState) -> None:
+    def watch(self, state: ObservedState) -> None:
         """The scheduler is built: its state may be read from now on."""
 
     def watch_kept_answers(self, kept: KeptAnswers) -> None:
@@ -95,7 +95,7 @@ class Observer:
     # ---- attempts for pod groups
 
     def group_decided(self, first: QueuedPod) -> None:
-        """It is known which members fit, and where."""
+        """The trial of a group is over: which members fit, and where, is known."""
 
     def group_ended(self, result: GroupResult, first: QueuedPod) -> None:
         """All members are on their way to a node, or back in the queue."""

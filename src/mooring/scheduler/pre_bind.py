@@ -163,7 +163,7 @@ def _wait(core: Core, run: PreBindRun, step: object) -> None:
 
 
 def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:
-    """What the answer of a plugin means for the pod; None: it may be bound."""
+    """The failure that the answer of a plugin means for the pod; None: it may be bound."""
     if isinstance(answer, Rejection):
         # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
         return AttemptFailure(answer.message, code=answer.code), True

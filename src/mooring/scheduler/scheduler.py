@@ -44,7 +44,7 @@ _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
 
 
 class Scheduler:
-    """What a driver feeds and obeys: a state machine without I/O, threads or a clock of its own.
+    """A state machine without I/O, threads or a clock of its own, which a driver feeds and obeys.
 
     A driver passes on what happens as inputs (`handle`): changes of the cluster, the passing of time, the outcome of
     intents. It runs attempts (`attempt`), and carries out the intents that `take_intents` returns.
@@ -183,7 +183,7 @@ class Scheduler:
                 self.release_waiting()
 
     def take_intents(self) -> list[Intent]:
-        """What is to be done in the world, in order. They are handed out once."""
+        """All that is to be done in the world, in order. Each intent is handed out once."""
         outbox = self.core.outbox
         intents, outbox.intents = outbox.intents, []
         return intents
@@ -245,7 +245,7 @@ class Scheduler:
         return self.core.cache.get(pod_id)
 
     def queued(self, key: str) -> QueuedPod | None:
-        """What the queue knows of a pod that waits."""
+        """The entry of a pod that waits in the queue."""
         return self.core.queue.get(key)
 
     def queued_pods(self) -> list[QueuedPod]:

@@ -65,7 +65,7 @@ class Recorder(Protocol):
 
 
 class RecordedScheduler(Scheduler):
-    """As Scheduler, with each step shown to a recorder. Everything that changes its state is one of three steps."""
+    """A scheduler that shows each step to a recorder. Everything that changes its state is one of three steps."""
 
     def __init__(self, *args: Any, recorder: Recorder, step_clock: StepClock, **kwargs: Any) -> None:
         """`step_clock` is the scheduler's clock; the other arguments are those of Scheduler."""

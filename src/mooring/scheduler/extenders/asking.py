@@ -182,7 +182,7 @@ def add_scores(
 def _weighed(
     extender: Extender, reply: CallReply, places: dict[str, int], spoken_of: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """What an extender gives to each place, on the plugins' scale. Nodes that were not asked about are left out."""
+    """The scores of an extender for each place, on the plugins' scale. Nodes that were not asked about are left out."""
     given = [0] * len(places)
     for host, score in read_scores(reply):
         place = places.get(host)
@@ -322,7 +322,7 @@ def _note(read: FilterReply, objections: dict[str, Rejection]) -> None:
 
 
 def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
-    """The same attempt, for scoring, on nodes as an extender knows them."""
+    """A copy of the attempt, for scoring, on nodes as an extender knows them."""
     context = attempt.context.on(_bare(attempt.context.nodes, rows), attempt.context.state)
     return Attempt(attempt.runner, context, attempt.runner.forgetful_memo())
 

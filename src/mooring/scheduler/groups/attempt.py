@@ -51,7 +51,7 @@ _HAS_CONSTRAINTS = curable("workload aware preemption is not supported for pod g
 
 
 class GroupPreemption(msgspec.Struct, frozen=True):
-    """What a search for victims came to."""
+    """The result of a search for victims."""
 
     victims: GroupVictims | None = None
     found_by: PodGroupPostFilterPlugin | None = None

@@ -16,7 +16,7 @@ from mooring.state.check.object_differences import version_of
 
 
 def compare_nominated(running: Cluster, fresh: Cluster) -> Findings:
-    """What nominated pods will take, node by node. Which pods are nominated is the same on both sides."""
+    """Compare the room that nominated pods will take, node by node. Which pods are nominated is the same on both sides."""
     ours, theirs = running.nominated, fresh.nominated
     resources = list(running.nodes.amounts.resource_book)
     fresh.nodes.amounts.places(resources)  # before pods are counted there

@@ -83,7 +83,8 @@ _LONGEST = 300
 
 
 class StateDifference(msgspec.Struct, frozen=True):
-    """What is believed, and what a fresh scheduler says. Two with the same `place` are the same fault, seen twice."""
+    """A value that the running scheduler believes, and what a fresh one says instead. Two differences with the same `place`
+    are the same fault, seen twice."""
 
     kind: DifferenceKind
     about: type[KubeObject] | None

@@ -33,7 +33,7 @@ from mooring.state.recording import steps
 from mooring.state.recording.run_files import segments_in
 from mooring.state.recording.segment_file import SUFFIX, RecordingError, SegmentHeader, SegmentReader
 from mooring.state.recording.steps import ADDED, Outcome, with_changes
-from mooring.state.saved_state import SavedState
+from mooring.state.scheduler_state import SchedulerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ def _run(folder: Path, paths: list[Path]) -> RecordedRun:
     return run
 
 
-def read_state(block: bytes) -> SavedState:
+def read_state(block: bytes) -> SchedulerState:
     """The state at the beginning of a segment. Raises RecordingError."""
     try:
-        return msgspec.json.decode(block, type=SavedState)
+        return msgspec.json.decode(block, type=SchedulerState)
     except msgspec.MsgspecError as fault:
         raise RecordingError(f"its state cannot be read: {fault}") from fault
 
@@ -107,7 +107,7 @@ class StepReader:
         self.specs: dict[int, PodSpec] = {}
         """Those that later lines refer to (`pod_templates.py`)."""
 
-    def know(self, state: SavedState) -> None:
+    def know(self, state: SchedulerState) -> None:
         """Take over the objects of a state that steps follow."""
         self.objects = {("Node", node.key): node for node in state.nodes}
         for kind, written in state.objects.items():
@@ -207,7 +207,7 @@ class StepReader:
 class OutcomeReader(StepReader):
     """Reads only when each step was and what it led to: a tenth of the time, for those who look for decisions."""
 
-    def know(self, state: SavedState) -> None:
+    def know(self, state: SchedulerState) -> None:
         """No step needs the objects."""
 
     def _input(self, code: int, about: list[msgspec.Raw]) -> Input | None:
@@ -278,7 +278,7 @@ _READ: dict[int, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterBegins:
-    """What follows does not go on from the steps before: the objects of the cluster come first."""
+    """Marks where the steps do not go on from those before: the objects of the cluster come first."""
 
     header: SegmentHeader
 

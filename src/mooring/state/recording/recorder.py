@@ -36,7 +36,7 @@ from mooring.state.recording.steps import (
     outcomes_of,
     whole_object,
 )
-from mooring.state.saved_state import is_quiet, other_objects, state_of
+from mooring.state.scheduler_state import is_quiet, other_objects, state_of
 
 # ---- Pods without their specs: a spec that was written in this segment is referred to by number.
 #
@@ -61,7 +61,7 @@ class PodTemplates:
         self._written.clear()
 
     def parts(self, change: ObjectAdded | ObjectRemoved, conceal: Concealer) -> Parts:
-        """What a line says of the object: of a pod only what differs from its template, where that was written."""
+        """The parts of a line about an object; of a pod only those that differ from its template, where that was written."""
         pod = change.item
         if type(pod) is not Pod:
             return whole_object(change, conceal)

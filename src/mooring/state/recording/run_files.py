@@ -45,7 +45,7 @@ class RecordingLimits(msgspec.Struct, frozen=True):
 
 
 class RecordingFigures(msgspec.Struct):
-    """What was recorded so far; metrics read it."""
+    """Counts of all that was recorded so far; metrics read them."""
 
     steps: int = 0
     bytes: int = 0

@@ -39,7 +39,7 @@ _FRAME = struct.Struct("<II")
 
 
 class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """What a file says of itself before its blocks."""
+    """The description of a file, which stands before its blocks."""
 
     run: str
     """The process that wrote it. The files of a run follow each other by number."""

@@ -102,7 +102,7 @@ Names are those of JSON."""
 
 
 def changes_between(old: KubeObject, new: KubeObject) -> Changes:
-    """What must be set in `old` to make it `new`."""
+    """The fields that must be set in `old` to make it `new`."""
     if isinstance(old, Pod) and isinstance(new, Pod):
         return _pod_changes(old, new)
     changes: Changes = {}
@@ -291,7 +291,7 @@ def is_whole(outcome: Outcome) -> bool:
 
 
 def outcomes_of(intents: Iterable[Intent]) -> list[Outcome]:
-    """What a step led to. Events of bound pods say nothing that the bind has not said."""
+    """The intents of a step as outcomes. Events of bound pods say nothing that the bind has not said."""
     found: list[Outcome] = []
     for intent in intents:
         match intent:
