@@ -16,7 +16,7 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.difference import KINDS, DifferenceKind, StateDifference
-from mooring.state.check.object_differences import UNCONFIRMED
+from mooring.state.check.object_differences import UNCONFIRMED, object_of
 
 Outcome = tuple[StateDifference, Exception | None]
 """A difference, and why it could not be mended; None: it was."""
@@ -55,15 +55,8 @@ def _object(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
     if difference.about is Pod:
         _pod(running, fresh, difference)
     else:
-        _hand(running, _find(running, difference), _find(fresh, difference))
-
-
-def _find(scheduler: Scheduler, difference: StateDifference) -> KubeObject | None:
-    cluster, kind, key = scheduler.cluster, difference.about, difference.name
-    if kind is Node:
-        row = cluster.nodes.row_book.get(key)
-        return None if row is None else cluster.nodes.nodes[row]
-    return None if kind is None else cluster.objects[kind].get(key)
+        about, key = difference.about, difference.name
+        _hand(running, object_of(running.cluster, about, key), object_of(fresh.cluster, about, key))
 
 
 def _hand(running: Scheduler, old: KubeObject | None, new: KubeObject | None) -> None:
