@@ -1,4 +1,5 @@
-"""PostFilter: asks the profile's plugins for a way to make room for a pod that fits nowhere."""
+"""Between a decision and its consequences: whether an attempt is worthwhile, whether PostFilter finds a way to make room
+for a pod that fits nowhere, and why the pod fails."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -75,10 +76,6 @@ def ask_in_order(
             )
         reasons += [reason for reason in answer.rejection.reasons if reason]
     return PostFilterResult(message=", ".join(reasons), clear_nomination=clear)
-
-
-# ---- Between a decision and its consequences: whether an attempt is worthwhile, whether room can be made, and why a
-# pod fails.
 
 
 def is_pointless(core: Core, entry: QueuedPod) -> bool:

@@ -1,8 +1,4 @@
-"""Filtering by extenders: one after another, each on the nodes that the ones before it left.
-
-Extenders come after the Filter plugins and see only nodes that these let pass. Each may drop nodes with a reason, and
-say whether preemption could help there (failed) or not (unresolvable).
-"""
+"""Questions to extenders in an attempt: which extenders are asked, and what they say to nodes, scores and victims."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -195,6 +191,12 @@ def _weighed(
 def _wrapped(number: int) -> int:
     """Parity: upstream adds int64 without checks, so a sum that does not fit into 64 bits wraps around."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+# ---- Filtering by extenders: one after another, each on the nodes that the ones before it left.
+#
+# Extenders come after the Filter plugins and see only nodes that these let pass. Each may drop nodes with a reason, and
+# say whether preemption could help there (failed) or not (unresolvable).
 
 
 RowArray = NDArray[np.intp]

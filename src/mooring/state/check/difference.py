@@ -1,4 +1,5 @@
-"""One difference between what a running scheduler believes and what a scheduler that was built now says."""
+"""One difference between what a running scheduler believes and what a scheduler that was built now says, and the rows of
+both that are compared."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeVar, get_args
