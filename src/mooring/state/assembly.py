@@ -29,6 +29,7 @@ from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Outbox
+from mooring.state.recording.steps import ATTEMPT, RELEASE
 
 # ---- A scheduler that shows each step to a recorder: what it was told, when, and what it asked for in answer.
 #
@@ -54,11 +55,8 @@ class Recorder(Protocol):
     def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
         """The scheduler was told of `change`, and asked for `intents` in answer."""
 
-    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        """An attempt was made for the next pod."""
-
-    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        """Bindings went on whose wait on Permit was over."""
+    def stepped(self, scheduler: Scheduler, now_ns: int, code: int, intents: Sequence[Intent]) -> None:
+        """An attempt was made for the next pod (ATTEMPT), or bindings went on whose wait on Permit was over (RELEASE)."""
 
     def interrupted(self) -> None:
         """Something else than a step changed the scheduler: it cannot be repeated."""
@@ -84,17 +82,17 @@ class RecordedScheduler(Scheduler):
             self._recorder.took_in(self, now_ns, change, intents[before:] if len(intents) > before else ())
 
     def attempt(self) -> Pod | None:
-        pod: Pod | None = self._step(self._recorder.attempted, super().attempt)
+        pod: Pod | None = self._step(ATTEMPT, super().attempt)
         return pod
 
     def release_waiting(self) -> None:
         if self.core.services.waiting.by_id:
-            self._step(self._recorder.released, super().release_waiting)
+            self._step(RELEASE, super().release_waiting)
 
     def interrupted(self) -> None:
         self._recorder.interrupted()
 
-    def _step(self, record: Callable[[Scheduler, int, Sequence[Intent]], None], act: Callable[[], Any]) -> Any:
+    def _step(self, code: int, act: Callable[[], Any]) -> Any:
         """Begin a step: the clock shows its time from now on, and what it asks for is what is new in the outbox."""
         clock, intents = self._clock, self.core.outbox.intents
         clock.step_ns = now_ns = clock.read_source()
@@ -102,7 +100,7 @@ class RecordedScheduler(Scheduler):
         try:
             return act()
         finally:
-            record(self, now_ns, intents[before:] if len(intents) > before else ())
+            self._recorder.stepped(self, now_ns, code, intents[before:] if len(intents) > before else ())
 
 
 def all_plugins() -> Registry:

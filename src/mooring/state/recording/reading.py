@@ -105,7 +105,7 @@ class StepReader:
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """(kind, key) -> the object as it was seen last."""
         self.specs: dict[int, PodSpec] = {}
-        """Those that later lines refer to (`pod_templates.py`)."""
+        """Those that later lines refer to (`PodTemplates`)."""
 
     def know(self, state: SchedulerState) -> None:
         """Take over the objects of a state that steps follow."""

@@ -22,9 +22,7 @@ from mooring.state.recording.run_files import RecordingFigures, RecordingLimits,
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.recording.steps import (
     ADDED,
-    ATTEMPT,
     LINES,
-    RELEASE,
     REMOVED,
     Concealer,
     Line,
@@ -191,13 +189,7 @@ class RunRecorder:
         code, parts = self._makers[type(change)]
         return code, now_ns - self._last_ns, outcomes, *parts(change, self._conceal)
 
-    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        self._stepped(ATTEMPT, scheduler, now_ns, intents)
-
-    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        self._stepped(RELEASE, scheduler, now_ns, intents)
-
-    def _stepped(self, code: int, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+    def stepped(self, scheduler: Scheduler, now_ns: int, code: int, intents: Sequence[Intent]) -> None:
         try:
             if self._append((code, now_ns - self._last_ns, outcomes_of(intents)), now_ns):
                 self._hand_over(scheduler, now_ns)

@@ -25,7 +25,7 @@ from mooring.kit.zstd_stream import ZstdStream
 
 FORMAT = 3
 """The format that is written. Files of older formats are read too. In format 2 every pod was written with its spec
-(`pod_templates.py`). In format 1 checksums were those of blocks alone too, and files had no end of their own: a file that was
+(`PodTemplates`). In format 1 checksums were those of blocks alone too, and files had no end of their own: a file that was
 cut between two blocks could not be told from a whole one."""
 MAGIC = b"mooring-recording "
 SUFFIX = ".rec"
