@@ -110,6 +110,7 @@ class SelfCheck:
         yield from self._fresh.discard()
 
     def _steps(self) -> Iterator[float]:
+        """Build, compare, and compare again after each pause. Yields how long to pause, 0 for no longer than a slice."""
         for _ in self._fresh.build():
             yield 0.0
         self._is_built = True

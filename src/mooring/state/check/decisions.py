@@ -68,6 +68,8 @@ class DecisionComparison:
             yield None
 
     def _compare(self, entry: QueuedPod) -> Iterator[StateDifference]:
+        """Compare the answers about one pod. If those from kept values differ, the pod is asked about anew: that tells a kept
+        answer that is old from a decision that differs."""
         pod, runner = entry.pod, self._quiet[entry.profile]
         if not self._running.cluster.nodes.alive_count or not self._fresh.cluster.nodes.alive_count:
             return
@@ -97,6 +99,7 @@ class DecisionComparison:
         return place == "unschedulable" or (place == "gated" and self._is_open(entry))
 
     def _is_open(self, entry: QueuedPod) -> bool:
+        """Whether all PreEnqueue plugins would let the pod in now."""
         gates: tuple[PreEnqueuePlugin, ...] = tuple(self._quiet[entry.profile].profile.pre_enqueues)
         try:
             return all(plugin.pre_enqueue(entry.pod) is None for plugin in gates)

@@ -63,6 +63,7 @@ class Adoption:
         return tuple(log.end for log in logs)
 
     def _assume_pods(self) -> None:
+        """Assume on the fresh side the pods that the running cache assumes, as it holds them now, and no others."""
         ours, theirs = self._caches
         for pod_id in list(self._assumed):
             if not ours.is_assumed(pod_id) or ours.get(pod_id) is not self._assumed[pod_id]:
@@ -82,6 +83,7 @@ class Adoption:
             self._assumed[pod_id] = pod
 
     def _nominate(self) -> None:
+        """Promise the nodes to nominated pods that the running scheduler has promised."""
         ours, theirs = self._running.nominated, self._fresh.nominated
         for pod_id in theirs.pod_ids() - ours.pod_ids():
             theirs.withdraw(pod_id)

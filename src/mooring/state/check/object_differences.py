@@ -95,6 +95,7 @@ def compare_queue(running: Scheduler, fresh: Scheduler) -> Findings:
 
 
 def _membership(core: Core, pod: Pod | None) -> Iterator[StateDifference]:
+    """A pod of ours without a node that is in no place, or in several."""
     if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in core.runners:
         return
     places: list[str] = list(core.queue.places.all_with(pod.key))
@@ -111,6 +112,7 @@ def _is_suspended(core: Core, pod_id: str) -> bool:
 
 
 def _entry(key: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDifference]:
+    """A queued pod that is gone, has a node, or is queued in an older version."""
     entry, pod = running.queued(key), fresh.pods.get(key)
     if entry is None:
         return
@@ -138,6 +140,7 @@ def compare_nominations(running: Scheduler, fresh: Scheduler) -> Findings:
 
 
 def _nomination(uid: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDifference]:
+    """A nomination whose room is on another node, or of a pod that is gone or has a node."""
     node, load = running.core.queue.nominations.node_of(uid), running.nominated.node_of(uid)
     nominated = running.nominated.get(uid)
     if node is None and load is None:
@@ -167,6 +170,7 @@ def compare_assumed(running: Scheduler, fresh: Scheduler) -> Findings:
 
 
 def _assumed(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference]:
+    """An assumed pod that is on no node, does not exist, or that nothing is binding."""
     pod = core.cache.get(uid)
     if pod is None:
         if core.cache.is_assumed(uid):
@@ -182,6 +186,7 @@ def _assumed(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference
 
 
 def _bound(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference]:
+    """A binding whose pod holds no room."""
     binding = core.bindings.get(uid)
     known = fresh.pods.get(binding.pod.key) if binding is not None else None
     if binding is None or known is None or known.id != uid or known.is_terminating:

@@ -324,6 +324,7 @@ class RunSteps:
         self._goes_on = False
 
     def _segment(self, segment: SegmentReader) -> Iterator[ClusterBegins | ClusterStep]:
+        """The steps of one segment, with those that only repeat what is known left out."""
         header, blocks = segment.header, segment.blocks()
         if header.begins == "steps" and not self._goes_on:
             self._stop(segment, "the steps before it are missing, and it does not say what was there")

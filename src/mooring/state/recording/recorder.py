@@ -239,6 +239,7 @@ class RunRecorder:
     # ---- writing
 
     def _flush(self, now_ns: int) -> None:
+        """Hand the noted steps to the thread. They are lost if steps before them are, or if the thread has no room."""
         lines, self._lines = self._lines, bytearray()
         steps, self._steps, self._flushed_ns = self._steps, 0, now_ns
         if self._lost or self._files.is_failed or not self._files.has_room():
@@ -250,6 +251,7 @@ class RunRecorder:
             self._files.write(lambda: lines)
 
     def _wants_segment(self, now_ns: int) -> bool:
+        """Whether it is time for a new segment. After a loss that is as soon as the disk has caught up."""
         if self._lost:
             has_caught_up = not self._limits.drops or self._files.waiting == 0
             return has_caught_up and now_ns - self._renewed_ns >= RETRY_NS
@@ -275,6 +277,7 @@ class RunRecorder:
         self._files.write(encode)
 
     def _begin(self, begins: str) -> None:
+        """Begin a segment. It says how many steps were lost before it."""
         self._number += 1
         self._templates.clear()
         lost, self._lost = self._lost, 0

@@ -129,6 +129,7 @@ class RunFiles:
                 self._sync()
 
     def _write(self, work: Encode | SegmentHeader) -> None:
+        """Begin the segment of a header, or append a block to the present one."""
         if isinstance(work, SegmentHeader):
             self._end_segment()
             path = self.path / f"{work.number:06d}{SUFFIX}"

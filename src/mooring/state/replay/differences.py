@@ -182,6 +182,7 @@ class ReplayTally:
         return self.decisions - self.differing_decisions
 
     def add(self, replayed: ReplayedStep) -> None:
+        """Count a step, and in what way it came out otherwise."""
         recorded = replayed.step.outcomes
         self.steps += 1
         self.last_ns = replayed.step.now_ns

@@ -161,6 +161,7 @@ class RunReader:
         return True
 
     def _steps_of(self, segment: SegmentReader, before: SegmentReader | None, skipped: int) -> Iterator[RecordedStep]:
+        """The steps of one segment. What is wrong with it becomes a problem, not an exception."""
         blocks = segment.blocks()
         try:
             if skipped:
@@ -205,6 +206,7 @@ class RunReader:
         return checked[1] if checked is not None and checked[0] is segment else read_state(block)
 
     def _go_on_from(self, header: SegmentHeader, state: SchedulerState) -> None:
+        """Let reader and scheduler go on from a recorded state. Raises RecordingError."""
         self.reader = self._make_reader(header.started_ns, self._until_ns)
         try:
             self.reader.know(state)
