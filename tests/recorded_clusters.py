@@ -37,19 +37,16 @@ class WatchedSteps:
     def __init__(self, observer: Changes) -> None:
         self._observer = observer
 
-    def took_in(self, scheduler: Scheduler, now_ns: int, input: Input, intents: Sequence[Intent]) -> None:
-        match input:
+    def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
+        match change:
             case ObjectAdded():
-                self._observer.added(input.item)
+                self._observer.added(change.item)
             case ObjectUpdated():
-                self._observer.updated(input.old, input.new)
+                self._observer.updated(change.old, change.new)
             case ObjectRemoved():
-                self._observer.removed(input.item)
+                self._observer.removed(change.item)
 
-    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        pass
-
-    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+    def stepped(self, scheduler: Scheduler, now_ns: int, code: int, intents: Sequence[Intent]) -> None:
         pass
 
     def interrupted(self) -> None:

@@ -21,6 +21,7 @@ from mooring.framework.contract.status import Rejection, final
 from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
+from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S, SchedulingQueue
 
@@ -135,7 +136,9 @@ def a_pending(name: str = "pod", priority: int = 0, uid: str | None = None, **mo
 class Rig:
     """A queue with everything around it. `fit` is a filter that hears of nodes and of pods that go."""
 
-    def __init__(self, *plugins: Plugin, profiles: Mapping[str, Profile] | None = None, **settings: Any) -> None:
+    def __init__(self, *plugins: Plugin, profiles: Mapping[str, Profile] | None = None, **more: Any) -> None:
+        """`more` are further arguments of the queue, or fields of its settings."""
+        fields = {name: more.pop(name) for name in QueueSettings.__dataclass_fields__.keys() & more.keys()}
         self.fit = a_filter("Fit", NODE_ADD, POD_DELETE)
         self.gate = a_gate("Gate", GATES_ELIMINATED)
         self.clock = VirtualClock()
@@ -149,7 +152,8 @@ class Rig:
             lookup=self.known.get,
             tell=lambda pod, what: self.stories.append(f"{pod.name}: {what}"),
             report=lambda text, error: self.reports.append((text, error)),
-            **settings,
+            settings=QueueSettings(**fields),
+            **more,
         )
 
     @property

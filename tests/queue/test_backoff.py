@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from queue_rig import a_pending
 
 from mooring.kit.clock import NS_PER_S
-from mooring.queue.backoff import BackoffQueue, BackoffRule, duration_ns, floor_ns, next_tick_ns
+from mooring.queue.backoff import BackoffQueue, BackoffRule, duration_ns, floor_ns
 from mooring.queue.entry import QueuedPod, new_entry
 
 S = NS_PER_S
@@ -89,11 +89,6 @@ def test_the_end_is_worked_out_once_until_it_is_voided() -> None:
     assert RULE.until_ns(entry) == 1 * S
     entry.backoff_until_ns = None
     assert RULE.until_ns(entry) == 4 * S
-
-
-@pytest.mark.parametrize(("now_ns", "tick_s"), [(0, 1), (1, 1), (S - 1, 1), (S, 2)])
-def test_ticks_are_on_whole_seconds(now_ns: int, tick_s: int) -> None:
-    assert next_tick_ns(now_ns) == tick_s * S
 
 
 def test_floor_of_a_window() -> None:

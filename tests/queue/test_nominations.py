@@ -20,7 +20,7 @@ class Known:
 
     def __init__(self, *pods: Pod) -> None:
         self.pods = {pod.key: pod for pod in pods}
-        self.nominations = Nominations(self.pods.get)
+        self.nominations = Nominations(self.pods.get, NominatedLoad(NodeTable()))
 
     def on(self, node: str) -> list[str]:
         return on_node(self.nominations, node)

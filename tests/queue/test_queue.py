@@ -318,7 +318,7 @@ def test_entries_are_listed_in_the_order_in_which_they_will_leave() -> None:
     rig.add(a_pending("low"), a_pending("high", 5), a_pending("gated", **GATED))
     names = [entry.pod.name for entry in rig.queue.entries()]
     assert names == ["high", "low", "backoff", "error", "parked", "gated"]
-    assert rig.queue.summary() == "activeQ:2; backoffQ:2; unschedulablePods:2"
+    assert rig.queue.pending_counts() == {"active": 2, "backoff": 2, "unschedulable": 1, "gated": 1}
     assert rig.queue.get("default/high") is rig.queue.entries()[0]
     assert rig.queue.pending_counts() == {"active": 2, "backoff": 2, "unschedulable": 1, "gated": 1}
 

@@ -88,20 +88,6 @@ def test_a_pod_that_is_rejected_again_after_a_flush_was_not_rescued() -> None:
     assert (rig.queue.counters.flushed, rig.queue.counters.rescued) == (1, 0)
 
 
-def test_a_closed_queue_has_nothing_in_flight_and_gives_out_what_is_left() -> None:
-    rig = Rig()
-    rig.add(a_pending("a"), a_pending("b"))
-    first = rig.pop()
-    rig.queue.close()
-    assert (rig.queue.closed, rig.queue.is_in_flight(first.uid)) == (True, False)
-    assert rig.pop().pod.name == "b"
-    assert rig.queue.pop() is None
-    rig.end()
-
-
-# ---- With pods that stay in backoff until it is over
-
-
 def test_nobody_leaves_backoff_early_when_that_is_turned_off() -> None:
     rig = Rig(pop_from_backoff=False)
     rig.at(0.2)

@@ -15,7 +15,7 @@ from mooring.state.recording.recorder import record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.replay.differences import ReplayTally
 from mooring.state.replay.replayer import Replayer
-from mooring.state.saved_state import is_quiet
+from mooring.state.scheduler_state import is_quiet
 from recorded_days import only_run
 from self_checking import CheckedCluster, a
 

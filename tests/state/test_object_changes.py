@@ -67,7 +67,8 @@ def test_an_update_has_no_text_of_annotations(
 ) -> None:
     old.metadata.annotations, new.metadata.annotations = before, after
     conceal = Concealer()
-    written = block_of([LINES[ObjectUpdated](5, (), ObjectUpdated(old, new), conceal)])
+    code, parts = LINES[ObjectUpdated]
+    written = block_of([(code, 5, (), *parts(ObjectUpdated(old, new), conceal))])
     assert b"hush" not in written
     *_, changes = msgspec.json.decode(written, type=list[msgspec.Raw])
     assert with_changes(conceal(old), msgspec.json.decode(changes, type=dict[str, msgspec.Raw])) == conceal(new)

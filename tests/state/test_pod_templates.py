@@ -14,7 +14,7 @@ from mooring.state.recording import recorder
 from mooring.state.recording.reading import StepReader
 from mooring.state.recording.recorder import PodTemplates
 from mooring.state.recording.segment_file import RecordingError
-from mooring.state.recording.steps import Concealer, Line, block_of
+from mooring.state.recording.steps import ADDED, REMOVED, Concealer, Line, block_of
 
 PODS = st.builds(
     lambda cpu, priority, node, labels, phase, is_known: _pod(cpu, priority, node, labels, phase, is_known),
@@ -34,9 +34,9 @@ def _pod(cpu: str, priority: int | None, node: str, labels: dict[str, str], phas
     return pod
 
 
-def line(templates: PodTemplates, input: ObjectAdded | ObjectRemoved) -> Line:
-    make = templates.added if isinstance(input, ObjectAdded) else templates.removed
-    return make(1, (), input, Concealer())  # type: ignore[arg-type]
+def line(templates: PodTemplates, change: ObjectAdded | ObjectRemoved) -> Line:
+    code = ADDED if isinstance(change, ObjectAdded) else REMOVED
+    return code, 1, (), *templates.parts(change, Concealer())
 
 
 def read(lines: list[Line]) -> list[Input | None]:

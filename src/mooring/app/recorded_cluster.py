@@ -19,7 +19,7 @@ from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulS
 from mooring.state.recording.reading import RecordedRun
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.replay.run_reader import RunReader
-from mooring.state.saved_state import SavedState
+from mooring.state.scheduler_state import SchedulerState
 
 OWNERS = (ReplicaSet, ReplicationController, StatefulSet)
 """A recording has their selectors only: without templates their controllers would make pods of nothing."""
@@ -48,7 +48,7 @@ def moment_in(runs: Sequence[RecordedRun], until_ns: int | None = None) -> Recor
     return RecordedMoment(found.now_ns, found.objects, problems)
 
 
-def _nothing(header: SegmentHeader, state: SavedState | None) -> None:
+def _nothing(header: SegmentHeader, state: SchedulerState | None) -> None:
     """Only the objects are wanted, and no scheduler."""
 
 

@@ -22,7 +22,7 @@ from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.recording.steps import ATTEMPT, HALF_MINUTE, RELEASE, TIME, kind_of
 from mooring.state.replay.differences import EVICT
 from mooring.state.replay.run_reader import RecordedSpan, RunReader
-from mooring.state.saved_state import SavedState
+from mooring.state.scheduler_state import SchedulerState
 
 ANSWERED = (PersistentVolumeClaim, PersistentVolume, ResourceClaim, PodGroup)
 """Kinds that the scheduler and its controllers write to after a decision: the simulation makes such changes itself."""
@@ -94,7 +94,7 @@ class _Collecting:
     def next_run(self) -> None:
         self._is_listing = True
 
-    def began(self, header: SegmentHeader, state: SavedState | None) -> None:
+    def began(self, header: SegmentHeader, state: SchedulerState | None) -> None:
         self._is_listing = True
 
     def look_at(self, view: View, step: RecordedStep) -> None:

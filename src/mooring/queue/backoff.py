@@ -5,6 +5,7 @@ their time, never the latter. Members of pod groups wait with the latter: each a
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,9 +13,6 @@ import msgspec
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.heap import KeyedHeap
 from mooring.queue.entry import QueuedPod
-
-FLUSH_PERIOD_S = 1
-"""How often completed backoffs are to be flushed, on whole seconds of the clock."""
 
 
 def duration_ns(count: int, initial_ns: int, max_ns: int) -> int:
@@ -32,11 +30,6 @@ def duration_ns(count: int, initial_ns: int, max_ns: int) -> int:
 def floor_ns(time_ns: int, window_ns: int) -> int:
     """The beginning of the window that a time is in."""
     return time_ns - time_ns % window_ns
-
-
-def next_tick_ns(now_ns: int, period_s: int = FLUSH_PERIOD_S) -> int:
-    """The next time after now that is a whole multiple of the period."""
-    return floor_ns(now_ns, period_s * NS_PER_S) + period_s * NS_PER_S
 
 
 class BackoffRule(msgspec.Struct, frozen=True):
@@ -68,6 +61,22 @@ class BackoffRule(msgspec.Struct, frozen=True):
     def release_ns(self, entry: QueuedPod) -> int:
         """The first time at which the pod no longer backs off."""
         return self.until_ns(entry) + self.window_ns
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """How long pods wait. Defaults are upstream's."""
+
+    initial_backoff_s: float = 1
+    max_backoff_s: float = 10
+    max_unschedulable_s: float = 300
+    """After so long an unschedulable pod is tried again, whatever it waits for."""
+    pop_from_backoff: bool = True
+    """An idle scheduler takes pods out of backoff early."""
+
+    def backoff_rule(self) -> BackoffRule:
+        window_ns = NS_PER_S if self.pop_from_backoff else 1
+        return BackoffRule(round(self.initial_backoff_s * NS_PER_S), round(self.max_backoff_s * NS_PER_S), window_ns)
 
 
 class BackoffQueue:

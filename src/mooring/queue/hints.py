@@ -73,7 +73,7 @@ class AskedHints(NamedTuple):
 
 
 class QueueingStrategy(IntEnum):
-    """What an event is worth to a pod that was rejected; the greater, the stronger. Upstream's queueingStrategy."""
+    """The worth of an event to a pod that was rejected; the greater, the stronger. Upstream's queueingStrategy."""
 
     SKIP = 0
     """Nothing."""
@@ -235,7 +235,7 @@ class Hints:
             caller.hints_skipped(plugin, label, count)
 
     def strategy_for(self, entry: QueuedPod, observed: ObservedEvent) -> QueueingStrategy:
-        """What an event is worth to a pod. Pods without a rejector failed with an error: any event gives them another
+        """The worth of an event to a pod. Pods without a rejector failed with an error: any event gives them another
         attempt."""
         rejectors = entry.rejectors
         if not rejectors:
@@ -255,7 +255,7 @@ class Hints:
         return QueueingStrategy.SKIP
 
     def strongest_for(self, entry: QueuedPod, events: Iterable[ObservedEvent]) -> QueueingStrategy:
-        """What several events are worth to a pod: the strongest counts."""
+        """The worth of several events to a pod: the strongest counts."""
         strongest = QueueingStrategy.IMMEDIATELY if entry.pending_plugins else QueueingStrategy.AFTER_BACKOFF
         found = QueueingStrategy.SKIP
         for observed in events:
@@ -317,7 +317,7 @@ def _shrank(old: Pod, new: Pod) -> bool:
 
 
 def _resources(pod: Pod) -> tuple[object, ...]:
-    """What the requests of a pod are computed from: spec, status of in-place resizes, overhead."""
+    """The values that the requests of a pod are computed from: spec, status of in-place resizes, overhead."""
     spec, status = pod.spec, pod.status
     return (
         *(spec.containers, spec.init_containers, spec.resources, spec.overhead),

@@ -67,7 +67,7 @@ class InFlight:
             self._counts[observed.label] += 1
 
     def since_start(self, uid: str) -> list[ObservedEvent] | None:
-        """What happened since the pod's attempt began; None: no attempt of it is under way."""
+        """The events since the pod's attempt began; None: no attempt of it is under way."""
         entry = self.started.get(uid)
         return None if entry is None else self._events[entry.start - self._base :]
 

@@ -16,7 +16,7 @@ Lookup = Callable[[str], Pod | None]
 class Nominations:
     """The node that each nominated pod waits for. `lookup` finds any pod by its key."""
 
-    def __init__(self, lookup: Lookup, load: NominatedLoad | None = None) -> None:
+    def __init__(self, lookup: Lookup, load: NominatedLoad) -> None:
         self._load = load
         """The sums of the nominated pods by node: attempts of other pods leave that much room."""
         self._lookup = lookup
@@ -28,13 +28,12 @@ class Nominations:
 
     def pod_ids(self) -> list[str]:
         """The nominated pods, by the queue or by the room that is kept for them."""
-        return list({*self.node_of_pod, *(self._load.pod_ids() if self._load is not None else ())})
+        return list({*self.node_of_pod, *self._load.pod_ids()})
 
     def withdraw(self, uid: str) -> None:
         """Forget a nomination that should not be, wherever it is left."""
         self.node_of_pod.pop(uid, None)
-        if self._load is not None:
-            self._load.withdraw(uid)
+        self._load.withdraw(uid)
 
     def node_of(self, uid: str) -> str | None:
         """The node that a pod is nominated to; None: to none."""
@@ -58,8 +57,7 @@ class Nominations:
         if known is None or known.spec.node_name:
             return
         self.node_of_pod[pod.id] = node
-        if self._load is not None:
-            self._load.promise(pod, node)
+        self._load.promise(pod, node)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pod changed: follow its status. Where neither status names a node, a nomination made here stays.
@@ -74,16 +72,13 @@ class Nominations:
 
     def delete(self, uid: str) -> None:
         """The pod is no longer nominated; nothing happens if it was not."""
-        if self.node_of_pod.pop(uid, None) is not None and self._load is not None:
+        if self.node_of_pod.pop(uid, None) is not None:
             self._load.withdraw(uid)
 
     def check(self) -> list[str]:
         """Invariants that do not hold: the load of each pod is on the node that it is nominated to."""
-        loads = (
-            {uid: self._load.node_of(uid) for uid in self.node_of_pod} if self._load is not None else self.node_of_pod
-        )
         return [
-            f"nominations: {uid} is nominated to {node}, but its load is on {loads[uid]}"
+            f"nominations: {uid} is nominated to {node}, but its load is on {self._load.node_of(uid)}"
             for uid, node in self.node_of_pod.items()
-            if loads[uid] != node
+            if self._load.node_of(uid) != node
         ]

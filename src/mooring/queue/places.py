@@ -65,7 +65,7 @@ class Gates:
         return self._passes(entry, asks) if caller is None else self._passes_measured(entry, asks, caller)
 
     def _passes_measured(self, entry: QueuedPod, asks: Asks, caller: PluginCaller) -> bool:
-        """As `_passes`, with metrics."""
+        """Ask the plugins (`_passes`), and measure how long that takes."""
         self._admissions += 1
         began_ns, wrap = caller.began(), caller.wrap_for(self._admissions)
         if wrap is not unwrapped:
@@ -92,7 +92,7 @@ class Gates:
         return True
 
     def _with_first(self, entry: QueuedPod, asks: Asks) -> Asks:
-        """The same, beginning with the plugin that holds the pod back."""
+        """The questions in another order: the plugin that holds the pod back is asked first."""
         profile, first = entry.profile, entry.gating_plugin
         found = self._gating_first.get((profile, first))
         if found is None:
@@ -324,7 +324,7 @@ def _failure(entry: QueuedPod) -> str:
 
 
 def _cause(entry: QueuedPod, label: str) -> str:
-    """What moved the pod, as the beginning of a sentence."""
+    """The cause of a move, as the beginning of a sentence."""
     if label == ATTEMPT_FAILED:
         was_woken = entry.rejectors and not entry.serves_backoff
         return f"{_failure(entry)}{' but an event moved it meanwhile,' if was_woken else ','}"

@@ -14,7 +14,6 @@ A pod is in one place at most, and in none while an attempt of it is under way (
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.contract.events import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_POD_ADD,
@@ -30,7 +29,7 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.queue.backoff import BackoffQueue, BackoffRule
+from mooring.queue.backoff import BackoffQueue, QueueSettings
 from mooring.queue.entry import Place, QueueCounters, QueuedPod, ReportFault, TellPod, new_entry
 from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, pod_events
 from mooring.queue.in_flight import InFlight
@@ -39,7 +38,7 @@ from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY,
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
 UNSCHEDULABLE_FLUSH_PERIOD_S = 30
-"""How often `flush_unschedulable` is to be called, as upstream; `flush_backoff` every second (backoff.next_tick_ns)."""
+"""How often `flush_unschedulable` is to be called, as upstream; `flush_backoff` on every whole second."""
 
 _ADDED = UNSCHEDULABLE_POD_ADD.label
 
@@ -72,36 +71,30 @@ class SchedulingQueue:
         *,
         cluster: Cluster,
         lookup: Lookup,
-        initial_backoff_s: float = 1,
-        nominated: NominatedLoad | None = None,
-        max_backoff_s: float = 10,
-        max_unschedulable_s: float = 300,
-        pop_from_backoff: bool = True,
+        settings: QueueSettings | None = None,
         other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
         callers: Mapping[str, PluginCaller] | None = None,
         tell: TellPod | None = None,
         report: ReportFault | None = None,
     ) -> None:
         self.counters = counters = QueueCounters()
-        self.nominations = Nominations(lookup, nominated)
-        self.closed = False
+        self.nominations = Nominations(lookup, cluster.nominated)
         self.attempts = 0
         """How many attempts were begun: the number of the current scheduling cycle."""
         self._clock = clock
         self._cluster = cluster
         self._tell = tell
         self._report = report or _ignore
-        self._max_unschedulable_ns = round(max_unschedulable_s * NS_PER_S)
+        settings = settings or QueueSettings()
+        self._max_unschedulable_ns = round(settings.max_unschedulable_s * NS_PER_S)
         self.in_flight = InFlight(counters)
         maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
         callers = callers or {name: PluginCaller() for name in profiles}
         self.hints = Hints(maps, counters, self._report, callers)
         order = order_of(next(iter(profiles.values())), self._report)
-        window_ns = NS_PER_S if pop_from_backoff else 1
-        rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
         self.places = Places(
             active=KeyedHeap(order),
-            backoff=BackoffQueue(rule, order if pop_from_backoff else None),
+            backoff=BackoffQueue(settings.backoff_rule(), order if settings.pop_from_backoff else None),
             unschedulable=UnschedulablePods(self.hints),
             gates=Gates(profiles, counters, self._report, callers),
             nominations=self.nominations,
@@ -109,7 +102,7 @@ class SchedulingQueue:
             clock=clock,
             report=self._report,
             tell=tell,
-            pops_early=pop_from_backoff,
+            pops_early=settings.pop_from_backoff,
         )
 
     # ---- Pods come, change and go
@@ -159,7 +152,7 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """Take the next pod for an attempt, or None if none may be tried yet.
 
-        An idle scheduler takes rejected pods before their backoff is over. A closed queue gives out what is left.
+        An idle scheduler takes rejected pods before their backoff is over.
         """
         while True:
             entry = self.places.active.pop()
@@ -242,7 +235,7 @@ class SchedulingQueue:
         return self._cluster.groups is not None and entry.pod.group_key is not None
 
     def _strategy_after_flight(self, entry: QueuedPod) -> QueueingStrategy:
-        """What the events during the attempt are worth to the pod: the strongest counts.
+        """The worth of the events during the attempt to the pod: the strongest counts.
 
         Parity: members of a pod group always come back, as what one of them waits for is not what the group waits for.
         """
@@ -303,7 +296,7 @@ class SchedulingQueue:
                 self.in_flight.record(self._observed(FORCE_ACTIVATE, None, pod))
 
     def reconsider(self, pod: Pod) -> None:
-        """What held a pod back at the gate is over: queue it as the event would have done that the gate kept from it."""
+        """The reason why a gate held a pod back is gone: queue it as the event would have done that the gate kept from it."""
         entry = self.places.unschedulable.get(pod.key)
         if entry is not None and entry.uid == pod.id and entry.is_gated:
             self.places.requeue(entry, QueueingStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
@@ -329,12 +322,6 @@ class SchedulingQueue:
         self._wake(overdue, observed)
         self.counters.flushed += sum(entry.was_flushed for entry in overdue)
         self.in_flight.record(observed)
-
-    def close(self) -> None:
-        """No attempt will come back; what is left can still be popped."""
-        for uid in self.in_flight.uids():
-            self.in_flight.finish(uid)
-        self.closed = True
 
     # ---- The same pods in another queue
 
@@ -408,12 +395,6 @@ class SchedulingQueue:
     def next_release_ns(self) -> int | None:
         """When `flush_backoff` will next have something to do; None: nothing backs off."""
         return self.places.backoff.next_release_ns()
-
-    def summary(self) -> str:
-        """The sizes of the places in upstream's words, for its log line of pending pods."""
-        places = self.places
-        sizes = len(places.active), len(places.backoff), len(places.unschedulable)
-        return "activeQ:{}; backoffQ:{}; unschedulablePods:{}".format(*sizes)
 
     def check(self) -> list[str]:
         """Invariants that do not hold."""

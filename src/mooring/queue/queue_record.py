@@ -1,5 +1,5 @@
-"""What a queue knows of pods that wait, as an object among others: a snapshot carries it, so that answers about it can say
-when a backoff or a wait on Permit ends."""
+"""The knowledge of a queue about pods that wait, as an object among others: a snapshot carries it, so that answers can
+say when a backoff or a wait on Permit ends."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ class QueueRecord(Wire):
     pods: tuple[WaitingPodRecord, ...] = ()
 
     def of(self, key: str) -> WaitingPodRecord | None:
-        """What is known of a pod."""
+        """The record of a pod; None if it did not wait."""
         return next((each for each in self.pods if each.pod == key), None)
 
 

@@ -17,14 +17,14 @@ from mooring.framework.contract.events import ASSIGNED_POD_DELETE
 from mooring.framework.contract.intents import Bind, CallReply, Record
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, unwrapped
 from mooring.framework.contract.points import Plugin, Wait
-from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection, describe
+from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection
 from mooring.framework.contract.waiting import MAX_WAIT_S, Release
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod, TellPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.extenders.attempt import call_binder, refusal, skip
-from mooring.scheduler.failure import AttemptFailure, error, fail, refused
+from mooring.scheduler.failure import AttemptFailure, error, fail, plugin_fault, refused, unusable
 from mooring.scheduler.pre_bind import BindingFailure, name_expected_node, prepare
 from mooring.scheduler.under_way import Binding
 
@@ -281,16 +281,6 @@ def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Schedulin
     return binding.context.wrap(point, plugin.name, ask)(binding.context, binding.node_name)
 
 
-def _raised(point: str, name: str, fault: Exception) -> AttemptFailure:
-    """Whatever a plugin raises is a failure of this pod, with the plugin named."""
-    return error(f'running {point} plugin "{name}": {describe(fault)}')
-
-
-def _nonsense(point: str, plugin: Plugin, answer: object) -> AttemptFailure:
-    """The failure for a plugin that returned what its extension point does not allow: a bug of the plugin."""
-    return error(f'running {point} plugin "{plugin.name}": unexpected answer {answer!r}')
-
-
 def _reserve(binding: Binding) -> AttemptFailure | None:
     """Run Reserve until a plugin refuses. `back_out` then unreserves all plugins, also those that were not asked:
     upstream requires Unreserve to be idempotent."""
@@ -303,9 +293,9 @@ def _reserve(binding: Binding) -> AttemptFailure | None:
             answer = ask(context, node_name)
             if answer is not None:
                 is_rejected = isinstance(answer, Rejection)
-                return refused(answer.by(name)) if is_rejected else _nonsense("Reserve", plugin, answer)
+                return refused(answer.by(name)) if is_rejected else error(unusable("Reserve", name, answer))
     except Exception as fault:  # a plugin may raise anything
-        return _raised("Reserve", name, fault)
+        return error(plugin_fault("Reserve", name, fault))
     return None
 
 
@@ -326,13 +316,13 @@ def _permit(binding: Binding) -> AttemptFailure | dict[str, float]:
         try:
             answer = _call(binding, plugin, "Permit", plugin.permit)
         except Exception as fault:  # a plugin may raise anything
-            return _raised("Permit", plugin.name, fault)
+            return error(plugin_fault("Permit", plugin.name, fault))
         if isinstance(answer, Rejection):
             return refused(answer.by(plugin.name))
         if isinstance(answer, Wait) and isinstance(answer.timeout_s, int | float):
             waits[plugin.name] = answer.timeout_s
         elif answer is not None:
-            return _nonsense("Permit", plugin, answer)
+            return error(unusable("Permit", plugin.name, answer))
     return waits
 
 
@@ -347,7 +337,7 @@ def _bind(core: Core, binding: Binding) -> None:
             else:
                 answer = wrap("Bind", plugin.name, plugin.bind)(context, node_name)
         except Exception as fault:  # a plugin may raise anything
-            return _not_bound(core, binding, _raised("Bind", plugin.name, fault))
+            return _not_bound(core, binding, error(plugin_fault("Bind", plugin.name, fault)))
         if isinstance(answer, Bind):
             return core.outbox.intents.append(answer)
         if answer is None:
@@ -356,7 +346,7 @@ def _bind(core: Core, binding: Binding) -> None:
         if isinstance(answer, Rejection):
             return _not_bound(core, binding, AttemptFailure(answer.message, code=answer.code), is_rejected=True)
         if answer is not SKIP:
-            return _not_bound(core, binding, _nonsense("Bind", plugin, answer))
+            return _not_bound(core, binding, error(unusable("Bind", plugin.name, answer)))
     # Parity: all Bind plugins skipped the pod. It backs off as after an error, but no event and no condition says so.
     return _not_bound(core, binding, error(""))
 

@@ -1,4 +1,4 @@
-"""What the parts of the scheduler share: its state, and the outbox for intents.
+"""The state that the parts of the scheduler share, with the outbox for intents.
 
 The functions of bind, evict, intake, loop and pre_bind take a Core as their first argument. Code outside this package
 uses Scheduler instead.

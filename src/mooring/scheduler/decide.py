@@ -51,7 +51,7 @@ class TieBreak(Protocol):
         """`rows` are ascending, and `totals` are theirs."""
 
     def rank_place(self, place: int, seed: int) -> int:
-        """Of placements of a pod group that have the same score, the one with the highest rank is taken."""
+        """Rank a placement of a pod group: of those that have the same score, the one with the highest rank is taken."""
 
 
 class LowestName:

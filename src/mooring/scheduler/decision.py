@@ -37,7 +37,7 @@ class Diagnosis(msgspec.Struct):
 
     @property
     def pending(self) -> frozenset[str]:
-        """Those that wait for an event of their own: when it comes, the pod is tried without backoff."""
+        """The plugins that wait for an event of their own: when it comes, the pod is tried without backoff."""
         return frozenset(rejection.plugin for rejection, _ in self.verdicts if rejection.code is Code.Pending)
 
     def message(self) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from mooring.framework.contract.intents import PatchStatus, Record
-from mooring.framework.contract.status import Code, Rejection
+from mooring.framework.contract.status import Code, Rejection, describe
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
@@ -42,6 +42,16 @@ def error(message: str) -> AttemptFailure:
     """A failure without a plugin that rejected the pod: no event can be known to help, so only its backoff decides
     when it is tried again."""
     return AttemptFailure(message, SCHEDULER_ERROR, code=Code.Error)
+
+
+def plugin_fault(point: str, name: str, fault: Exception | str) -> str:
+    """The text for an exception of a plugin, or for an answer that cannot be used. It names the plugin as upstream does."""
+    return f'running {point} plugin "{name}": {describe(fault)}'
+
+
+def unusable(point: str, name: str, answer: object) -> str:
+    """The fault of a plugin that returned what its extension point does not allow: a bug of the plugin."""
+    return plugin_fault(point, name, f"unexpected answer {answer!r}")
 
 
 def refused(rejection: Rejection) -> AttemptFailure:
@@ -99,7 +109,7 @@ def _write_status(core: Core, pod: Pod, failure: AttemptFailure, promised: str |
         observed_generation=pod.metadata.generation,
     )
     before = typed_condition(pod.status.conditions, POD_SCHEDULED)
-    same = before is not None and _says(before) == _says(condition)
+    same = before is not None and says(before) == says(condition)
     nominate = failure.nominate
     if nominate == pod.status.nominated_node_name and promised in (nominate, None):
         nominate = None
@@ -107,9 +117,9 @@ def _write_status(core: Core, pod: Pod, failure: AttemptFailure, promised: str |
         core.outbox.append(PatchStatus(pod, None if same else condition, nominate))
 
 
-def _says(condition: Condition) -> tuple[str, str | None, str | None]:
+def says(condition: Condition) -> tuple[str, str | None, str]:
     """The parts of a condition that matter: times and observed generation alone are no reason for a write."""
-    return condition.status, condition.reason, condition.message
+    return condition.status, condition.reason, condition.message or ""
 
 
 def cut(note: str) -> str:

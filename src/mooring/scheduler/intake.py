@@ -286,7 +286,7 @@ def _is_ours(core: Core, pod: Pod) -> bool:
 
 
 def _guard(core: Core, act: Callable[[], object]) -> None:
-    """What the watch shows may contradict the cache, for example after a missed event: report it and go on."""
+    """Take in a change that may contradict the cache, for example after a missed event: that is reported, and no more."""
     try:
         act()
     except ClusterError as fault:

@@ -64,6 +64,7 @@ def _send_back(
     closed by then."""
     room = (yield from post_filter(runner, decision, interested)) if isinstance(decision, NoFit) else None
     failure = failure_of(core, decision, room)
-    evict_victims(core, entry.pod, failure, room)
+    if failure.nominate:
+        evict_victims(core, entry.pod, room)
     core.observer.decided(entry, "")
     fail(core, entry, failure)

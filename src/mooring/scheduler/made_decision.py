@@ -29,7 +29,7 @@ class MadeDecision:
     """Whether extenders took part. They are not asked again."""
 
     def explained(self) -> Decision:
-        """The same decision with every verdict and every score; without extenders."""
+        """Make the decision again, with every verdict and every score, and without extenders."""
         cursor, options = self.runner.cursor, replace(self.options, explain=True, record=True, extenders=())
         after, cursor.start = cursor.start, self.search_start
         try:

@@ -14,7 +14,7 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.metrics import Counter, Histogram, Labels, MetricRegistry
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.observer import GroupResult, Observer, SchedulerState
+from mooring.scheduler.observer import GroupResult, ObservedState, Observer
 
 MANY_ATTEMPTS = 15
 """Pods with so many attempts or more share one label, as upstream has it."""
@@ -53,7 +53,7 @@ class SchedulerMetrics(Observer):
         caller = self._callers[profile.scheduler_name] = MeteredCaller(self._clock, self.registry, profile)
         return caller
 
-    def watch(self, state: SchedulerState) -> None:
+    def watch(self, state: ObservedState) -> None:
         read_state_of(state, self.registry)
         if state.cluster.groups is not None:
             for description in POD_GROUPS:  # shown only where pod groups are scheduled
@@ -137,7 +137,7 @@ class SchedulerMetrics(Observer):
 # ---- Metrics of the scheduler's state: they are read when /metrics is, and not kept up to date in between
 
 
-def read_state_of(state: SchedulerState, registry: MetricRegistry) -> None:
+def read_state_of(state: ObservedState, registry: MetricRegistry) -> None:
     """Have the gauges, and the counters that the queue keeps, read from this scheduler whenever metrics are read."""
     counters = state.queue.counters
     registry.gauge("scheduler_pending_pods").read_from(lambda: _pending(state))
@@ -183,19 +183,19 @@ def read_evaluations(callers: Mapping[str, MeteredCaller], registry: MetricRegis
     registry.counter("scheduler_plugin_evaluation_total").read_from(read, forget)
 
 
-def _at_work(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
-    """What upstream has goroutines for: bindings under way, and extenders that are scoring."""
+def _at_work(state: ObservedState) -> Iterable[tuple[Labels, float]]:
+    """The work that upstream has goroutines for: bindings under way, and extenders that are scoring."""
     asked = state.extender_calls.suspension.calls if state.extender_calls.suspension is not None else ()
     scoring = sum(call.verb == call.extender.prioritize_verb for call in asked)
     return [(("binding",), len(state.bindings)), *([(("prioritizing_extender",), scoring)] if scoring else [])]
 
 
-def _pending(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
+def _pending(state: ObservedState) -> Iterable[tuple[Labels, float]]:
     """Pods by queue: active, backoff, unschedulable, gated."""
     return [((place,), count) for place, count in state.queue.pending_counts().items()]
 
 
-def _cache_sizes(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
+def _cache_sizes(state: ObservedState) -> Iterable[tuple[Labels, float]]:
     nodes = state.cluster.nodes
     return [
         (("nodes",), nodes.alive_count),
@@ -204,6 +204,6 @@ def _cache_sizes(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
     ]
 
 
-def _in_flight(state: SchedulerState) -> Iterable[tuple[Labels, float]]:
+def _in_flight(state: ObservedState) -> Iterable[tuple[Labels, float]]:
     """Events that are kept for pods in flight, by label."""
     return [((label,), count) for label, count in state.queue.counters.in_flight_events.items()]

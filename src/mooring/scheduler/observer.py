@@ -1,5 +1,5 @@
-"""What can be observed of a scheduler: each method says that something happened. Metrics are one observer (metrics.py),
-traces another one around it (traces.py), and what the dashboard counts a third one around both.
+"""Events of a scheduler that can be observed: each method says that something happened. Metrics are one observer
+(metrics.py), traces another one around it (traces.py), and the counts of the dashboard a third one around both.
 
 The observer is chosen when the scheduler is built. Other code does not ask whether anything is measured, except for speed
 (`Core.is_observed`).
@@ -15,6 +15,7 @@ from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Nomination
 from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.profile.profiles import Profile
+from mooring.kit.forwarding import forward
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
@@ -25,8 +26,8 @@ GroupResult = Literal["scheduled", "unschedulable", "waiting_on_preemption", "er
 """The result label of metrics about pod groups."""
 
 
-class SchedulerState(Protocol):
-    """What an observer may read of a scheduler. Core has these as fields."""
+class ObservedState(Protocol):
+    """The parts of a scheduler that an observer may read. Core has these as fields."""
 
     @property
     def cluster(self) -> Cluster: ...
@@ -48,10 +49,10 @@ class Observer:
         self.registry = MetricRegistry()
 
     def caller_for(self, profile: Profile) -> PluginCaller:
-        """What calls the plugins of a profile."""
+        """The caller for the plugins of a profile."""
         return PluginCaller()
 
-    def watch(self, state: SchedulerState) -> None:
+    def watch(self, state: ObservedState) -> None:
         """The scheduler is built: its state may be read from now on."""
 
     def watch_kept_answers(self, kept: KeptAnswers) -> None:
@@ -94,60 +95,16 @@ class Observer:
     # ---- attempts for pod groups
 
     def group_decided(self, first: QueuedPod) -> None:
-        """It is known which members fit, and where."""
+        """The trial of a group is over: which members fit, and where, is known."""
 
     def group_ended(self, result: GroupResult, first: QueuedPod) -> None:
         """All members are on their way to a node, or back in the queue."""
 
 
 class ForwardingObserver(Observer):
-    """Stands around another observer and passes everything on: base class of those that add to it."""
+    """Stands around another observer and passes on what it does not replace: base class of those that add to it."""
 
     def __init__(self, inner: Observer) -> None:
         self.registry = inner.registry
         self._inner = inner
-
-    def caller_for(self, profile: Profile) -> PluginCaller:
-        return self._inner.caller_for(profile)
-
-    def watch(self, state: SchedulerState) -> None:
-        self._inner.watch(state)
-
-    def watch_kept_answers(self, kept: KeptAnswers) -> None:
-        self._inner.watch_kept_answers(kept)
-
-    def time_passed(self) -> None:
-        self._inner.time_passed()
-
-    def change_arrived(self) -> None:
-        self._inner.change_arrived()
-
-    def change_handled(self, event: ClusterEvent) -> None:
-        self._inner.change_handled(event)
-
-    def attempt_began(self, entry: QueuedPod) -> None:
-        self._inner.attempt_began(entry)
-
-    def decided(self, entry: QueuedPod, node_name: str) -> None:
-        self._inner.decided(entry, node_name)
-
-    def attempt_failed(self, entry: QueuedPod, is_error: bool, message: str) -> None:
-        self._inner.attempt_failed(entry, is_error, message)
-
-    def pod_bound(self, entry: QueuedPod) -> None:
-        self._inner.pod_bound(entry)
-
-    def wait_on_permit_ended(self, pod: Pod, status: str, began_ns: int) -> None:
-        self._inner.wait_on_permit_ended(pod, status, began_ns)
-
-    def preempts(self, preemptor: Pod, nomination: Nomination) -> None:
-        self._inner.preempts(preemptor, nomination)
-
-    def victim_evicted(self, victim: Pod) -> None:
-        self._inner.victim_evicted(victim)
-
-    def group_decided(self, first: QueuedPod) -> None:
-        self._inner.group_decided(first)
-
-    def group_ended(self, result: GroupResult, first: QueuedPod) -> None:
-        self._inner.group_ended(result, first)
+        forward(self, inner, Observer)

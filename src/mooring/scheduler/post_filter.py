@@ -1,4 +1,5 @@
-"""PostFilter: asks the profile's plugins for a way to make room for a pod that fits nowhere."""
+"""Between a decision and its consequences: whether an attempt is worthwhile, whether PostFilter finds a way to make room
+for a pod that fits nowhere, and why the pod fails."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,7 +9,7 @@ from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.intents import CallFault, Record
 from mooring.framework.contract.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
-from mooring.framework.contract.status import Code, PluginError, describe
+from mooring.framework.contract.status import Code, PluginError
 from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
@@ -17,7 +18,7 @@ from mooring.scheduler.decision import DecisionError, NoFit
 from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.asking import InterestedExtenders, review
 from mooring.scheduler.extenders.steps import Steps
-from mooring.scheduler.failure import AttemptFailure, error
+from mooring.scheduler.failure import AttemptFailure, error, plugin_fault, unusable
 
 Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]
 """What extenders make of the candidate nodes and their victims."""
@@ -63,14 +64,11 @@ def ask_in_order(
         except (PluginError, AttemptError) as fault:
             return PostFilterResult(message=str(fault), code=Code.Error)
         except Exception as fault:  # a plugin may raise anything: the attempt fails, and the plugin is named
-            return PostFilterResult(
-                message=f'running PostFilter plugin "{plugin.name}": {describe(fault)}', code=Code.Error
-            )
+            return PostFilterResult(message=plugin_fault("PostFilter", plugin.name, fault), code=Code.Error)
         if isinstance(answer, Nomination):
             return PostFilterResult(answer, plugin, code=Code.Success)
         if not isinstance(answer, NoRoom):
-            text = f'running PostFilter plugin "{plugin.name}": unexpected answer {answer!r}'
-            return PostFilterResult(message=text, code=Code.Error)
+            return PostFilterResult(message=unusable("PostFilter", plugin.name, answer), code=Code.Error)
         clear = clear or answer.clear_nomination
         if answer.rejection.code is Code.UnschedulableAndUnresolvable:
             return PostFilterResult(
@@ -78,10 +76,6 @@ def ask_in_order(
             )
         reasons += [reason for reason in answer.rejection.reasons if reason]
     return PostFilterResult(message=", ".join(reasons), clear_nomination=clear)
-
-
-# ---- Between a decision and its consequences: whether an attempt is worthwhile, whether room can be made, and why a
-# pod fails.
 
 
 def is_pointless(core: Core, entry: QueuedPod) -> bool:
@@ -118,9 +112,9 @@ def failure_of(core: Core, decision: NoFit | DecisionError, result: PostFilterRe
     return error(decision.error) if isinstance(decision, DecisionError) else no_fit(core, decision, result)
 
 
-def evict_victims(core: Core, preemptor: Pod, failure: AttemptFailure, result: PostFilterResult | None) -> None:
-    """Evict the victims that PostFilter chose, if the failure nominates the pod."""
-    if failure.nominate and result is not None and result.nomination is not None and result.found_by is not None:
+def evict_victims(core: Core, preemptor: Pod, result: PostFilterResult | None) -> None:
+    """Evict the victims that PostFilter chose, if it found room."""
+    if result is not None and result.nomination is not None and result.found_by is not None:
         evict(core, preemptor, result.nomination, result.found_by)
 
 
@@ -138,6 +132,6 @@ def no_fit(core: Core, decision: NoFit, room: PostFilterResult | None) -> Attemp
         return AttemptFailure(message, plugins=plugins, pending=pending, nominate="" if room.clear_nomination else None)
     assert room.found_by is not None
     if room.nomination.node_name not in core.cluster.nodes.row_book:
-        text = f'running PostFilter plugin "{room.found_by.name}": unexpected answer {room.nomination!r}'
+        text = unusable("PostFilter", room.found_by.name, room.nomination)
         return AttemptFailure(f"{message} {text}", plugins=plugins, pending=pending, nominate=None)
     return AttemptFailure(message, plugins=plugins, pending=pending, nominate=room.nomination.node_name)

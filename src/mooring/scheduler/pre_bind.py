@@ -10,11 +10,11 @@ from dataclasses import replace
 from mooring.framework.contract.intents import PatchStatus, Write, WriteFault
 from mooring.framework.contract.plugin_caller import unwrapped
 from mooring.framework.contract.points import Pause, Plugin, PodGone, PreBindPlugin
-from mooring.framework.contract.status import Rejection, describe
+from mooring.framework.contract.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
-from mooring.scheduler.failure import AttemptFailure, error
+from mooring.scheduler.failure import AttemptFailure, error, plugin_fault, unusable
 from mooring.scheduler.under_way import Binding, ObjectRef, PreBindRun
 
 BindingFailure = tuple[AttemptFailure, bool]
@@ -163,13 +163,13 @@ def _wait(core: Core, run: PreBindRun, step: object) -> None:
 
 
 def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:
-    """What the answer of a plugin means for the pod; None: it may be bound."""
+    """The failure that the answer of a plugin means for the pod; None: it may be bound."""
     if isinstance(answer, Rejection):
         # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
         return AttemptFailure(answer.message, code=answer.code), True
-    return None if answer is None else _fault(plugin, f"unexpected answer {answer!r}")
+    return None if answer is None else (error(unusable("PreBind", plugin.name, answer)), False)
 
 
 def _fault(plugin: Plugin, fault: Exception | str) -> BindingFailure:
     """An error, with the plugin named as upstream does."""
-    return error(f'running PreBind plugin "{plugin.name}": {describe(fault)}'), False
+    return error(plugin_fault("PreBind", plugin.name, fault)), False

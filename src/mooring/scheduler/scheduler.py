@@ -14,6 +14,7 @@ from mooring.framework.contract.points import SchedulerServices
 from mooring.framework.contract.waiting import WaitingPods
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
+from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import Place, QueuedPod, ReportFault, TellPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler import bind, evict, intake, pre_bind
@@ -43,7 +44,7 @@ _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
 
 
 class Scheduler:
-    """What a driver feeds and obeys: a state machine without I/O, threads or a clock of its own.
+    """A state machine without I/O, threads or a clock of its own, which a driver feeds and obeys.
 
     A driver passes on what happens as inputs (`handle`): changes of the cluster, the passing of time, the outcome of
     intents. It runs attempts (`attempt`), and carries out the intents that `take_intents` returns.
@@ -57,19 +58,12 @@ class Scheduler:
         outbox: Outbox,
         options: DecideOptions,
         *,
-        initial_backoff_s: float = 1,
-        max_backoff_s: float = 10,
-        max_unschedulable_s: float = 300,
-        pop_from_backoff: bool = True,
+        queue_settings: QueueSettings | None = None,
         tell: TellPod | None = None,
         report: ReportFault | None = None,
         observer: Observer | None = None,
     ) -> None:
-        """`services` are those that the plugins were built with; what plugins ask for goes into `outbox`.
-
-        Defaults are upstream's: backoff of 1 s to 10 s, 300 s until an unschedulable pod is flushed, and an idle scheduler
-        takes pods out of backoff early.
-        """
+        """`services` are those that the plugins were built with; what plugins ask for goes into `outbox`."""
         report = report or (lambda text, error: None)
         cluster = services.cluster
         cluster.nodes.labels_touch = any(runner.reads_pods for runner in runners.values())
@@ -79,11 +73,7 @@ class Scheduler:
             {name: runner.profile for name, runner in runners.items()},
             cluster=cluster,
             lookup=pods.get,
-            nominated=cluster.nominated,
-            initial_backoff_s=initial_backoff_s,
-            max_backoff_s=max_backoff_s,
-            max_unschedulable_s=max_unschedulable_s,
-            pop_from_backoff=pop_from_backoff,
+            settings=queue_settings,
             tell=tell,
             report=report,
             other_rejectors={EXTENDER: (_ANY_EVENT,)} if options.extenders else None,
@@ -193,7 +183,7 @@ class Scheduler:
                 self.release_waiting()
 
     def take_intents(self) -> list[Intent]:
-        """What is to be done in the world, in order. They are handed out once."""
+        """All that is to be done in the world, in order. Each intent is handed out once."""
         outbox = self.core.outbox
         intents, outbox.intents = outbox.intents, []
         return intents
@@ -255,7 +245,7 @@ class Scheduler:
         return self.core.cache.get(pod_id)
 
     def queued(self, key: str) -> QueuedPod | None:
-        """What the queue knows of a pod that waits."""
+        """The entry of a pod that waits in the queue."""
         return self.core.queue.get(key)
 
     def queued_pods(self) -> list[QueuedPod]:

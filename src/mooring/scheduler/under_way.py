@@ -1,4 +1,5 @@
-"""The PreBind plugins that are at work: which run waits for which write, and for changes of which objects."""
+"""All that a scheduler has under way: bindings, intents that no driver has taken, evictions, calls to extenders that are
+not answered, and PreBind plugins that are at work."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.extenders.steps import Suspension
 
-# ---- The state of a binding cycle: a pod on its way from a decision to its node.
+# ---- bindings: pods on their way from a decision to their node
 
 
 class Binding(msgspec.Struct, eq=False):
@@ -55,7 +56,7 @@ class Outbox:
     def __init__(self) -> None:
         self.intents: list[Intent] = []
         self.activations: list[Pod] = []
-        """Pods that plugins want to be tried again. They are activated after the attempt or change, not in the middle of
+        """Pods that plugins want to be tried again. They are activated after the attempt or input, not in the middle of
         it."""
         self.on_answer: dict[int, OnAnswer] = {}
         """Token of a write -> what is called with its answer."""

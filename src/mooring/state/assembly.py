@@ -21,6 +21,7 @@ from mooring.framework.profile.registry import Registry, load_entry_points
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
+from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import ReportFault, TellPod
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.extenders.asking import in_asking_order
@@ -28,6 +29,7 @@ from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Outbox
+from mooring.state.recording.steps import ATTEMPT, RELEASE
 
 # ---- A scheduler that shows each step to a recorder: what it was told, when, and what it asked for in answer.
 #
@@ -53,18 +55,15 @@ class Recorder(Protocol):
     def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
         """The scheduler was told of `change`, and asked for `intents` in answer."""
 
-    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        """An attempt was made for the next pod."""
-
-    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        """Bindings went on whose wait on Permit was over."""
+    def stepped(self, scheduler: Scheduler, now_ns: int, code: int, intents: Sequence[Intent]) -> None:
+        """An attempt was made for the next pod (ATTEMPT), or bindings went on whose wait on Permit was over (RELEASE)."""
 
     def interrupted(self) -> None:
         """Something else than a step changed the scheduler: it cannot be repeated."""
 
 
 class RecordedScheduler(Scheduler):
-    """As Scheduler, with each step shown to a recorder. Everything that changes its state is one of three steps."""
+    """A scheduler that shows each step to a recorder. Everything that changes its state is one of three steps."""
 
     def __init__(self, *args: Any, recorder: Recorder, step_clock: StepClock, **kwargs: Any) -> None:
         """`step_clock` is the scheduler's clock; the other arguments are those of Scheduler."""
@@ -83,17 +82,17 @@ class RecordedScheduler(Scheduler):
             self._recorder.took_in(self, now_ns, change, intents[before:] if len(intents) > before else ())
 
     def attempt(self) -> Pod | None:
-        pod: Pod | None = self._step(self._recorder.attempted, super().attempt)
+        pod: Pod | None = self._step(ATTEMPT, super().attempt)
         return pod
 
     def release_waiting(self) -> None:
         if self.core.services.waiting.by_id:
-            self._step(self._recorder.released, super().release_waiting)
+            self._step(RELEASE, super().release_waiting)
 
     def interrupted(self) -> None:
         self._recorder.interrupted()
 
-    def _step(self, record: Callable[[Scheduler, int, Sequence[Intent]], None], act: Callable[[], Any]) -> Any:
+    def _step(self, code: int, act: Callable[[], Any]) -> Any:
         """Begin a step: the clock shows its time from now on, and what it asks for is what is new in the outbox."""
         clock, intents = self._clock, self.core.outbox.intents
         clock.step_ns = now_ns = clock.read_source()
@@ -101,7 +100,7 @@ class RecordedScheduler(Scheduler):
         try:
             return act()
         finally:
-            record(self, now_ns, intents[before:] if len(intents) > before else ())
+            self._recorder.stepped(self, now_ns, code, intents[before:] if len(intents) > before else ())
 
 
 def all_plugins() -> Registry:
@@ -168,10 +167,12 @@ def build_scheduler(
         services,
         outbox,
         options,
-        initial_backoff_s=config.pod_initial_backoff_seconds,
-        max_backoff_s=config.pod_max_backoff_seconds,
-        max_unschedulable_s=max_unschedulable_s,
-        pop_from_backoff=all_gates["SchedulerPopFromBackoffQ"],
+        queue_settings=QueueSettings(
+            config.pod_initial_backoff_seconds,
+            config.pod_max_backoff_seconds,
+            max_unschedulable_s,
+            all_gates["SchedulerPopFromBackoffQ"],
+        ),
         tell=tell,
         report=report,
         observer=observer,

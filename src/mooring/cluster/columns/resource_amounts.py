@@ -258,10 +258,6 @@ class ResourceAmounts:
 
     # ---- amounts without bounds
 
-    def beyond(self, place: int, row: int) -> tuple[int | None, int | None]:
-        """What is requested and scored of the resource at a place, where a cell cannot show it; None where it can."""
-        return self._requested_beyond.get((place, row)), self._scored_beyond.get((place, row))
-
     def exact(self, name: str, row: int) -> tuple[int, int]:
         """(What the node of a row has of a resource, what its pods request), however much that is."""
         node = self._nodes[row]

@@ -19,7 +19,7 @@ from mooring.state.recording.steps import Outcome
 from mooring.state.replay.differences import BIND, EVICT, FAIL, NOMINATE, is_decision, pods_of
 from mooring.state.replay.replayer import why_not
 from mooring.state.replay.run_reader import RunReader
-from mooring.state.saved_state import SavedState
+from mooring.state.scheduler_state import SchedulerState
 
 DENSITY_PARTS = 200
 RESULTS = ("scheduled", "unschedulable", "nominated", "evicted")
@@ -195,7 +195,7 @@ def _summary(outcomes: Sequence[Outcome]) -> tuple[str, str, int]:
     return (first[EVICT][0], "", _EVICTED) if EVICT in first else (first[NOMINATE][0], "", _UNSCHEDULABLE)
 
 
-def _nothing(header: SegmentHeader, state: SavedState | None) -> None:
+def _nothing(header: SegmentHeader, state: SchedulerState | None) -> None:
     """No scheduler is wanted."""
 
 

@@ -11,7 +11,7 @@ from mooring.state.recording.reading import RecordedStep
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.differences import is_decision
 from mooring.state.replay.replayer import RecordedClock, Replayer, ReplayHooks, ReplayMark
-from mooring.state.saved_state import SavedState, restoring
+from mooring.state.scheduler_state import SchedulerState, restoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ReplayCursor:
         assert scheduler is not None
         return scheduler
 
-    def _restore(self, scheduler: Scheduler, state: SavedState) -> None:
+    def _restore(self, scheduler: Scheduler, state: SchedulerState) -> None:
         self._restoring = restoring(scheduler, state)
 
     def prepare(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import msgspec
 
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap
 from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.forwarding import forward
 from mooring.kit.spans import Attributes, TraceSpan
 
 # ---- The trace of one attempt to schedule a pod, from the queue to the end of its binding cycle.
@@ -112,21 +113,16 @@ class AttemptTrace:
         self.root.end(now_ns, message if is_error else None)
 
 
-_PASSED_ON = tuple(
-    name for name, value in vars(PluginCaller).items() if callable(value) and name[0] != "_" and name != "for_attempt"
-)
-"""All calls of a caller but the one that says which caller an attempt has."""
-
-
 class _CallerAround(PluginCaller):
     """Passes on to another caller whatever it does not define itself."""
 
     def __init__(self, inner: PluginCaller) -> None:
         self._inner = inner
         self.measures = inner.measures
-        for name in _PASSED_ON:
-            if getattr(type(self), name) is getattr(PluginCaller, name):
-                setattr(self, name, getattr(inner, name))
+        forward(self, inner, PluginCaller)
+
+    def for_attempt(self, pod_id: str) -> PluginCaller:
+        return self
 
 
 class TracingCaller(_CallerAround):

@@ -1,8 +1,4 @@
-"""Filtering by extenders: one after another, each on the nodes that the ones before it left.
-
-Extenders come after the Filter plugins and see only nodes that these let pass. Each may drop nodes with a reason, and
-say whether preemption could help there (failed) or not (unresolvable).
-"""
+"""Questions to extenders in an attempt: which extenders are asked, and what they say to nodes, scores and victims."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -182,7 +178,7 @@ def add_scores(
 def _weighed(
     extender: Extender, reply: CallReply, places: dict[str, int], spoken_of: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """What an extender gives to each place, on the plugins' scale. Nodes that were not asked about are left out."""
+    """The scores of an extender for each place, on the plugins' scale. Nodes that were not asked about are left out."""
     given = [0] * len(places)
     for host, score in read_scores(reply):
         place = places.get(host)
@@ -195,6 +191,12 @@ def _weighed(
 def _wrapped(number: int) -> int:
     """Parity: upstream adds int64 without checks, so a sum that does not fit into 64 bits wraps around."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+# ---- Filtering by extenders: one after another, each on the nodes that the ones before it left.
+#
+# Extenders come after the Filter plugins and see only nodes that these let pass. Each may drop nodes with a reason, and
+# say whether preemption could help there (failed) or not (unresolvable).
 
 
 RowArray = NDArray[np.intp]
@@ -322,7 +324,7 @@ def _note(read: FilterReply, objections: dict[str, Rejection]) -> None:
 
 
 def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
-    """The same attempt, for scoring, on nodes as an extender knows them."""
+    """A copy of the attempt, for scoring, on nodes as an extender knows them."""
     context = attempt.context.on(_bare(attempt.context.nodes, rows), attempt.context.state)
     return Attempt(attempt.runner, context, attempt.runner.forgetful_memo())
 

@@ -18,7 +18,7 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.group_points import group_not_found
 from mooring.framework.contract.intents import Write
 from mooring.framework.contract.points import Nomination
-from mooring.framework.contract.status import Code, Rejection, curable, describe
+from mooring.framework.contract.status import Code, Rejection, curable
 from mooring.kit.clock import in_seconds
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
@@ -32,11 +32,11 @@ from mooring.scheduler.decision import NoFit
 from mooring.scheduler.evict import WHOLE_CLUSTER, evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
-from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail
+from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail, plugin_fault, says
 from mooring.scheduler.groups.placements import has_binding_work, members_needed, try_group
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult, Observer
-from mooring.scheduler.post_filter import is_pointless
+from mooring.scheduler.post_filter import evict_victims, is_pointless
 
 # ---- Preemption for a whole pod group (gate WorkloadAwarePreemption): a plugin searches for victims in the whole
 # cluster, and its questions are answered by trials of the group without them.
@@ -51,7 +51,7 @@ _HAS_CONSTRAINTS = curable("workload aware preemption is not supported for pod g
 
 
 class GroupPreemption(msgspec.Struct, frozen=True):
-    """What a search for victims came to."""
+    """The result of a search for victims."""
 
     victims: GroupVictims | None = None
     found_by: PodGroupPostFilterPlugin | None = None
@@ -59,7 +59,7 @@ class GroupPreemption(msgspec.Struct, frozen=True):
     """Why no room can be made; with the code Error, the group fails with it."""
 
 
-def preempt(core: Core, runner: Runner, trial: GroupTrial) -> Steps[GroupPreemption]:
+def search_for_victims(core: Core, runner: Runner, trial: GroupTrial) -> Steps[GroupPreemption]:
     """Search for the victims that make room for the group. The trial has given its room back."""
     plugin = next(
         (each for each in runner.profile.plugins.values() if isinstance(each, PodGroupPostFilterPlugin)), None
@@ -79,7 +79,7 @@ def preempt(core: Core, runner: Runner, trial: GroupTrial) -> Steps[GroupPreempt
     return GroupPreemption(found, plugin)
 
 
-def make_room(core: Core, trial: GroupTrial, found: GroupPreemption) -> None:
+def evict_for_group(core: Core, trial: GroupTrial, found: GroupPreemption) -> None:
     """Evict the victims of a search for the group as one. Members are gated until all evictions are answered."""
     if found.victims is not None and found.found_by is not None:
         members = tuple(member.entry.pod for member in trial.members)
@@ -120,8 +120,7 @@ def _run(
                 found: GroupVictims | Rejection = end.value
                 return found
             except Exception as fault:  # a plugin may raise anything: the group fails, and the plugin is named
-                text = f'running PodGroupPostFilter plugin "{plugin.name}": {describe(fault)}'
-                return Rejection((text,), Code.Error)
+                return Rejection((plugin_fault("PodGroupPostFilter", plugin.name, fault),), Code.Error)
             aside.move(question)
             answer = yield from _try_again(core, runner, trial.members)
     finally:
@@ -238,7 +237,7 @@ def _preempt(core: Core, runner: Runner, trial: GroupTrial) -> Steps[GroupPreemp
     if trial.error is not None or (trial.is_feasible and not trial.needs_preemption):
         return None
     trial.give_back()
-    found = yield from preempt(core, runner, trial)
+    found = yield from search_for_victims(core, runner, trial)
     if found.refusal is not None and found.refusal.code is Code.Error:
         trial.refusal = error(found.refusal.message)
     elif found.refusal is not None:
@@ -264,10 +263,10 @@ def _conclude(core: Core, trial: GroupTrial, found: GroupPreemption | None) -> G
     trial.give_back()
     write_group_status(core, first, _group_failure(trial, is_waiting))
     if found is not None:
-        make_room(core, trial, found)
+        evict_for_group(core, trial, found)
     for member, failure in zip(trial.members, failures, strict=True):
-        if is_waiting:
-            _make_room(core, member)
+        if is_waiting:  # Unlike upstream, no pod is evicted for a group that would not fit even then.
+            evict_victims(core, member.entry.pod, member.room)
         fail(core, member.entry, failure)
     if _error(trial) is not None:
         return "error"
@@ -312,16 +311,6 @@ def _failure(trial: GroupTrial, member: Member, is_waiting: bool) -> AttemptFail
     return member.failure or replace(_group_failure(trial, is_waiting), nominate=member.node)
 
 
-def _make_room(core: Core, member: Member) -> None:
-    """The group will fit once the victims have left: evict them.
-
-    Unlike upstream, no pod is evicted for a group that would not fit even then.
-    """
-    room = member.room
-    if room is not None and room.nomination is not None and room.found_by is not None:
-        evict(core, member.entry.pod, room.nomination, room.found_by)
-
-
 # ---- The status of the PodGroup: whether its pods could be scheduled
 
 
@@ -339,7 +328,7 @@ def write_group_status(core: Core, member: Pod, failure: AttemptFailure | None =
     conditions = group.status.conditions or []
     before = typed_condition(conditions, POD_GROUP_SCHEDULED)
     now = _condition(group, failure)
-    if before is not None and (_says(before) == _says(now) or (before.status == "True" and now.status == "False")):
+    if before is not None and (says(before) == says(now) or (before.status == "True" and now.status == "False")):
         return
     now = timed_typed(before, now, in_seconds(core.clock.now_ns()))
     written = [condition for condition in conditions if condition is not before] + [now]
@@ -355,7 +344,3 @@ def _condition(group: PodGroup, failure: AttemptFailure | None) -> Condition:
         message="" if failure is None else failure.message,
         observed_generation=group.metadata.generation,
     )
-
-
-def _says(condition: Condition) -> tuple[str, str | None, str]:
-    return condition.status, condition.reason, condition.message or ""

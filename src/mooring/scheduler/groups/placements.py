@@ -193,6 +193,7 @@ class PlacementSearch:
         self._group = PodGroupContext(pods, core.cluster, runner.caller.for_attempt(first.id))
 
     def steps(self) -> Steps[GroupTrial]:
+        """Find the placement that the group goes to; an error of a plugin refuses the group."""
         try:
             placements = generate_placements(self._runner.profile, self._group)
             if isinstance(placements, Rejection):

@@ -134,6 +134,7 @@ class GroupTrial(msgspec.Struct):
             self._ask_permits(member, member.binding)
 
     def _hold_found(self, member: Member, decision: Placement) -> None:
+        """Hold the room on the node that was chosen; the member fails if it cannot be held."""
         assert decision.context is not None, "a placement comes with its context"
         held = hold(self.core, member.entry, self.runner, decision.context, decision.node)
         if isinstance(held, AttemptFailure):

@@ -26,7 +26,7 @@ from mooring.state.check.table_differences import compare_tables, compare_tallie
 
 
 def findings(running: Scheduler, fresh: Scheduler) -> Findings:
-    """What differs, one by one. Between two steps both may change, as long as they change in step."""
+    """Yield the differences one by one. Between two of them both schedulers may change, as long as they change in step."""
     ours, theirs = running.cluster, fresh.cluster
     yield from compare_objects(ours, theirs)
     yield from compare_pods(running, fresh)
@@ -43,7 +43,7 @@ def findings(running: Scheduler, fresh: Scheduler) -> Findings:
 
 
 def compare(running: Scheduler, fresh: Scheduler) -> list[StateDifference]:
-    """What differs now."""
+    """All differences of this moment."""
     return [found for found in findings(running, fresh) if found is not None]
 
 
@@ -110,6 +110,7 @@ class SelfCheck:
         yield from self._fresh.discard()
 
     def _steps(self) -> Iterator[float]:
+        """Build, compare, and compare again after each pause. Yields how long to pause, 0 for no longer than a slice."""
         for _ in self._fresh.build():
             yield 0.0
         self._is_built = True

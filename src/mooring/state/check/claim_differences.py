@@ -1,4 +1,4 @@
-"""Compares what several nodes or pods share: volumes, and the devices of claims."""
+"""Compares what several nodes or pods share: volumes, the devices of claims, room for nominated pods, and pod groups."""
 
 from collections.abc import Hashable, Iterator, Mapping
 
@@ -12,11 +12,11 @@ from mooring.model.storage import PersistentVolume
 from mooring.state.check.difference import BATCH, DifferenceKind, Findings, RowPairing, StateDifference, in_batches
 from mooring.state.check.object_differences import version_of
 
-# ---- Compares the room that is kept for nominated pods, and the members of pod groups.
+# ---- nominated pods and pod groups
 
 
 def compare_nominated(running: Cluster, fresh: Cluster) -> Findings:
-    """What nominated pods will take, node by node. Which pods are nominated is the same on both sides."""
+    """Compare the room that nominated pods will take, node by node. Which pods are nominated is the same on both sides."""
     ours, theirs = running.nominated, fresh.nominated
     resources = list(running.nodes.amounts.resource_book)
     fresh.nodes.amounts.places(resources)  # before pods are counted there

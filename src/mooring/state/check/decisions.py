@@ -29,7 +29,7 @@ from mooring.state.check.difference import Findings, RowPairing, RowPairs, State
 
 
 class NodeAnswers(msgspec.Struct):
-    """What the plugins say about one pod on every row of a table."""
+    """The answers of the plugins about one pod, for every row of a table."""
 
     refusal: str
     """Why the pod goes nowhere, whatever the node; empty if nodes were looked at."""
@@ -68,6 +68,8 @@ class DecisionComparison:
             yield None
 
     def _compare(self, entry: QueuedPod) -> Iterator[StateDifference]:
+        """Compare the answers about one pod. If those from kept values differ, the pod is asked about anew: that tells a kept
+        answer that is old from a decision that differs."""
         pod, runner = entry.pod, self._quiet[entry.profile]
         if not self._running.cluster.nodes.alive_count or not self._fresh.cluster.nodes.alive_count:
             return
@@ -97,6 +99,7 @@ class DecisionComparison:
         return place == "unschedulable" or (place == "gated" and self._is_open(entry))
 
     def _is_open(self, entry: QueuedPod) -> bool:
+        """Whether all PreEnqueue plugins would let the pod in now."""
         gates: tuple[PreEnqueuePlugin, ...] = tuple(self._quiet[entry.profile].profile.pre_enqueues)
         try:
             return all(plugin.pre_enqueue(entry.pod) is None for plugin in gates)
@@ -115,7 +118,7 @@ class DecisionComparison:
     # ---- both stories
 
     def _told(self, entry: QueuedPod, ours: NodeAnswers, theirs: NodeAnswers) -> tuple[str, str]:
-        """What both say about the first node that they differ on."""
+        """The words of both schedulers about the first node that they differ on."""
         if ours.refusal or theirs.refusal:
             return ours.refusal or self._feasible(ours, self._running), theirs.refusal or self._feasible(theirs)
         pairs, runner = self._pairing.now(), self._quiet[entry.profile]
@@ -132,15 +135,17 @@ class DecisionComparison:
 
 
 def _quiet(runner: Runner) -> Runner:
-    """The same plugins and kept answers, called without measuring them."""
+    """A copy of a runner with its plugins and kept answers, whose calls are not measured."""
     quiet = copy(runner)
     quiet.caller = PluginCaller()
     return quiet
 
 
 def _ask(runner: Runner, pod: Pod, cluster: Cluster, memo: ShapeMemo, kept_only: bool = False) -> NodeAnswers:
-    """As decide.py, without the beginning of an attempt (`NodeTable.settle`) and without choosing a node. `kept_only`: costly
-    searches are left to attempts, and count as timed out."""
+    """Decide as decide.py does, without the beginning of an attempt (`NodeTable.settle`) and without choosing a node.
+
+    `kept_only`: costly searches are left to attempts, and count as timed out.
+    """
     height = cluster.nodes.height
     attempt = Attempt(runner, SchedulingContext(pod, cluster, 0, memo), memo)
     if kept_only:

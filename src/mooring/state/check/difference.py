@@ -1,4 +1,5 @@
-"""One difference between what a running scheduler believes and what a scheduler that was built now says."""
+"""One difference between what a running scheduler believes and what a scheduler that was built now says, and the rows of
+both that are compared."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeVar, get_args
@@ -83,7 +84,8 @@ _LONGEST = 300
 
 
 class StateDifference(msgspec.Struct, frozen=True):
-    """What is believed, and what a fresh scheduler says. Two with the same `place` are the same fault, seen twice."""
+    """A value that the running scheduler believes, and what a fresh one says instead. Two differences with the same `place`
+    are the same fault, seen twice."""
 
     kind: DifferenceKind
     about: type[KubeObject] | None

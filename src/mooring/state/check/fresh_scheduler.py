@@ -7,10 +7,9 @@ meanwhile goes to both. The fresh scheduler makes no attempts, and what it wants
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.cache import Cache
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
@@ -25,9 +24,9 @@ from mooring.scheduler.scheduler import Scheduler
 class Adoption:
     """Keeps a fresh cluster in step with a running one. Objects come to both as inputs; this adds the rest."""
 
-    def __init__(self, running: Cluster, running_cache: Cache, fresh: Cluster, fresh_cache: Cache) -> None:
-        self._running, self._fresh = running, fresh
-        self._caches = running_cache, fresh_cache
+    def __init__(self, running: Core, fresh: Core) -> None:
+        self._running, self._fresh = running.cluster, fresh.cluster
+        self._caches = running.cache, fresh.cache
         self._assumed: dict[str, Pod] = {}
         """By id: pods as the running cache assumes them, where the fresh one does so too."""
         self._views: dict[tuple[str, int], Mapping[str, int]] = {}
@@ -64,6 +63,7 @@ class Adoption:
         return tuple(log.end for log in logs)
 
     def _assume_pods(self) -> None:
+        """Assume on the fresh side the pods that the running cache assumes, as it holds them now, and no others."""
         ours, theirs = self._caches
         for pod_id in list(self._assumed):
             if not ours.is_assumed(pod_id) or ours.get(pod_id) is not self._assumed[pod_id]:
@@ -83,6 +83,7 @@ class Adoption:
             self._assumed[pod_id] = pod
 
     def _nominate(self) -> None:
+        """Promise the nodes to nominated pods that the running scheduler has promised."""
         ours, theirs = self._running.nominated, self._fresh.nominated
         for pod_id in theirs.pod_ids() - ours.pod_ids():
             theirs.withdraw(pod_id)
@@ -137,8 +138,7 @@ class FreshScheduler:
         self._known = known
         self._taken: set[tuple[type[KubeObject], str]] = set()
         """The objects that it has got."""
-        ours, theirs = running.core, self.scheduler.core
-        self._adoption = Adoption(ours.cluster, ours.cache, theirs.cluster, theirs.cache)
+        self._adoption = Adoption(running.core, self.scheduler.core)
 
     def build(self) -> Iterator[None]:
         """Take in all known objects, one a step, each as it is when its turn comes. Then what is known beyond them."""

@@ -16,7 +16,7 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.difference import KINDS, DifferenceKind, StateDifference
-from mooring.state.check.object_differences import UNCONFIRMED
+from mooring.state.check.object_differences import UNCONFIRMED, object_of
 
 Outcome = tuple[StateDifference, Exception | None]
 """A difference, and why it could not be mended; None: it was."""
@@ -51,19 +51,13 @@ _AT_ONCE: frozenset[DifferenceKind] = frozenset(("tally", "group", "answer"))
 
 
 def _object(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
+    """Hand over the object that the fresh scheduler has, or that there is none."""
     assert difference.about is not None, "it is about an object"
     if difference.about is Pod:
         _pod(running, fresh, difference)
     else:
-        _hand(running, _find(running, difference), _find(fresh, difference))
-
-
-def _find(scheduler: Scheduler, difference: StateDifference) -> KubeObject | None:
-    cluster, kind, key = scheduler.cluster, difference.about, difference.name
-    if kind is Node:
-        row = cluster.nodes.row_book.get(key)
-        return None if row is None else cluster.nodes.nodes[row]
-    return None if kind is None else cluster.objects[kind].get(key)
+        about, key = difference.about, difference.name
+        _hand(running, object_of(running.cluster, about, key), object_of(fresh.cluster, about, key))
 
 
 def _hand(running: Scheduler, old: KubeObject | None, new: KubeObject | None) -> None:
@@ -104,6 +98,7 @@ def _counted(running: Scheduler, fresh: Scheduler, key: str) -> list[Pod]:
 
 
 def _row(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
+    """Count a row anew; or the nodes, if the difference is about no node."""
     nodes = running.cluster.nodes
     if difference.about is None:
         nodes.alive_count = sum(node is not None for node in nodes.nodes)
@@ -120,6 +115,7 @@ def _tally(running: Scheduler, fresh: Scheduler, difference: StateDifference) ->
 
 
 def _volume(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
+    """Take back what is assumed of a claim or volume, or file the volume anew. Columns of volumes follow."""
     storage = running.cluster.storage
     if difference.about is PersistentVolumeClaim:
         storage.restore_claim(difference.name)
@@ -131,6 +127,7 @@ def _volume(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
 
 
 def _device(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
+    """End an allocation that no pod waits for, and count all devices anew."""
     ledger = running.cluster.claims
     for claim in ledger.pending_claims() if difference.about is ResourceClaim else ():
         if claim.key == difference.name:
@@ -139,6 +136,7 @@ def _device(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
 
 
 def _nomination(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
+    """Withdraw a nomination that should not be, and add up the room of the others."""
     nominations, nominated = running.core.queue.nominations, running.nominated
     for uid in nominations.pod_ids() if difference.about is not Node else ():
         pod = nominated.get(uid)
@@ -166,6 +164,7 @@ def _answer(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
 
 
 def _queue(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
+    """End an attempt that is over, and queue the pod once if it is to wait."""
     core, pod = running.core, fresh.pods.get(difference.name)
     for entry in core.queue.in_flight.entries() if core.extender_calls.suspension is None else ():
         if entry.key == difference.name and entry.uid not in core.bindings:
@@ -179,6 +178,7 @@ def _is_to_wait(core: Core, pod: Pod) -> bool:
 
 
 def _assumed(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
+    """Forget, confirm or assume the pod, as the fresh scheduler and the bindings say."""
     core, known = running.core, fresh.pods.get(difference.name)
     for uid in core.cache.assumed_ids():
         pod = core.cache.get(uid)

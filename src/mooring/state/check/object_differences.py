@@ -1,4 +1,5 @@
-"""Compares where pods are: in the queue, in flight, being bound, assumed, nominated; and what bindings hold."""
+"""Compares objects by their versions, and where pods are: in the queue, in flight, being bound, assumed, nominated; and
+what bindings hold."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,34 +13,37 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.difference import DifferenceKind, Findings, StateDifference, in_batches
 
-# ---- Compares the objects that two clusters have, by their versions.
+# ---- objects, by their versions
 
 
 def compare_objects(running: Cluster, fresh: Cluster) -> Findings:
-    """The objects that plugins look up, and nodes, by their versions."""
-    for kind in running.objects:
+    """Compare the objects that plugins look up, and nodes."""
+    kinds: list[type[KubeObject]] = [*running.objects, Node]
+    for kind in kinds:
         yield from _compare_kind(kind, running, fresh)
-    names = list(running.nodes.row_book.keys() | fresh.nodes.row_book.keys())
-    yield from in_batches(names, lambda name: _object(Node, name, _node(running, name), _node(fresh, name)))
 
 
 def _compare_kind(kind: type[KubeObject], running: Cluster, fresh: Cluster) -> Findings:
-    ours, theirs = running.objects[kind], fresh.objects[kind]
-    yield from in_batches(
-        list(ours.keys() | theirs.keys()), lambda key: _object(kind, key, ours.get(key), theirs.get(key))
-    )
+    def look(key: str) -> Iterator[StateDifference]:
+        return _unequal(kind, key, "version", object_of(running, kind, key), object_of(fresh, kind, key))
+
+    ours, theirs = (each.nodes.row_book if kind is Node else each.objects[kind] for each in (running, fresh))
+    yield from in_batches(list(ours.keys() | theirs.keys()), look)
 
 
-def _node(cluster: Cluster, name: str) -> Node | None:
-    row = cluster.nodes.row_book.get(name)
-    return None if row is None else cluster.nodes.nodes[row]
+def object_of(cluster: Cluster, kind: type[KubeObject], key: str) -> KubeObject | None:
+    """An object of any kind but pods; None: the cluster has none of this key."""
+    if kind is Node:
+        row = cluster.nodes.row_book.get(key)
+        return None if row is None else cluster.nodes.nodes[row]
+    return cluster.objects[kind].get(key)
 
 
-def _object(
-    kind: type[KubeObject], key: str, believed: KubeObject | None, fresh: KubeObject | None
+def _unequal(
+    kind: type[KubeObject], key: str, what: str, believed: KubeObject | None, fresh: KubeObject | None
 ) -> Iterator[StateDifference]:
     if believed is not fresh and version_of(believed) != version_of(fresh):
-        yield StateDifference("object", kind, key, "version", version_of(believed), version_of(fresh))
+        yield StateDifference("object", kind, key, what, version_of(believed), version_of(fresh))
 
 
 def version_of(item: KubeObject | None) -> str:
@@ -60,14 +64,9 @@ def compare_pods(running: Scheduler, fresh: Scheduler) -> Findings:
     """The pods that the watch shows, and as they are counted on nodes."""
     for pods in (running.pods, fresh.pods):
         yield from in_batches(
-            list(pods), lambda key: _unequal(key, "version", running.pods.get(key), fresh.pods.get(key))
+            list(pods), lambda key: _unequal(Pod, key, "version", running.pods.get(key), fresh.pods.get(key))
         )
     yield from in_batches(fresh.core.cache.pod_ids(), lambda pod_id: _counted(pod_id, running, fresh))
-
-
-def _unequal(key: str, what: str, ours: Pod | None, theirs: Pod | None) -> Iterator[StateDifference]:
-    if ours is not theirs and version_of(ours) != version_of(theirs):
-        yield StateDifference("object", Pod, key, what, version_of(ours), version_of(theirs))
 
 
 def _counted(pod_id: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDifference]:
@@ -78,7 +77,7 @@ def _counted(pod_id: str, running: Scheduler, fresh: Scheduler) -> Iterator[Stat
     if running.core.cache.is_assumed(pod_id):
         yield _about(theirs, "assumed", "node", f"assumed on {ours.spec.node_name}", f"on {theirs.spec.node_name}")
     else:
-        yield from _unequal(ours.key, "version on its node", ours, theirs)
+        yield from _unequal(Pod, ours.key, "version on its node", ours, theirs)
 
 
 def _about(pod: Pod, kind: DifferenceKind, what: str, believed: str, fresh: str) -> StateDifference:
@@ -96,6 +95,7 @@ def compare_queue(running: Scheduler, fresh: Scheduler) -> Findings:
 
 
 def _membership(core: Core, pod: Pod | None) -> Iterator[StateDifference]:
+    """A pod of ours without a node that is in no place, or in several."""
     if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in core.runners:
         return
     places: list[str] = list(core.queue.places.all_with(pod.key))
@@ -112,6 +112,7 @@ def _is_suspended(core: Core, pod_id: str) -> bool:
 
 
 def _entry(key: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDifference]:
+    """A queued pod that is gone, has a node, or is queued in an older version."""
     entry, pod = running.queued(key), fresh.pods.get(key)
     if entry is None:
         return
@@ -139,6 +140,7 @@ def compare_nominations(running: Scheduler, fresh: Scheduler) -> Findings:
 
 
 def _nomination(uid: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDifference]:
+    """A nomination whose room is on another node, or of a pod that is gone or has a node."""
     node, load = running.core.queue.nominations.node_of(uid), running.nominated.node_of(uid)
     nominated = running.nominated.get(uid)
     if node is None and load is None:
@@ -168,6 +170,7 @@ def compare_assumed(running: Scheduler, fresh: Scheduler) -> Findings:
 
 
 def _assumed(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference]:
+    """An assumed pod that is on no node, does not exist, or that nothing is binding."""
     pod = core.cache.get(uid)
     if pod is None:
         if core.cache.is_assumed(uid):
@@ -183,6 +186,7 @@ def _assumed(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference
 
 
 def _bound(uid: str, core: Core, fresh: Scheduler) -> Iterator[StateDifference]:
+    """A binding whose pod holds no room."""
     binding = core.bindings.get(uid)
     known = fresh.pods.get(binding.pod.key) if binding is not None else None
     if binding is None or known is None or known.id != uid or known.is_terminating:

@@ -135,6 +135,7 @@ def _pods(running: NodeTable, fresh: NodeTable) -> Findings:
 
 
 def _pods_of_row(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    """Pods of a node that are not on it, are counted twice, or are looked up on another row."""
     row, other = running.row_book.get(name), fresh.row_book.get(name)
     if row is None or other is None:
         return
@@ -199,6 +200,7 @@ def _labels(running: NodeTable, fresh: NodeTable, pairing: RowPairing) -> Findin
 
 
 def _labels_of(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    """The labels of a node, and whether the node is among those that have each of them."""
     row, other = running.row_book.get(name), fresh.row_book.get(name)
     if row is None or other is None:
         return
@@ -231,6 +233,7 @@ def _images(running: NodeTable, fresh: NodeTable) -> Findings:
 
 
 def _images_of(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    """The images of a node, and the counts that its row sees unless it lags behind."""
     row, other = running.row_book.get(name), fresh.row_book.get(name)
     if row is None or other is None:
         return

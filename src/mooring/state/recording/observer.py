@@ -17,7 +17,7 @@ from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUp
 from mooring.state.recording.recorder import RunRecorder
 from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.state.recording.segment_file import SegmentHeader
-from mooring.state.recording.steps import LINES, block_of
+from mooring.state.recording.steps import ADDED, block_of, whole_object
 
 KnownObjects = Callable[[], Iterable[KubeObject]]
 """All objects that are known now."""
@@ -79,7 +79,7 @@ class ObserverRecorder(RunRecorder):
 
     def _note(self, change: Input) -> None:
         now_ns = self._clock.now_ns()
-        if self._append(self._makers[type(change)](now_ns - self._last_ns, (), change, self._conceal), now_ns):
+        if self._append(self._line(now_ns, (), change), now_ns):
             self._flush(now_ns)
 
     def write_out(self) -> None:
@@ -105,7 +105,7 @@ class ObserverRecorder(RunRecorder):
         conceal = self._conceal
 
         def encode() -> bytes:
-            return block_of(LINES[ObjectAdded](0, (), ObjectAdded(item), conceal) for item in objects)
+            return block_of((ADDED, 0, (), *whole_object(ObjectAdded(item), conceal)) for item in objects)
 
         self._files.write(encode)
 

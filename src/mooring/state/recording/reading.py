@@ -33,7 +33,7 @@ from mooring.state.recording import steps
 from mooring.state.recording.run_files import segments_in
 from mooring.state.recording.segment_file import SUFFIX, RecordingError, SegmentHeader, SegmentReader
 from mooring.state.recording.steps import ADDED, Outcome, with_changes
-from mooring.state.saved_state import SavedState
+from mooring.state.scheduler_state import SchedulerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ def _run(folder: Path, paths: list[Path]) -> RecordedRun:
     return run
 
 
-def read_state(block: bytes) -> SavedState:
+def read_state(block: bytes) -> SchedulerState:
     """The state at the beginning of a segment. Raises RecordingError."""
     try:
-        return msgspec.json.decode(block, type=SavedState)
+        return msgspec.json.decode(block, type=SchedulerState)
     except msgspec.MsgspecError as fault:
         raise RecordingError(f"its state cannot be read: {fault}") from fault
 
@@ -105,9 +105,9 @@ class StepReader:
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """(kind, key) -> the object as it was seen last."""
         self.specs: dict[int, PodSpec] = {}
-        """Those that later lines refer to (`pod_templates.py`)."""
+        """Those that later lines refer to (`PodTemplates`)."""
 
-    def know(self, state: SavedState) -> None:
+    def know(self, state: SchedulerState) -> None:
         """Take over the objects of a state that steps follow."""
         self.objects = {("Node", node.key): node for node in state.nodes}
         for kind, written in state.objects.items():
@@ -203,17 +203,11 @@ class StepReader:
         token, reply, fault = _CALLED.decode(_list(about))
         return CallAnswered(token, CallFault(fault) if fault is not None else base64.b64decode(reply or ""))
 
-    def _time(self, about: list[msgspec.Raw]) -> Input:
-        return TimePassed()
-
-    def _half_minute(self, about: list[msgspec.Raw]) -> Input:
-        return HalfMinutePassed()
-
 
 class OutcomeReader(StepReader):
     """Reads only when each step was and what it led to: a tenth of the time, for those who look for decisions."""
 
-    def know(self, state: SavedState) -> None:
+    def know(self, state: SchedulerState) -> None:
         """No step needs the objects."""
 
     def _input(self, code: int, about: list[msgspec.Raw]) -> Input | None:
@@ -273,8 +267,8 @@ _READ: dict[int, Any] = {
     steps.EVICTED: StepReader._evicted,
     steps.WRITTEN: StepReader._written,
     steps.CALLED: StepReader._called,
-    steps.TIME: StepReader._time,
-    steps.HALF_MINUTE: StepReader._half_minute,
+    steps.TIME: lambda reader, about: TimePassed(),
+    steps.HALF_MINUTE: lambda reader, about: HalfMinutePassed(),
 }
 
 
@@ -284,7 +278,7 @@ _READ: dict[int, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterBegins:
-    """What follows does not go on from the steps before: the objects of the cluster come first."""
+    """Marks where the steps do not go on from those before: the objects of the cluster come first."""
 
     header: SegmentHeader
 
@@ -330,6 +324,7 @@ class RunSteps:
         self._goes_on = False
 
     def _segment(self, segment: SegmentReader) -> Iterator[ClusterBegins | ClusterStep]:
+        """The steps of one segment, with those that only repeat what is known left out."""
         header, blocks = segment.header, segment.blocks()
         if header.begins == "steps" and not self._goes_on:
             self._stop(segment, "the steps before it are missing, and it does not say what was there")

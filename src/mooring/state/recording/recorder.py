@@ -22,19 +22,19 @@ from mooring.state.recording.run_files import RecordingFigures, RecordingLimits,
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.recording.steps import (
     ADDED,
-    ATTEMPT,
     LINES,
-    RELEASE,
     REMOVED,
     Concealer,
     Line,
-    MakeLine,
+    MakeParts,
     Outcomes,
+    Parts,
     append_line,
     is_same_but_for_node,
     outcomes_of,
+    whole_object,
 )
-from mooring.state.saved_state import is_quiet, other_objects, state_of
+from mooring.state.scheduler_state import is_quiet, other_objects, state_of
 
 # ---- Pods without their specs: a spec that was written in this segment is referred to by number.
 #
@@ -48,7 +48,7 @@ MAX_TEMPLATES = 1024
 
 
 class PodTemplates:
-    """The specs that were written, as `added` and `removed` write them. `clear` when a segment begins: who reads it may have
+    """The specs that were written, as `parts` writes them. `clear` when a segment begins: who reads it may have
     read none before."""
 
     def __init__(self) -> None:
@@ -58,27 +58,21 @@ class PodTemplates:
     def clear(self) -> None:
         self._written.clear()
 
-    def added(self, passed_ns: int, outcomes: Outcomes, change: ObjectAdded, conceal: Concealer) -> Line:
-        if type(change.item) is Pod:
-            return self._line(ADDED, passed_ns, outcomes, change.item, conceal)
-        return LINES[ObjectAdded](passed_ns, outcomes, change, conceal)
-
-    def removed(self, passed_ns: int, outcomes: Outcomes, change: ObjectRemoved, conceal: Concealer) -> Line:
-        if type(change.item) is Pod:
-            return self._line(REMOVED, passed_ns, outcomes, change.item, conceal)
-        return LINES[ObjectRemoved](passed_ns, outcomes, change, conceal)
-
-    def _line(self, code: int, passed_ns: int, outcomes: Outcomes, pod: Pod, conceal: Concealer) -> Line:
+    def parts(self, change: ObjectAdded | ObjectRemoved, conceal: Concealer) -> Parts:
+        """The parts of a line about an object; of a pod only those that differ from its template, where that was written."""
+        pod = change.item
+        if type(pod) is not Pod:
+            return whole_object(change, conceal)
         shown, shape = conceal(pod), pod.__dict__.get("shape")
         if shape is None:  # nothing has asked for it so far: that takes longer than to write the spec
-            return code, passed_ns, outcomes, "Pod", shown
+            return "Pod", shown
         written = self._written.get(ref(shape))
         if written is None:
-            return code, passed_ns, outcomes, "Pod", shown, self._number(shape, pod.spec)
+            return "Pod", shown, self._number(shape, pod.spec)
         number, spec = written
         if not is_same_but_for_node(spec, pod.spec):  # two templates of one shape: the first has the number
-            return code, passed_ns, outcomes, "Pod", shown
-        return code, passed_ns, outcomes, "Pod", number, pod.spec.node_name, shown.metadata, shown.status
+            return "Pod", shown
+        return "Pod", number, pod.spec.node_name, shown.metadata, shown.status
 
     def _number(self, shape: PodShape, spec: PodSpec) -> int:
         """The number of a spec that is written now."""
@@ -166,11 +160,8 @@ class RunRecorder:
         self._files, self._limits, self.figures = files, limits, figures
         self._header = header
         self._conceal, self._templates = Concealer(AnnotationKeys.of(header.annotations)), PodTemplates()
-        self._makers: dict[type[Input], MakeLine] = {
-            **LINES,
-            ObjectAdded: self._templates.added,
-            ObjectRemoved: self._templates.removed,
-        }
+        parts: MakeParts = self._templates.parts
+        self._makers = {**LINES, ObjectAdded: (ADDED, parts), ObjectRemoved: (REMOVED, parts)}
         self._lines = bytearray()
         """Of the steps that were not handed over, each with its end."""
         self._steps = 0
@@ -189,19 +180,16 @@ class RunRecorder:
     def took_in(self, scheduler: Scheduler, now_ns: int, change: Input, intents: Sequence[Intent]) -> None:
         try:
             outcomes = outcomes_of(intents) if intents else ()
-            line = self._makers[type(change)](now_ns - self._last_ns, outcomes, change, self._conceal)
-            if self._append(line, now_ns):
+            if self._append(self._line(now_ns, outcomes, change), now_ns):
                 self._hand_over(scheduler, now_ns)
         except Exception as fault:
             self._fail(fault)
 
-    def attempted(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        self._stepped(ATTEMPT, scheduler, now_ns, intents)
+    def _line(self, now_ns: int, outcomes: Outcomes, change: Input) -> Line:
+        code, parts = self._makers[type(change)]
+        return code, now_ns - self._last_ns, outcomes, *parts(change, self._conceal)
 
-    def released(self, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
-        self._stepped(RELEASE, scheduler, now_ns, intents)
-
-    def _stepped(self, code: int, scheduler: Scheduler, now_ns: int, intents: Sequence[Intent]) -> None:
+    def stepped(self, scheduler: Scheduler, now_ns: int, code: int, intents: Sequence[Intent]) -> None:
         try:
             if self._append((code, now_ns - self._last_ns, outcomes_of(intents)), now_ns):
                 self._hand_over(scheduler, now_ns)
@@ -251,6 +239,7 @@ class RunRecorder:
     # ---- writing
 
     def _flush(self, now_ns: int) -> None:
+        """Hand the noted steps to the thread. They are lost if steps before them are, or if the thread has no room."""
         lines, self._lines = self._lines, bytearray()
         steps, self._steps, self._flushed_ns = self._steps, 0, now_ns
         if self._lost or self._files.is_failed or not self._files.has_room():
@@ -262,6 +251,7 @@ class RunRecorder:
             self._files.write(lambda: lines)
 
     def _wants_segment(self, now_ns: int) -> bool:
+        """Whether it is time for a new segment. After a loss that is as soon as the disk has caught up."""
         if self._lost:
             has_caught_up = not self._limits.drops or self._files.waiting == 0
             return has_caught_up and now_ns - self._renewed_ns >= RETRY_NS
@@ -287,6 +277,7 @@ class RunRecorder:
         self._files.write(encode)
 
     def _begin(self, begins: str) -> None:
+        """Begin a segment. It says how many steps were lost before it."""
         self._number += 1
         self._templates.clear()
         lost, self._lost = self._lost, 0

@@ -45,7 +45,7 @@ class RecordingLimits(msgspec.Struct, frozen=True):
 
 
 class RecordingFigures(msgspec.Struct):
-    """What was recorded so far; metrics read it."""
+    """Counts of all that was recorded so far; metrics read them."""
 
     steps: int = 0
     bytes: int = 0
@@ -56,14 +56,6 @@ class RecordingFigures(msgspec.Struct):
 
 Encode = Callable[[], bytes | bytearray]
 """Makes a block; called by the writing thread."""
-
-
-class _Block(msgspec.Struct, frozen=True):
-    encode: Encode
-
-
-class _Segment(msgspec.Struct, frozen=True):
-    header: SegmentHeader
 
 
 class RunFiles:
@@ -78,7 +70,8 @@ class RunFiles:
         for older in {path.parent for path in segments_in(directory)}:  # earlier versions let everybody read them
             make_private(older)
         self._directory, self._limits, self._figures = directory, limits, figures
-        self._work: SimpleQueue[_Block | _Segment | None] = SimpleQueue()
+        self._work: SimpleQueue[Encode | SegmentHeader | None] = SimpleQueue()
+        """Blocks, the headers of new segments, and None for the end."""
         self._segment: SegmentWriter | None = None
         self._synced_s = 0.0
         self._clock = SteadyClock(elapsed_ns=elapsed_ns)
@@ -94,11 +87,11 @@ class RunFiles:
         """End the segment and begin another one."""
         self.is_failed = False
         self.segment_size = 0
-        self._work.put(_Segment(header))
+        self._work.put(header)
 
     def write(self, encode: Encode) -> None:
         """Append a block to the segment."""
-        self._work.put(_Block(encode))
+        self._work.put(encode)
 
     @property
     def waiting(self) -> int:
@@ -128,23 +121,24 @@ class RunFiles:
                 self._fail(fault)
         self._end_segment()
 
-    def _next(self) -> _Block | _Segment | None:
+    def _next(self) -> Encode | SegmentHeader | None:
         while True:
             try:
                 return self._work.get(timeout=SYNC_S)
             except Empty:
                 self._sync()
 
-    def _write(self, work: _Block | _Segment) -> None:
-        if isinstance(work, _Segment):
+    def _write(self, work: Encode | SegmentHeader) -> None:
+        """Begin the segment of a header, or append a block to the present one."""
+        if isinstance(work, SegmentHeader):
             self._end_segment()
-            path = self.path / f"{work.header.number:06d}{SUFFIX}"
-            self._segment = SegmentWriter(path, work.header)
+            path = self.path / f"{work.number:06d}{SUFFIX}"
+            self._segment = SegmentWriter(path, work)
             self._figures.segments += 1
             _remove_old(self._directory, self._limits, path, self._clock.now_ns() // NS_PER_S)
         elif self._segment is not None:
             before = self._segment.size
-            self._segment.write(work.encode())
+            self._segment.write(work())
             self._recovered()
             self.segment_size = self._segment.size
             self._figures.bytes += self._segment.size - before

@@ -24,7 +24,7 @@ from mooring.kit.private_files import open_private
 
 FORMAT = 3
 """The format that is written. Files of older formats are read too. In format 2 every pod was written with its spec
-(`pod_templates.py`). In format 1 checksums were those of blocks alone too, and files had no end of their own: a file that was
+(`PodTemplates`). In format 1 checksums were those of blocks alone too, and files had no end of their own: a file that was
 cut between two blocks could not be told from a whole one."""
 MAGIC = b"mooring-recording "
 SUFFIX = ".rec"
@@ -38,7 +38,7 @@ _FRAME = struct.Struct("<II")
 
 
 class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """What a file says of itself before its blocks."""
+    """The description of a file, which stands before its blocks."""
 
     run: str
     """The process that wrote it. The files of a run follow each other by number."""

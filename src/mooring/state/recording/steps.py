@@ -101,7 +101,7 @@ Names are those of JSON."""
 
 
 def changes_between(old: KubeObject, new: KubeObject) -> Changes:
-    """What must be set in `old` to make it `new`."""
+    """The fields that must be set in `old` to make it `new`."""
     if isinstance(old, Pod) and isinstance(new, Pod):
         return _pod_changes(old, new)
     changes: Changes = {}
@@ -224,75 +224,58 @@ def kind_of(item: KubeObject) -> str:
     return _KINDS[type(item)]
 
 
-# ---- inputs
+# ---- inputs: what a line has after its outcomes
 
 
-def _added(passed_ns: int, outcomes: Outcomes, change: ObjectAdded, conceal: Concealer) -> Line:
-    item = change.item
-    return ADDED, passed_ns, outcomes, _KINDS[type(item)], conceal(item)
+Parts = tuple[Any, ...]
+MakeParts = Callable[[Any, Concealer], Parts]
+"""(input, what hides secrets) -> what the code of the input says."""
 
 
-def _updated(passed_ns: int, outcomes: Outcomes, change: ObjectUpdated, conceal: Concealer) -> Line:
+def whole_object(change: ObjectAdded | ObjectRemoved, conceal: Concealer) -> Parts:
+    """The kind of an object, and all of it."""
+    return _KINDS[type(change.item)], conceal(change.item)
+
+
+def _updated(change: ObjectUpdated, conceal: Concealer) -> Parts:
     """The key as well: the object that changed is found by it."""
     old, new = change.old, change.new
     if old.metadata.annotations != new.metadata.annotations:
         changes = changes_between(conceal(old), conceal(new))
     else:  # Hot: equal ones have equal digests, which take 2 µs each
         changes = changes_between(old, new)
-    return UPDATED, passed_ns, outcomes, _KINDS[type(new)], old.key, changes
+    return _KINDS[type(new)], old.key, changes
 
 
-def _removed(passed_ns: int, outcomes: Outcomes, change: ObjectRemoved, conceal: Concealer) -> Line:
-    item = change.item
-    return REMOVED, passed_ns, outcomes, _KINDS[type(item)], conceal(item)
+def _evicted(change: EvictionAnswered, conceal: Concealer) -> Parts:
+    return conceal(change.victim), conceal(change.preemptor), change.fault, change.was_there
 
 
-def _bound(passed_ns: int, outcomes: Outcomes, change: BindAnswered, conceal: Concealer) -> Line:
-    return BOUND, passed_ns, outcomes, change.pod.id, change.fault, change.elsewhere
-
-
-def _evicted(passed_ns: int, outcomes: Outcomes, change: EvictionAnswered, conceal: Concealer) -> Line:
-    victim, preemptor = conceal(change.victim), conceal(change.preemptor)
-    return EVICTED, passed_ns, outcomes, victim, preemptor, change.fault, change.was_there
-
-
-def _written(passed_ns: int, outcomes: Outcomes, change: WriteAnswered, conceal: Concealer) -> Line:
+def _written(change: WriteAnswered, conceal: Concealer) -> Parts:
     fault = None if change.fault is None else (change.fault.message, change.fault.code)
     if change.item is None:
-        return WRITTEN, passed_ns, outcomes, change.token, "", None, fault
-    return WRITTEN, passed_ns, outcomes, change.token, _KINDS[type(change.item)], conceal(change.item), fault
+        return change.token, "", None, fault
+    return change.token, _KINDS[type(change.item)], conceal(change.item), fault
 
 
-def _called(passed_ns: int, outcomes: Outcomes, change: CallAnswered, conceal: Concealer) -> Line:
+def _called(change: CallAnswered, conceal: Concealer) -> Parts:
     """The reply in base64: an extender may send any bytes."""
     reply = change.reply
-    if isinstance(reply, CallFault):
-        return CALLED, passed_ns, outcomes, change.token, None, reply.message
-    return CALLED, passed_ns, outcomes, change.token, reply, None
+    return (change.token, None, reply.message) if isinstance(reply, CallFault) else (change.token, reply, None)
 
 
-def _time(passed_ns: int, outcomes: Outcomes, change: TimePassed, conceal: Concealer) -> Line:
-    return TIME, passed_ns, outcomes
-
-
-def _half_minute(passed_ns: int, outcomes: Outcomes, change: HalfMinutePassed, conceal: Concealer) -> Line:
-    return HALF_MINUTE, passed_ns, outcomes
-
-
-MakeLine = Callable[[int, Outcomes, Any, Concealer], Line]
-
-LINES: dict[type[Input], MakeLine] = {
-    ObjectAdded: _added,
-    ObjectUpdated: _updated,
-    ObjectRemoved: _removed,
-    BindAnswered: _bound,
-    EvictionAnswered: _evicted,
-    WriteAnswered: _written,
-    CallAnswered: _called,
-    TimePassed: _time,
-    HalfMinutePassed: _half_minute,
+LINES: dict[type[Input], tuple[int, MakeParts]] = {
+    ObjectAdded: (ADDED, whole_object),
+    ObjectUpdated: (UPDATED, _updated),
+    ObjectRemoved: (REMOVED, whole_object),
+    BindAnswered: (BOUND, lambda change, conceal: (change.pod.id, change.fault, change.elsewhere)),
+    EvictionAnswered: (EVICTED, _evicted),
+    WriteAnswered: (WRITTEN, _written),
+    CallAnswered: (CALLED, _called),
+    TimePassed: (TIME, lambda change, conceal: ()),
+    HalfMinutePassed: (HALF_MINUTE, lambda change, conceal: ()),
 }
-"""By type of input: (nanoseconds since the step before, outcomes, change, what hides secrets) -> its line."""
+"""By type of input: its code, and what its line has beside the time and the outcomes."""
 
 
 # ---- outcomes
@@ -307,7 +290,7 @@ def is_whole(outcome: Outcome) -> bool:
 
 
 def outcomes_of(intents: Iterable[Intent]) -> list[Outcome]:
-    """What a step led to. Events of bound pods say nothing that the bind has not said."""
+    """The intents of a step as outcomes. Events of bound pods say nothing that the bind has not said."""
     found: list[Outcome] = []
     for intent in intents:
         match intent:

@@ -1,4 +1,4 @@
-"""What a replay has counted: steps, decisions, and those that came out otherwise, by kind."""
+"""Counts of a replay (steps, decisions, and those that came out otherwise, by kind), and its steps in words."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +37,7 @@ NO_OUTCOME = "nothing"
 
 
 def outcomes_in_words(outcomes: Iterable[Outcome]) -> list[str]:
-    """What a step led to, one sentence each."""
+    """The outcomes of a step, one sentence each."""
     return [_sentence(outcome) for outcome in outcomes] or [NO_OUTCOME]
 
 
@@ -50,7 +50,7 @@ def _sentence(outcome: Outcome) -> str:
 
 
 def step_in_words(step: RecordedStep) -> str:
-    """What happened, without what it led to."""
+    """The event of a step in words, without its outcomes."""
     if step.input is None:
         return "attempt" if step.code == ATTEMPT else "waits on Permit end"
     return _INPUTS[type(step.input)](step.input)
@@ -155,7 +155,7 @@ def is_decision(outcomes: Iterable[Outcome]) -> bool:
 
 
 def decided_for(outcomes: Iterable[Outcome], pod: str) -> Outcome | None:
-    """What was decided for a pod: its bind or its failure, or its nomination where other work comes before the bind."""
+    """The decision for a pod: its bind or its failure, or its nomination where other work comes before the bind."""
     about = {each[0]: each for each in outcomes if each[0] in (BIND, FAIL, NOMINATE) and each[1] == pod}
     return about.get(BIND) or about.get(FAIL) or about.get(NOMINATE)
 
@@ -182,6 +182,7 @@ class ReplayTally:
         return self.decisions - self.differing_decisions
 
     def add(self, replayed: ReplayedStep) -> None:
+        """Count a step, and in what way it came out otherwise."""
         recorded = replayed.step.outcomes
         self.steps += 1
         self.last_ns = replayed.step.now_ns

@@ -22,7 +22,7 @@ from mooring.state.recording.reading import RecordedRun, RecordedStep, StepReade
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader
 from mooring.state.recording.steps import ATTEMPT, READ_ANNOTATIONS, RELEASE, Outcome, outcomes_of
 from mooring.state.replay.run_reader import ReadingMark, RunReader
-from mooring.state.saved_state import SavedState, is_quiet, other_objects, restore, state_of
+from mooring.state.scheduler_state import SchedulerState, is_quiet, other_objects, restore, state_of
 
 # ---- A scheduler as the header of a recording describes it, with a clock that shows the recorded times.
 
@@ -133,7 +133,7 @@ class ReplayHooks:
     """Called with each scheduler that the replay builds: one at the beginning, and one after each gap."""
     decided: Callable[[RecordedStep, MadeDecision], None] | None = None
     """Called with each decision before anything follows from it, and with the step that it belongs to."""
-    restore: Callable[[Scheduler, SavedState], None] = restore
+    restore: Callable[[Scheduler, SchedulerState], None] = restore
     """Brings a new scheduler into a recorded state, at once or at the latest before the next step."""
 
 
@@ -142,12 +142,12 @@ class ReplayMark:
     """A place between two steps of a replay."""
 
     header: SegmentHeader
-    state: SavedState
+    state: SchedulerState
     others: Mapping[str, Sequence[KubeObject]]
     """The objects of the state that are neither nodes nor pods."""
     reading: ReadingMark
 
-    def whole_state(self) -> SavedState:
+    def whole_state(self) -> SchedulerState:
         written = {kind: [msgspec.Raw(_ENCODER.encode(item)) for item in items] for kind, items in self.others.items()}
         return msgspec.structs.replace(self.state, objects=written)
 
@@ -192,12 +192,12 @@ class Replayer:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be replayed, and why; what can be replayed all the same."""
+        """The parts that could not be replayed, and why. The others are replayed all the same."""
         return self._history.problems
 
     @property
     def reader(self) -> StepReader:
-        """It knows the objects as they were after the last step."""
+        """The reader of the run, which knows the objects as they were after the last step."""
         return self._history.reader
 
     @property
@@ -210,7 +210,7 @@ class Replayer:
             yield self.repeat(step)
 
     def recorded_steps(self, from_ns: int | None = None, until_ns: int | None = None) -> Iterator[RecordedStep]:
-        """The same steps as they were recorded; the caller passes each to `repeat` before or after it takes the next."""
+        """The steps as they were recorded; the caller passes each to `repeat` before or after it takes the next."""
         if self._can_begin():
             yield from self._history.steps(from_ns, until_ns)
 
@@ -231,7 +231,7 @@ class Replayer:
         self.problems.extend(problems)
         return not problems
 
-    def _begin(self, header: SegmentHeader, state: SavedState | None) -> None:
+    def _begin(self, header: SegmentHeader, state: SchedulerState | None) -> None:
         """Build a scheduler, in this state if there is one. Raises RecordingError."""
         hooks = self._hooks
         self.clock.now = header.started_ns if state is None else state.now_ns

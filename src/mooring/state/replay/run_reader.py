@@ -14,7 +14,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod_spec import PodSpec
 from mooring.state.recording.reading import RecordedRun, RecordedStep, StepReader, read_state
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader, SegmentReader
-from mooring.state.saved_state import SavedState
+from mooring.state.scheduler_state import SchedulerState
 
 # ---- The part of a recording that a question is about: from a time on, until a time.
 
@@ -68,7 +68,7 @@ def _written_ns(text: str) -> int | None:
         return None
 
 
-Began = Callable[[SegmentHeader, SavedState | None], None]
+Began = Callable[[SegmentHeader, SchedulerState | None], None]
 """Called where steps begin that do not follow from those before: with an empty scheduler (None), or with its state. May raise
 RecordingError: then the segment is left out."""
 MakeReader = Callable[[int, int | None], StepReader]
@@ -104,7 +104,7 @@ class RunReader:
         self._is_known = False
         """Whether steps can be read: all that was before them is known."""
         self._until_ns: int | None = None
-        self._checked: tuple[SegmentReader, SavedState] | None = None
+        self._checked: tuple[SegmentReader, SchedulerState] | None = None
         """The state of the segment to begin with, which was read to see whether it can be."""
         self._segment = self._read = 0
         """The segment that is being read, and how many of its steps were."""
@@ -161,6 +161,7 @@ class RunReader:
         return True
 
     def _steps_of(self, segment: SegmentReader, before: SegmentReader | None, skipped: int) -> Iterator[RecordedStep]:
+        """The steps of one segment. What is wrong with it becomes a problem, not an exception."""
         blocks = segment.blocks()
         try:
             if skipped:
@@ -200,11 +201,12 @@ class RunReader:
         if not self._is_known:
             raise RecordingError("the steps before it are gone, and it has no state to go on from")
 
-    def _state(self, segment: SegmentReader, block: bytes) -> SavedState:
+    def _state(self, segment: SegmentReader, block: bytes) -> SchedulerState:
         checked, self._checked = self._checked, None
         return checked[1] if checked is not None and checked[0] is segment else read_state(block)
 
-    def _go_on_from(self, header: SegmentHeader, state: SavedState) -> None:
+    def _go_on_from(self, header: SegmentHeader, state: SchedulerState) -> None:
+        """Let reader and scheduler go on from a recorded state. Raises RecordingError."""
         self.reader = self._make_reader(header.started_ns, self._until_ns)
         try:
             self.reader.know(state)

@@ -27,7 +27,7 @@ _KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod",
 attempt that is under way, or are for metrics."""
 
 PodNumber = int
-"""The position of a pod in `SavedState.pods`."""
+"""The position of a pod in `SchedulerState.pods`."""
 
 
 class SavedEntry(msgspec.Struct, rename="camel"):
@@ -46,7 +46,7 @@ class SavedBinding(msgspec.Struct, rename="camel"):
     """Of its entry, which is in flight."""
 
 
-class SavedState(msgspec.Struct, rename="camel"):
+class SchedulerState(msgspec.Struct, rename="camel"):
     """All that a scheduler needs to go on. Pods are written once, and named by their number."""
 
     now_ns: int
@@ -110,13 +110,13 @@ class _Pods:
         return number
 
 
-def state_of(scheduler: Scheduler) -> SavedState:
+def state_of(scheduler: Scheduler) -> SchedulerState:
     """The present state. The scheduler must be quiet. Objects are shared, not copied: they are values."""
     core, pods = scheduler.core, _Pods()
     table, queue = core.cluster.nodes, core.queue
     known = [pods.number(pod) for pod in core.pods.values()]
     on_rows = [[pods.number(pod) for pod in there] for there in table.pods_on]
-    return SavedState(
+    return SchedulerState(
         now_ns=core.clock.now_ns(),
         rows=list(table.names),
         free_rows=table.free_rows(),
@@ -143,7 +143,7 @@ def state_of(scheduler: Scheduler) -> SavedState:
 
 
 def other_objects(scheduler: Scheduler) -> dict[str, list[KubeObject]]:
-    """What belongs into `SavedState.objects`, not encoded yet: that takes long, and can be done later."""
+    """The objects for `SchedulerState.objects`, not encoded yet: encoding takes long, and can be done later."""
     return {BY_STRUCT[kind].kind: list(found.values()) for kind, found in scheduler.cluster.objects.items() if found}
 
 
@@ -168,14 +168,14 @@ def _cursor_start(runners: Iterable[Runner]) -> int:
 # ---- going on from a state
 
 
-def restore(scheduler: Scheduler, state: SavedState) -> None:
+def restore(scheduler: Scheduler, state: SchedulerState) -> None:
     """Bring a scheduler that knows nothing into the state. Its clock must show `state.now_ns`."""
     for _ in restoring(scheduler, state):
         pass
 
 
-def restoring(scheduler: Scheduler, state: SavedState) -> Iterator[None]:
-    """The same in parts of some 0.1 ms, for those who have others to serve meanwhile. It is not done before the last one."""
+def restoring(scheduler: Scheduler, state: SchedulerState) -> Iterator[None]:
+    """Do the work of `restore` in parts of some 0.1 ms, for callers that have others to serve meanwhile."""
     core = scheduler.core
     yield from _restore_objects(core, state)
     yield from _restore_pods(core, state)
@@ -191,7 +191,7 @@ def restoring(scheduler: Scheduler, state: SavedState) -> Iterator[None]:
     _restore_images(core, state)
 
 
-def _restore_objects(core: Core, state: SavedState) -> Iterator[None]:
+def _restore_objects(core: Core, state: SchedulerState) -> Iterator[None]:
     for kind, written in state.objects.items():
         decoder = msgspec.json.Decoder(KINDS[kind].struct)
         for item in written:
@@ -203,7 +203,7 @@ def _restore_objects(core: Core, state: SavedState) -> Iterator[None]:
         yield
 
 
-def _restore_pods(core: Core, state: SavedState) -> Iterator[None]:
+def _restore_pods(core: Core, state: SchedulerState) -> Iterator[None]:
     """Pods that are known, then those on nodes; members of groups are counted on the way."""
     groups, assumed = core.cluster.groups, set(state.assumed)
     for number in state.known:
@@ -222,7 +222,7 @@ def _restore_pods(core: Core, state: SavedState) -> Iterator[None]:
         yield
 
 
-def _entry(saved: SavedEntry, state: SavedState) -> QueuedPod:
+def _entry(saved: SavedEntry, state: SchedulerState) -> QueuedPod:
     entry = new_entry(state.pods[saved.pod], 0)
     for name in _KEPT:
         value = saved.fields[name]
@@ -230,7 +230,7 @@ def _entry(saved: SavedEntry, state: SavedState) -> QueuedPod:
     return entry
 
 
-def _restore_bindings(core: Core, state: SavedState, in_flight: Mapping[str, QueuedPod]) -> None:
+def _restore_bindings(core: Core, state: SchedulerState, in_flight: Mapping[str, QueuedPod]) -> None:
     """Bindings whose Bind is under way. What plugins knew in their attempts is not needed any more."""
     for saved in state.bindings:
         pod, entry = state.pods[saved.pod], in_flight[saved.uid]
@@ -240,7 +240,7 @@ def _restore_bindings(core: Core, state: SavedState, in_flight: Mapping[str, Que
         core.bindings[entry.uid] = Binding(entry, held, runner, context, pod.spec.node_name)
 
 
-def _restore_images(core: Core, state: SavedState) -> None:
+def _restore_images(core: Core, state: SchedulerState) -> None:
     """Last: which counts of images rows see depends on when they changed, and which ports are taken on who left."""
     table = core.cluster.nodes
     if state.ports is not None:
