@@ -12,8 +12,7 @@ from build import a_node, a_pod
 from dashboard_stage import TOKEN, StagedClient, StagedSource, with_dashboard
 from mooring.dashboard.interfaces import Refused, SeekTarget, TimeLineState
 from mooring.dashboard.serving.api_paths import DashboardParts
-from mooring.dashboard.serving.sampler import Sampler
-from mooring.dashboard.serving.streams import MAX_STREAMS, ORDER, Streams, event_bytes
+from mooring.dashboard.serving.sampler import MAX_STREAMS, ORDER, Sampler, Streams, event_bytes
 
 STREAM = "/dashboard/api/stream"
 

@@ -9,7 +9,7 @@ import hmac
 from aiohttp import web
 
 from mooring.dashboard.interfaces import Refused
-from mooring.dashboard.serving.api_requests import refusal_reply
+from mooring.dashboard.serving.api_paths import refusal_reply
 from mooring.dashboard.serving.dashboard_handler import PREFIX, DashboardHandler, redirect, response
 from mooring.kit.listener import LOOPBACK, ConnectionLimits, Listener, connection_log
 from mooring.kit.same_origin import is_own_host

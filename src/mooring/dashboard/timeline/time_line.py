@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from mooring.dashboard.interfaces import Refused, SeekTarget, TimeLineState
+from mooring.dashboard.interfaces import Program, Refused, SeekTarget, SourceFacts, TimeLineState
 from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan, SegmentStart
 from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
-from mooring.dashboard.views.scheduling_flow import FlowCounters
+from mooring.dashboard.views.pod_stories import PodStories
+from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_millis
+from mooring.scheduler.scheduler import Scheduler
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.recording.steps import Outcome
 from mooring.state.replay.differences import BIND, EVICT, FAIL, NOMINATE
@@ -323,3 +325,33 @@ def _start_before(span: RunSpan, place: RecordedPlace) -> SegmentStart | None:
         before = [start for start in starts if start.steps <= step]
         before = [start for start in before if behind_ns is None or start.started_ns < behind_ns]
     return max(before, key=lambda start: start.started_ns, default=None)
+
+
+# ---- The replaying scheduler of a recording as the source of a dashboard: every page shows the moment of the time
+# line.
+
+
+class RecordingSource:
+    """Shows where the time line is. Stories have what was replayed: a move far ahead passes over some of it."""
+
+    def __init__(self, program: Program, line: RecordedTimeLine) -> None:
+        self._program: Program = program
+        self._line = line
+        self.flow: FlowCounters | None = line.flow
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self._line.cursor.scheduler
+
+    @property
+    def stories(self) -> PodStories | None:
+        return self._line.cursor.stories
+
+    def now_ns(self) -> int:
+        return self._line.now_ns()
+
+    def facts(self) -> SourceFacts:
+        return SourceFacts(self._program, [*self.scheduler.core.runners])
+
+    def self_check(self) -> SelfCheckFigures | None:
+        return None
