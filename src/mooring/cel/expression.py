@@ -412,11 +412,11 @@ def compile_expression(text: str, declarations: Declarations) -> Expression:
     with _deep_stack():
         try:
             root = parse(text)
-            type = check(root, declarations)
+            found = check(root, declarations)
         except SyntaxFault as fault:
             raise CompileFault(f"compilation failed: {fault.told(text)}") from None
         try:
-            return Expression(plan(root, declarations.library), type)
+            return Expression(plan(root, declarations.library), found)
         except PlanFault as fault:
             raise CompileFault(f"program instantiation failed: {fault}") from None
 

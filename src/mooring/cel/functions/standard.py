@@ -131,8 +131,8 @@ def _comparisons() -> Iterator[Overload]:
             yield plain(f"{name}_{short}", function, f"{kind}, {kind}", "bool", _ordered(compare))
             for other, other_short in _NUMBERS.items():
                 if other != kind:
-                    id = f"{name}_{short}_{other_short}"
-                    yield plain(id, function, f"{kind}, {other}", "bool", _ordered(compare))
+                    mixed = f"{name}_{short}_{other_short}"
+                    yield plain(mixed, function, f"{kind}, {other}", "bool", _ordered(compare))
         yield plain(f"{name}_string", function, "string, string", "bool", compare)
         yield plain(f"{name}_bytes", function, "bytes, bytes", "bool", compare)
         yield plain(f"{name}_timestamp", function, "timestamp, timestamp", "bool", _by_order(compare))
@@ -174,8 +174,8 @@ Here they are declared for the checker."""
 def _relations() -> Iterator[Overload]:
     """Logic, equality, membership and indexes."""
     for line in _PLANNED.strip().splitlines():
-        id, function, params, result = re.split(r"\s{2,}", line.strip())
-        yield plain(id, function, params, result, _unused)
+        overload, function, params, result = re.split(r"\s{2,}", line.strip())
+        yield plain(overload, function, params, result, _unused)
     yield plain("logical_not", "!_", "bool", "bool", lambda a: not a)
     yield plain("in_list", "@in", "A, list(A)", "bool", _is_in_list)
     yield plain("in_map", "@in", "A, map(A, B)", "bool", _is_in_map)
