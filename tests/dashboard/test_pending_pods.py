@@ -163,7 +163,7 @@ def test_a_list_can_be_narrowed() -> None:
     assert [pod.name for pod in at_once(pod_list(scheduler, PodQuery(namespace="other"))).pods] == ["picky"]
     narrowed = at_once(pod_list(scheduler, PodQuery(text="big", limit=1)))
     assert ([pod.name for pod in narrowed.pods], narrowed.total) == (["big-1"], 2)
-    bound = at_once(pod_list(scheduler, PodQuery("bound")))
+    bound = at_once(pod_list(scheduler, PodQuery(is_bound=True)))
     assert [(pod.name, pod.queue, pod.node) for pod in bound.pods] == [("fits", "bound", "n")]
 
 

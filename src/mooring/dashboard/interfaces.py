@@ -4,8 +4,8 @@ recording. The programs that serve a dashboard implement these; the paths know n
 All methods are called on the event loop that owns the scheduler, and must return at once, except where they are async.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -154,6 +154,28 @@ class SeekTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     step: int | None = None
 
 
+class DecisionLine(msgspec.Struct, frozen=True):
+    """A decision of a recording as a list shows it."""
+
+    number: int
+    """From 1: so many decisions are made right after it."""
+    time: str
+    namespace: str
+    """Of the first pod."""
+    name: str
+    node: str
+    result: str
+    pods: int
+    """How many pods the step decided on: those of a group are released together."""
+
+
+class DecisionsPage(msgspec.Struct, frozen=True):
+    """`GET api/replay/decisions`."""
+
+    decisions: Sequence[DecisionLine]
+    total: int
+
+
 class TimeLine(Protocol):
     """Moves the source of a dashboard through a recording."""
 
@@ -168,6 +190,6 @@ class TimeLine(Protocol):
         """Move, in slices. A second call while one is under way replaces its target. Raises Refused (422)."""
         ...
 
-    def decisions(self, after: int, limit: int) -> Mapping[str, Any]:
-        """`{"decisions": [{"number", "time", "namespace", "name", "node", "result"}], "total": n}`."""
+    def decisions(self, after: int, limit: int) -> DecisionsPage:
+        """The decisions that follow the first `after` ones."""
         ...

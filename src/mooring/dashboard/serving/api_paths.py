@@ -10,7 +10,9 @@ import msgspec
 from mooring.dashboard.interfaces import (
     AskedChanges,
     DashboardSource,
+    DecisionsPage,
     Doings,
+    DoneChanges,
     ExplainPod,
     Question,
     Questions,
@@ -18,10 +20,21 @@ from mooring.dashboard.interfaces import (
     RejectionsOnNode,
     SeekTarget,
     TimeLine,
+    TimeLineState,
 )
 from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.slices import OneAtATime, Sliced, TooBusy
-from mooring.dashboard.views.pages import MAX_ENTRIES, PodQuery, node_page, pod_list, pod_page
+from mooring.dashboard.views.pages import (
+    MAX_ENTRIES,
+    NodePage,
+    PodList,
+    PodPage,
+    PodQuery,
+    node_page,
+    pod_list,
+    pod_page,
+)
+from mooring.dashboard.views.scheduling_flow import HistoryPage
 from mooring.kit.clock import in_millis
 from mooring.kit.json_text import json_bytes
 
@@ -32,11 +45,7 @@ JSON = "application/json"
 MAX_BODY_BYTES = 1 << 20
 
 
-class _Camel(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of replies: fields in the manner of JSON."""
-
-
-class SessionReply(_Camel, frozen=True):
+class SessionReply(msgspec.Struct, frozen=True, rename="camel"):
     """`GET api/session`: what this dashboard shows and can do."""
 
     program: str
@@ -93,17 +102,13 @@ class ApiReply:
     headers: Sequence[tuple[str, str]] = ()
 
 
-def json_reply(document: Any, status: int = 200) -> ApiReply:
-    return ApiReply(json_bytes(document), status)
-
-
 def refusal_reply(refused: Refused) -> ApiReply:
     headers = () if refused.retry_s is None else (("Retry-After", str(refused.retry_s)),)
     return ApiReply(json_bytes({"message": refused.message}), refused.status, headers=headers)
 
 
-Handler = Callable[[ApiRequest, tuple[str, ...]], Awaitable[ApiReply]]
-"""(request, the parts of the path that a pattern left open) -> reply."""
+Handler = Callable[..., Awaitable[Any]]
+"""(request, the parts of the path that a pattern left open) -> the document of the reply, or its JSON."""
 T = TypeVar("T")
 _MAX_NAME = 300
 NOT_FOUND = "there is no such path in the dashboard"
@@ -153,7 +158,8 @@ class ApiPaths:
         """The reply; a refusal is one too."""
         try:
             handler, names = self._find(request)
-            return await handler(request, names)
+            found = await handler(request, *names)
+            return ApiReply(found if isinstance(found, bytes) else json_bytes(found))
         except Refused as refused:
             return refusal_reply(refused)
 
@@ -169,52 +175,50 @@ class ApiPaths:
 
     # ---- what this dashboard is
 
-    async def _session(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _session(self, request: ApiRequest) -> SessionReply:
         parts = self._parts
         facts = parts.source.facts()
-        return json_reply(
-            SessionReply(
-                program=facts.program,
-                version=parts.version,
-                read_only=parts.doings is None,
-                can_ask=parts.questions is not None,
-                can_do=parts.doings is not None,
-                profiles=facts.profiles,
-                replay=parts.timeline is not None,
-                is_leader=facts.is_leader,
-                now=in_millis(parts.source.now_ns()),
-            )
+        return SessionReply(
+            program=facts.program,
+            version=parts.version,
+            read_only=parts.doings is None,
+            can_ask=parts.questions is not None,
+            can_do=parts.doings is not None,
+            profiles=facts.profiles,
+            replay=parts.timeline is not None,
+            is_leader=facts.is_leader,
+            now=in_millis(parts.source.now_ns()),
         )
 
     # ---- views
 
-    async def _history(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        return json_reply(self._sampler.history.page())
+    async def _history(self, request: ApiRequest) -> HistoryPage:
+        return self._sampler.history.page()
 
-    async def _node(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        found = node_page(self._parts.source.scheduler, names[0])
+    async def _node(self, request: ApiRequest, name: str) -> NodePage:
+        found = node_page(self._parts.source.scheduler, name)
         if found is None:
-            raise Refused(404, f"the scheduler knows no node {shown_name(names[0])}")
-        return json_reply(found)
+            raise Refused(404, f"the scheduler knows no node {shown_name(name)}")
+        return found
 
-    async def _pods(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _pods(self, request: ApiRequest) -> PodList:
         state = request.query.get("state") or "pending"
         if state not in ("pending", "bound"):
             raise Refused(400, "the parameter state must be pending or bound")
         query = PodQuery(
-            "bound" if state == "bound" else "pending",
+            state == "bound",
             request.query.get("namespace", ""),
             request.query.get("query", ""),
             request.number("limit", 100, 1, MAX_ENTRIES),
         )
-        return json_reply(await self._search(pod_list(self._parts.source.scheduler, query)))
+        return await self._search(pod_list(self._parts.source.scheduler, query))
 
-    async def _pod(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _pod(self, request: ApiRequest, namespace: str, name: str) -> PodPage:
         source = self._parts.source
-        found = await self._search(pod_page(source.scheduler, source.stories, *names))
+        found = await self._search(pod_page(source.scheduler, source.stories, namespace, name))
         if found is None:
-            raise Refused(404, f"the scheduler knows no pod {shown_name('/'.join(names))}")
-        return json_reply(found)
+            raise Refused(404, f"the scheduler knows no pod {shown_name(f'{namespace}/{name}')}")
+        return found
 
     async def _search(self, work: Sliced[T]) -> T:
         """Work that looks at many pods. Raises Refused (429)."""
@@ -225,43 +229,44 @@ class ApiPaths:
 
     # ---- questions
 
-    async def _explanation(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        return await self._ask(ExplainPod(*names))
+    async def _explanation(self, request: ApiRequest, namespace: str, name: str) -> bytes:
+        return await self._ask(ExplainPod(namespace, name))
 
-    async def _rejections(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        return await self._ask(RejectionsOnNode(*names))
+    async def _rejections(self, request: ApiRequest, node: str) -> bytes:
+        return await self._ask(RejectionsOnNode(node))
 
-    async def _what_if(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _what_if(self, request: ApiRequest) -> bytes:
         return await self._ask(_decoded(request.body, AskedChanges))
 
-    async def _ask(self, question: Question) -> ApiReply:
+    async def _ask(self, question: Question) -> bytes:
         assert self._parts.questions is not None
-        return ApiReply(await self._parts.questions.ask(question))
+        return await self._parts.questions.ask(question)
 
-    async def _do(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _do(self, request: ApiRequest) -> DoneChanges:
         assert self._parts.doings is not None
-        return json_reply(await self._parts.doings.do(_decoded(request.body, AskedChanges)))
+        return await self._parts.doings.do(_decoded(request.body, AskedChanges))
 
     # ---- recordings
 
-    async def _replay(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    @property
+    def _timeline(self) -> TimeLine:
         assert self._parts.timeline is not None
-        return json_reply(self._parts.timeline.state())
+        return self._parts.timeline
 
-    async def _seek(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        assert self._parts.timeline is not None
+    async def _replay(self, request: ApiRequest) -> TimeLineState:
+        return self._timeline.state()
+
+    async def _seek(self, request: ApiRequest) -> TimeLineState:
         target = _decoded(request.body, SeekTarget)
         if sum(value is not None for value in (target.time, target.decision, target.step)) != 1:
             raise Refused(422, "give one of time, decision and step")
-        state = await self._parts.timeline.seek(target)
+        state = await self._timeline.seek(target)
         self._sampler.wake()
-        return json_reply(state)
+        return state
 
-    async def _decisions(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        assert self._parts.timeline is not None
+    async def _decisions(self, request: ApiRequest) -> DecisionsPage:
         after = request.number("after", 0, 0, 2**53)
-        limit = request.number("limit", 100, 1, MAX_ENTRIES)
-        return json_reply(self._parts.timeline.decisions(after, limit))
+        return self._timeline.decisions(after, request.number("limit", 100, 1, MAX_ENTRIES))
 
 
 def shown_name(name: str) -> str:

@@ -7,13 +7,12 @@ of the event loop; a newer one replaces it.
 
 import asyncio
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
-from mooring.dashboard.interfaces import Program, Refused, SeekTarget, SourceFacts, TimeLineState
+from mooring.dashboard.interfaces import DecisionsPage, Program, Refused, SeekTarget, SourceFacts, TimeLineState
 from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan, SegmentStart
 from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
 from mooring.dashboard.views.pod_stories import PodStories
@@ -168,9 +167,8 @@ class RecordedTimeLine:
             seeking=self._target is not None,
         )
 
-    def decisions(self, after: int, limit: int) -> Mapping[str, Any]:
-        found = [line.content() for line in self._decisions.lines(after, limit)]
-        return {"decisions": found, "total": len(self._decisions)}
+    def decisions(self, after: int, limit: int) -> DecisionsPage:
+        return DecisionsPage(list(self._decisions.lines(after, limit)), len(self._decisions))
 
     # ---- moving
 
