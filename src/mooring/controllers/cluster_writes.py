@@ -28,20 +28,19 @@ def record_event(
     """
     meta = item["metadata"]
     namespace = meta.get("namespace", "default")
-    name = f"{meta['name']}.{_mark(meta['uid'], source, reason, message)}"
+    # The same event has the same name, so that it is found again.
+    mark = blake2b("\0".join((meta["uid"], source, reason, message)).encode(), digest_size=8).hexdigest()
+    name, now = f"{meta['name']}.{mark}", api.now()
     try:
         if api.find(EVENTS, namespace, name) is None:
             own = {"reason": reason, "message": message, "type": event_type}
-            api.create(EVENTS, namespace, _event(item, name, source, own, api.now()))
+            api.create(EVENTS, namespace, _event(item, name, source, own, now))
         else:
-            api.change(EVENTS, namespace, name, lambda held: _again(held, api.now()))
+            api.change(
+                EVENTS, namespace, name, lambda held: {**held, "count": held.get("count", 1) + 1, "lastTimestamp": now}
+            )
     except ApiError:
         return
-
-
-def _mark(*parts: str) -> str:
-    """A name suffix that is the same for the same event, so that it is found again."""
-    return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def _event(item: JsonObject, name: str, source: str, own: JsonObject, now: str) -> JsonObject:
@@ -60,11 +59,6 @@ def _event(item: JsonObject, name: str, source: str, own: JsonObject, now: str) 
         "count": 1,
         "reportingComponent": source,
     }
-
-
-def _again(event: JsonObject, now: str) -> JsonObject:
-    """The event, seen once more."""
-    return {**event, "count": event.get("count", 1) + 1, "lastTimestamp": now}
 
 
 # ---- Objects: their status, their metadata, and their end.

@@ -212,12 +212,8 @@ def _prefixed(faults: Faults) -> Faults:
     return lambda text: faults(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
-def _or_else(is_valid: Callable[[str], bool], fault: str) -> Faults:
+def _or_else(is_valid: Callable[[str], object], fault: str) -> Faults:
     return lambda text: () if is_valid(text) else (fault,)
-
-
-def _is_uuid(text: str) -> bool:
-    return _UUID.fullmatch(text) is not None
 
 
 def _is_base64(text: str) -> bool:
@@ -252,7 +248,7 @@ def _uri_faults(text: str) -> Sequence[str]:
 
 _OWN: Mapping[str, Faults] = {
     "uri": _uri_faults,
-    "uuid": _or_else(_is_uuid, "does not match the UUID format"),
+    "uuid": _or_else(_UUID.fullmatch, "does not match the UUID format"),
     "byte": _or_else(_is_base64, "invalid base64"),
     "date": _or_else(_is_date, "invalid date"),
     "datetime": _or_else(_is_moment, "invalid datetime"),

@@ -139,10 +139,6 @@ def _comparisons() -> Iterator[Overload]:
         yield plain(f"{name}_duration", function, "duration, duration", "bool", _by_order(compare))
 
 
-def _is_in_list(value: Any, elements: list[Any]) -> bool:
-    return any(equal(value, element) for element in elements)
-
-
 def _is_in_map(key: Any, mapping: dict[Any, Any]) -> bool:
     return not isinstance(key, list | dict) and key_of(key) in mapping
 
@@ -177,7 +173,7 @@ def _relations() -> Iterator[Overload]:
         overload, function, params, result = re.split(r"\s{2,}", line.strip())
         yield plain(overload, function, params, result, _unused)
     yield plain("logical_not", "!_", "bool", "bool", lambda a: not a)
-    yield plain("in_list", "@in", "A, list(A)", "bool", _is_in_list)
+    yield plain("in_list", "@in", "A, list(A)", "bool", lambda a, elements: any(equal(a, each) for each in elements))
     yield plain("in_map", "@in", "A, map(A, B)", "bool", _is_in_map)
 
 
@@ -282,13 +278,12 @@ def _conversions() -> Iterator[Overload]:
 # ---- sizes, texts, optionals
 
 
+_NO_VALUE = Fault("optional.none() dereference")
+
+
 def _of_value(value: Any) -> Maybe:
     """`optional.ofNonZeroValue(x)`: no value if x is zero or empty."""
     return Maybe(value, True) if value or value.__class__ is Maybe else NOTHING
-
-
-def _value(optional: Maybe) -> Any:
-    return optional.value if optional.has_value else Fault("optional.none() dereference")
 
 
 def _at_end(elements: list[Any], place: int) -> Maybe:
@@ -314,7 +309,7 @@ def _others() -> Iterator[Overload]:
     yield plain("optional_of", "optional.of", "A", "optional_type(A)", lambda a: Maybe(a, True))
     yield plain("optional_ofNonZeroValue", "optional.ofNonZeroValue", "A", "optional_type(A)", _of_value)
     yield plain("optional_none", "optional.none", "", "optional_type(A)", lambda: NOTHING)
-    yield member("optional_value", "value", "optional_type(A)", "A", _value)
+    yield member("optional_value", "value", "optional_type(A)", "A", lambda a: a.value if a.has_value else _NO_VALUE)
     yield member("optional_hasValue", "hasValue", "optional_type(A)", "bool", lambda a: a.has_value)
     yield member("optional_or_optional", "or", "optional_type(A), optional_type(A)", "optional_type(A)", _unused)
     yield member("optional_orValue_value", "orValue", "optional_type(A), A", "A", _unused)

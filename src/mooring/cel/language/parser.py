@@ -134,13 +134,10 @@ class _Parser:
                 token = self._token
                 if sign == "-" and is_odd and token.kind == "literal" and token.value.__class__ in (int, float):
                     self._take()
-                    return self._members(self._negative(token))
+                    return self._members(Literal(token.position, -token.value))
                 node = self._members(self._primary())
                 return CallExpression(first.position, function, None, (node,)) if is_odd else node
         return self._members(self._primary())
-
-    def _negative(self, token: Token) -> SyntaxNode:
-        return Literal(token.position, -token.value)
 
     # ---- operands
 

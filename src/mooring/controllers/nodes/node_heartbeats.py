@@ -11,6 +11,7 @@ from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES, SLICES
+from mooring.controllers.cluster_writes import change_metadata
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.nodes.simulated_nodes import (
     Addresses,
@@ -87,7 +88,8 @@ class NodeHeartbeats(Controller):
         """Write labels and status as a kubelet does at its start; nothing if there is nothing to say. `resized` is the status
         before the capacity changed."""
         if is_new and (labels := missing_labels(node)):
-            node = self._api.change(NODES, "", node["metadata"]["name"], lambda held: _labelled(held, labels))
+            own = node["metadata"].get("labels", {})
+            node = change_metadata(self._api, NODES, node, labels={**labels, **own})
         held = node.get("status", {})
         address = "" if held.get("addresses") else self._addresses.take()
         status = alive_status(node, is_new, address, self._api.now(), resized)
@@ -125,10 +127,6 @@ def _capacity(node: JsonObject) -> JsonObject:
 def _node_uid(lease: JsonObject) -> str:
     owners: list[JsonObject] = lease["metadata"].get("ownerReferences", [])
     return str(owners[0].get("uid", "")) if owners else ""
-
-
-def _labelled(node: JsonObject, labels: JsonObject) -> JsonObject:
-    return {**node, "metadata": {**node["metadata"], "labels": {**labels, **node["metadata"].get("labels", {})}}}
 
 
 class Devices(Controller):

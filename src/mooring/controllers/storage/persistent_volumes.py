@@ -251,7 +251,9 @@ class Volumes(Controller):
         if volume is None:
             return None
         if volume["metadata"].get("deletionTimestamp"):
-            self._let_go(volume)
+            # A deleted volume goes unless a claim is bound to it.
+            if self._phase(volume) != "Bound":
+                lift(self._api, VOLUMES, volume, VOLUME_PROTECTION)
             return None
         phase = self._phase(volume)
         if phase != volume.get("status", {}).get("phase"):
@@ -271,11 +273,6 @@ class Volumes(Controller):
         is_bound = claim["spec"].get("volumeName") == volume["metadata"]["name"]
         held: str = volume.get("status", {}).get("phase", "Available")
         return "Bound" if is_bound else "Available" if held == "Pending" else held
-
-    def _let_go(self, volume: JsonObject) -> None:
-        """A deleted volume goes unless a claim is bound to it."""
-        if self._phase(volume) != "Bound":
-            lift(self._api, VOLUMES, volume, VOLUME_PROTECTION)
 
 
 class UseProtection(Controller):

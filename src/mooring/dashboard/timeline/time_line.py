@@ -250,7 +250,8 @@ class RecordedTimeLine:
         began_s = perf_counter()
         for _ in self._way(cursor, place):
             if self._is_due(began_s):
-                self._show_progress(cursor)
+                if cursor is self.cursor:
+                    self._now_ns = cursor.latest_ns
                 await asyncio.sleep(0)
                 if self._target is not place:
                     return False
@@ -280,10 +281,6 @@ class RecordedTimeLine:
                 self.flow.evictions += 1
             elif kind == NOMINATE:
                 self.flow.preemptions += 1
-
-    def _show_progress(self, cursor: ReplayCursor) -> None:
-        if cursor is self.cursor:
-            self._now_ns = cursor.latest_ns
 
     def _nearest(self, place: RecordedPlace) -> ReplayCursor:
         """The cursor that is shown, if the place is not far ahead of it; else a new one, from the nearest state before."""
