@@ -139,7 +139,7 @@ def at(value: Any, key: Any) -> Any:
 
 
 def find(value: Any, key: Any) -> Maybe | Fault | None:
-    """As `at`, for optional access and tests: a Maybe, or None if there is no such key or index."""
+    """The value under a key or an index for optional access and tests: a Maybe, or None if there is none."""
     if isinstance(value, Defaulting):
         return Maybe(value[key], True)
     if isinstance(value, dict):

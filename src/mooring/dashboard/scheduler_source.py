@@ -42,7 +42,7 @@ class SchedulerSource:
         return self.flow.around(inner)
 
     def telling(self, other: Tell | None = None) -> Tell:
-        """What to build the scheduler with for the stories of pods; `other` gets them as well."""
+        """The function to build the scheduler with for the stories of pods; `other` gets them as well."""
         tell = self.stories.tell
         if other is None:
             return tell

@@ -35,7 +35,7 @@ from mooring.cel.values import (
 
 
 def _quotient(one: int, other: int) -> int | Fault:
-    """Rounded towards zero, as in Go; Python rounds down."""
+    """The quotient is rounded towards zero, as in Go; Python rounds down."""
     if other == 0:
         return Fault("division by zero")
     magnitude = abs(one) // abs(other)
@@ -43,7 +43,7 @@ def _quotient(one: int, other: int) -> int | Fault:
 
 
 def _remainder(one: int, other: int) -> int | Fault:
-    """With the sign of the first operand, as in Go. Parity: the one case whose quotient overflows is an error."""
+    """The remainder has the sign of the first operand, as in Go. Parity: the one case whose quotient overflows is an error."""
     if other == 0:
         return Fault("modulus by zero")
     if one == MIN_INT64 and other == -1:

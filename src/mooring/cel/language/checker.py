@@ -30,7 +30,7 @@ _PLAIN = frozenset(("bool", "int", "uint", "double", "string", "bytes", "list", 
 
 
 class Substitutions:
-    """What type variables stand for. A unification that fails leaves no trace: the checker tries overload by overload."""
+    """The types that type variables stand for. A unification that fails leaves no trace: the checker tries overload by overload."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
@@ -64,7 +64,7 @@ class Substitutions:
         return Type(kind.name, tuple(map(self.substituted, kind.params))) if kind.params else kind
 
     def settled(self, kind: Type) -> Type:
-        """As `substituted`, with `dyn` for variables that stand for nothing: for error messages."""
+        """The type for error messages: all variables are replaced, by `dyn` if they stand for nothing."""
         kind = self.substituted(kind)
         if kind.is_variable:
             return DYN
@@ -105,7 +105,7 @@ class Substitutions:
         return len(one.params) == len(other.params) and all(map(self._assign, one.params, other.params))
 
     def _substitute(self, kind: Type, variable: Type) -> tuple[bool, bool]:
-        """(whether the variable may stand for the type, whether it stood for something before)."""
+        """Whether the variable may stand for the type, and whether it stood for something before."""
         if kind == variable:
             return True, True
         bound = self._bound.get(variable.name)
@@ -138,7 +138,7 @@ class Substitutions:
         return any(self._mentions(each, variable) for each in kind.params)
 
     def more_general(self, one: Type, other: Type) -> Type:
-        """Of two types that unify, the one that allows more: `dyn` rather than `int`."""
+        """The one of two types that unify which allows more: `dyn` rather than `int`."""
         return one if _is_no_more_specific(one, other) else other
 
 

@@ -142,7 +142,7 @@ class _Parser:
     # ---- operands
 
     def _members(self, node: SyntaxNode) -> SyntaxNode:
-        """What follows an operand: fields, calls and indexes."""
+        """The operand with the fields, calls and indexes that follow it."""
         deeper = 0
         while self._token.kind == "sign" and self._token.text in (".", "["):
             self._deeper()

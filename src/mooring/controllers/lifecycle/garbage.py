@@ -95,7 +95,7 @@ class Garbage(Controller):
     # ---- collecting
 
     def sync(self, key: Key) -> int | None:
-        """What the present state of the object asks for: a judgement, orphaning, or foreground deletion."""
+        """Do what the present state of the object asks for: a judgement, orphaning, or foreground deletion."""
         resource, item = self._find(key)
         if item is None:
             return None

@@ -307,7 +307,7 @@ def declared_devices(node: JsonObject) -> str:
 
 
 def _offers(written: str) -> list[tuple[str, int, dict[str, str]]]:
-    """(driver, number, attributes) for each driver. What cannot be parsed is left out."""
+    """Driver, number and attributes of each offer. Parts that cannot be parsed are left out."""
     offers = []
     for part in filter(None, written.split(";")):
         what, _, told = part.partition(":")

@@ -55,7 +55,7 @@ def grown(bounds: Bounds, new: int, total: int) -> int:
 
 
 class Size(NamedTuple):
-    """What a set has, and how many of that are available."""
+    """The replicas of a set, and how many of them are available."""
 
     replicas: int
     available: int

@@ -106,7 +106,7 @@ class Jobs(PodWorkloads):
         return None
 
     def _begin_sync(self, key: Key, job: JsonObject) -> JobSync:
-        """What the status and the present pods say together."""
+        """The Job at the beginning of a sync: its status and its present pods together."""
         owned, status = self.pods_of(job), job.get("status", {})
         account = self._ledger.of(key, job, owned)
         sync = JobSync(job, account, set(), list(status.get("conditions", ())), status.get("startTime"))

@@ -116,7 +116,7 @@ def _memory_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class QuestionLimits:
-    """What questions may take."""
+    """The limits of questions."""
 
     waiting: int = 4
     """How many questions wait behind the one that is being answered."""
@@ -181,7 +181,7 @@ class ChildQuestions:
             await child.end()
 
     def _check(self, question: Question) -> None:
-        """What is not there needs no process. Raises Refused (404); similar names would take the scheduler 20 ms to find."""
+        """A question about an object that does not exist needs no process. Raises Refused (404); similar names would take the scheduler 20 ms to find."""
         scheduler = self._source.scheduler
         if isinstance(question, ExplainPod):
             key = f"{question.namespace}/{question.name}"
@@ -236,7 +236,7 @@ class ChildQuestions:
         return self._result(status, answer, told)
 
     def _start(self) -> ChildProcess:
-        """The same interpreter with the same modules, and none from the present directory."""
+        """Start this interpreter again with the same modules, and none from the present directory."""
         arguments = (sys.executable, "-P", "-m", MODULE, str(self._memory_bytes), str(self._limits.processor_s))
         path = os.pathsep.join(filter(None, sys.path))
         return ChildProcess(arguments, {**os.environ, "PYTHONPATH": path, **ONE_BLAS_THREAD})

@@ -61,7 +61,7 @@ class SessionReply(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What a path may look at."""
+    """A request as paths see it."""
 
     method: str
     path: str
@@ -94,7 +94,7 @@ def query_of(raw: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ApiReply:
-    """What is sent; the server adds the headers that all replies have."""
+    """A reply as paths give it; the server adds the headers that all replies have."""
 
     body: bytes
     status: int = 200
@@ -116,7 +116,7 @@ NOT_FOUND = "there is no such path in the dashboard"
 
 @dataclass(frozen=True, slots=True)
 class DashboardParts:
-    """What a dashboard is put together from."""
+    """The parts that a dashboard is put together from."""
 
     source: DashboardSource
     version: str

@@ -158,7 +158,7 @@ class RecordedDecisions:
 
 
 def _summary(outcomes: Sequence[Outcome]) -> tuple[str, str, int]:
-    """(pod, node, code of the result): a bind says most, then a nomination, then a failure."""
+    """Pod, node and code of the result: a bind says most, then a nomination, then a failure."""
     first = {kind: (pod, about) for kind, pod, about in reversed([each for each in outcomes if len(each) == 3])}
     if BIND in first:
         return (*first[BIND], _SCHEDULED)

@@ -101,7 +101,7 @@ def node_page(scheduler: Scheduler, name: str) -> NodePage | None:
 
 
 def _resources(scheduler: Scheduler, row: int) -> list[ShownResource]:
-    """What a node has or pods hold there, by resource."""
+    """The resources that a node has or pods hold there."""
     amounts = islice(amounts_on(scheduler.cluster.nodes, row).items(), MAX_ENTRIES)
     return [_resource(name, held, room) for name, (held, room) in amounts if held or room]
 
@@ -120,7 +120,7 @@ def _pod_on_node(pod: Pod) -> PodOnNode:
 
 
 def shown_requests(pod: Pod) -> dict[str, str]:
-    """What a pod holds on a node, as quantities."""
+    """The resources that a pod holds on a node, as quantities."""
     held = islice(pod.shape.held.items(), MAX_ENTRIES)
     return {name: show_amount(name, amount) for name, (amount, _) in held if amount}
 
@@ -231,7 +231,7 @@ class PodList(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PodQuery:
-    """Which pods a list shows: of those that wait, or of those that have a node."""
+    """A choice among the pods that wait, or among those that have a node."""
 
     is_bound: bool = False
     namespace: str = ""
@@ -258,7 +258,7 @@ def pod_list(scheduler: Scheduler, query: PodQuery) -> Sliced[PodList]:
 def _oldest(
     items: Iterator[T], matches: Callable[[T], bool], age: Callable[[T], tuple[int, str]], limit: int
 ) -> Sliced[tuple[list[T], int]]:
-    """(the first by age of the items that match, how many match)"""
+    """The first by age of the items that match, and how many match."""
     oldest: list[T] = []
     total = 0
     while batch := list(islice(items, _STEP)):

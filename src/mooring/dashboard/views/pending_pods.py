@@ -102,7 +102,7 @@ def pending_pod(scheduler: Scheduler, pod: Pod) -> QueuedOrBinding | None:
 
 
 def message_of(pending: QueuedOrBinding) -> str:
-    """What the gate or the last attempt said; empty before the first attempt."""
+    """The message of the gate or of the last attempt; empty before the first attempt."""
     if pending.entry.is_gated:
         return pending.entry.gating_message[:MAX_MESSAGE]
     condition = typed_condition(pending.pod.status.conditions, POD_SCHEDULED)

@@ -95,7 +95,7 @@ class FlowCounters:
         durations.append(taken_ns)
 
     def sample(self, self_check: SelfCheckFigures | None = None) -> FlowSample:
-        """What happened since the last sample; from now on it is counted anew."""
+        """The counts since the last sample; from now on it is counted anew."""
         now_ns = self.now_ns()
         profiles = list(dict.fromkeys((*self.profiles, *(profile for profile, _ in self.attempts))))
         attempts = {name: {result: self.attempts[name, result] for result in RESULTS} for name in profiles}
