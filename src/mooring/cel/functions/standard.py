@@ -43,7 +43,7 @@ def _quotient(one: int, other: int) -> int | Fault:
 
 
 def _remainder(one: int, other: int) -> int | Fault:
-    """The remainder has the sign of the first operand, as in Go. Parity: the one case whose quotient overflows is an error."""
+    """The remainder has the sign of the first operand, as in Go. Parity: where the quotient overflows it is an error."""
     if other == 0:
         return Fault("modulus by zero")
     if one == MIN_INT64 and other == -1:

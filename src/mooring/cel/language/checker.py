@@ -30,7 +30,8 @@ _PLAIN = frozenset(("bool", "int", "uint", "double", "string", "bytes", "list", 
 
 
 class Substitutions:
-    """The types that type variables stand for. A unification that fails leaves no trace: the checker tries overload by overload."""
+    """The types that type variables stand for. A unification that fails leaves no trace, because the checker tries overload
+    by overload."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}

@@ -74,7 +74,7 @@ class ReplicaSets(PodWorkloads):
         return again_ns
 
     def _available(self, replica_set: JsonObject, owned: OwnedPods) -> tuple[int, int | None]:
-        """The number of available pods, and when the next one will be. Without minReadySeconds all ready pods are available."""
+        """The number of available pods, and when the next one will be. Without minReadySeconds all ready pods are."""
         min_ready_s = replica_set["spec"].get("minReadySeconds", 0)
         if not min_ready_s:
             return owned.count("ready"), None

@@ -181,7 +181,10 @@ class ChildQuestions:
             await child.end()
 
     def _check(self, question: Question) -> None:
-        """A question about an object that does not exist needs no process. Raises Refused (404); similar names would take the scheduler 20 ms to find."""
+        """A question about an object that does not exist needs no process. Raises Refused (404).
+
+        Similar names would take the scheduler 20 ms to find.
+        """
         scheduler = self._source.scheduler
         if isinstance(question, ExplainPod):
             key = f"{question.namespace}/{question.name}"
