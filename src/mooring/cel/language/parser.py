@@ -75,9 +75,9 @@ class _Parser:
     def _unexpected(self, more: str = "") -> SyntaxFault:
         return SyntaxFault(f"Syntax error: mismatched input '{self._token.text}'{more}", self._token.position)
 
-    def _deeper(self, by: int = 1) -> None:
+    def _deeper(self) -> None:
         """Count a level of nesting. Python's own recursion must not be what stops a hostile expression."""
-        self._depth += by
+        self._depth += 1
         if self._depth > MAX_DEPTH:
             raise SyntaxFault(f"expression recursion limit exceeded: {MAX_DEPTH}", self._token.position)
 

@@ -27,6 +27,9 @@ from mooring.kit.clock import NS_PER_S, in_micros
 # Upstream's namespace and lease duration of kubelets.
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_S = 40
+INTERVAL_S, MOST_PER_S = 5.0, 200.0
+"""Seconds between two renewals of a lease. With many nodes the interval grows, so that there are at most 200 renewals a
+second: 5,000 nodes renew every 25 s."""
 # 172.16.0.0/12: room for a million nodes.
 FIRST_NODE_ADDRESS, NODE_ADDRESSES = "172.16.0.1", (1 << 20) - 2
 
@@ -37,12 +40,8 @@ class NodeHeartbeats(Controller):
     name = "node-heartbeats"
     storages = (NODE_STORE,)
 
-    def __init__(self, api: ResourceApi, interval_s: float = 5.0, most_per_s: float = 200.0) -> None:
-        """With many nodes the interval grows, so that there are at most `most_per_s` renewals a second: 5,000 nodes
-        renew every 25 s."""
+    def __init__(self, api: ResourceApi) -> None:
         super().__init__(api)
-        self._interval_s = interval_s
-        self._most_per_s = most_per_s
         self._resized: dict[Key, JsonObject] = {}
         """The status of nodes before others changed their capacity, until their kubelets report."""
         self._addresses = Addresses(
@@ -51,7 +50,7 @@ class NodeHeartbeats(Controller):
 
     def interval_ns(self) -> int:
         """The time between two renewals of one lease, with as many nodes as there are now."""
-        return round(max(self._interval_s, self._api.store.count(NODE_STORE) / self._most_per_s) * NS_PER_S)
+        return round(max(INTERVAL_S, self._api.store.count(NODE_STORE) / MOST_PER_S) * NS_PER_S)
 
     def grace_ns(self) -> int:
         """How long a living node is silent at most, with something to spare. NodeLifecycle goes by it."""

@@ -76,10 +76,9 @@ DEFAULT_TEMPLATE: JsonObject = {
 }
 
 
-def make_nodes(count: int, template: JsonObject | None = None, first: int = 1) -> list[JsonObject]:
-    """`count` nodes, numbered from `first` on, with names of one length."""
-    digits = max(_FEWEST_DIGITS, len(str(first + count - 1)))
-    return [make_node(number, template, digits) for number in range(first, first + count)]
+def make_nodes(count: int, template: JsonObject | None = None) -> list[JsonObject]:
+    """`count` nodes, numbered from 1 on, with names of one length."""
+    return missing_nodes(count, (), template)
 
 
 def missing_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:

@@ -58,8 +58,7 @@ class StreamClient:
 class Streams:
     """All clients, and the newest event of each kind for those that come."""
 
-    def __init__(self, limit: int = MAX_STREAMS) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._clients: set[StreamClient] = set()
         self._newest: dict[str, bytes] = {}
         self.is_closed = False
@@ -75,7 +74,7 @@ class Streams:
 
     def join(self) -> StreamClient:
         """A new client, which gets the newest events first. Raises Refused (503) if there are too many."""
-        if self.is_closed or len(self._clients) >= self._limit:
+        if self.is_closed or len(self._clients) >= MAX_STREAMS:
             raise Refused(503, f"{len(self._clients)} streams are open, and no more are allowed", RETRY_S)
         client = StreamClient()
         self._clients.add(client)

@@ -112,9 +112,10 @@ class RecordedDecisions:
             node, result = self._nodes[self._node_numbers[i]], RESULTS[self._results[i]]
             yield DecisionLine(i + 1, in_millis(self._times_ns[i]), namespace, pod, node, result, self._pod_counts[i])
 
-    def density(self, parts: int = DENSITY_PARTS) -> list[int]:
+    def density(self) -> list[int]:
         """How many decisions there are in each part of the time between start and end."""
-        start_ns, end_ns = self.start_ns, max(self.end_ns, self.start_ns + parts)
+        parts, start_ns = DENSITY_PARTS, self.start_ns
+        end_ns = max(self.end_ns, start_ns + parts)
         times = np.frombuffer(self._times_ns, np.int64) - start_ns
         places = np.clip(times * parts // (end_ns - start_ns), 0, parts - 1)
         counts: list[int] = np.bincount(places, minlength=parts).tolist()

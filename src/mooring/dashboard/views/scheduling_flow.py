@@ -222,9 +222,9 @@ class HistoryPage(msgspec.Struct, frozen=True):
 class SampleHistory:
     """Samples are kept encoded: 0.3 KB each instead of some 2 KB as objects, and a page costs no encoding."""
 
-    def __init__(self, length: int = LENGTH) -> None:
-        self._queue: deque[msgspec.Raw] = deque(maxlen=length)
-        self._flow: deque[msgspec.Raw] = deque(maxlen=length)
+    def __init__(self) -> None:
+        self._queue: deque[msgspec.Raw] = deque(maxlen=LENGTH)
+        self._flow: deque[msgspec.Raw] = deque(maxlen=LENGTH)
         self._last = ""
 
     def add(self, queue: QueueSample, flow: FlowSample | None) -> tuple[bytes, bytes]:
