@@ -1,5 +1,5 @@
-"""Objects that the scheduler does not watch, and that answers need: workloads with their templates, classes, and the events of
-the pod that is asked about. They come from an API server (`mooring run`) or from the store of an embedded cluster."""
+"""Objects that the scheduler does not watch, and that answers need: workloads with their templates, classes, and the events
+of the pod that is asked about. They come from an API server (`mooring run`) or from the store of an embedded cluster."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
