@@ -110,12 +110,8 @@ class NodeHeartbeats(Controller):
         elif lease["metadata"].get("ownerReferences") == meta["ownerReferences"]:
             self._api.put_spec(LEASES, lease, {**lease["spec"], **spec})
         else:
-            self._api.change(
-                LEASES,
-                LEASE_NAMESPACE,
-                name,
-                lambda held: {**held, "metadata": {**held["metadata"], **meta}, "spec": spec},
-            )
+            taken_over = {**lease, "metadata": {**lease["metadata"], **meta}, "spec": spec}
+            self._api.change(LEASES, LEASE_NAMESPACE, name, lambda held: taken_over)
 
 
 def _capacity(node: JsonObject) -> JsonObject:
