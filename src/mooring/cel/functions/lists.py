@@ -13,16 +13,7 @@ from mooring.cel.costs import COMPARABLE
 from mooring.cel.functions.times import CelDuration, span_of
 from mooring.cel.language.macros import MAP_INSERT, SORT_BY_KEYS
 from mooring.cel.library import Overload, member, plain
-from mooring.cel.values import (
-    NO_OVERLOAD,
-    Extension,
-    Fault,
-    Uint,
-    equal,
-    key_of,
-    unsigned,
-    whole,
-)
+from mooring.cel.values import NO_OVERLOAD, Extension, Fault, Uint, equal, key_of, unsigned, whole
 
 _NUMBERS = (int, Uint, float)
 

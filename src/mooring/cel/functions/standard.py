@@ -6,7 +6,7 @@ Overload ids and messages are cel-go's. Results are 64-bit: what does not fit is
 import re
 from collections.abc import Callable, Iterator
 from math import isfinite, isnan
-from operator import ge, gt, le, lt
+from operator import add, ge, gt, le, lt, mul, sub
 from typing import Any
 
 from mooring.cel.budget import check_length
@@ -51,12 +51,12 @@ def _remainder(one: int, other: int) -> int | Fault:
     return abs(one) % abs(other) * (-1 if one < 0 else 1)
 
 
-def _unsigned(act: Callable[[int, int], int | Fault]) -> Callable[[int, int], Any]:
-    """An operation of signed integers for unsigned ones, with the check of the result."""
+def _checked(act: Callable[[int, int], Any], checked: Callable[[int], Any]) -> Callable[[int, int], Any]:
+    """An operation of integers, with the check that its result has 64 bits."""
 
     def run(one: int, other: int) -> Any:
-        found = act(int(one), int(other))
-        return found if isinstance(found, Fault) else unsigned(found)
+        found = act(one, other)
+        return found if found.__class__ is Fault else checked(found)
 
     return run
 
@@ -76,23 +76,18 @@ def _sum_of_lists(one: list[Any], other: list[Any]) -> list[Any]:
 
 def _arithmetic() -> Iterator[Overload]:
     """Operators of numbers, and `+` of texts and lists."""
-    yield plain("add_int64", "_+_", "int, int", "int", lambda a, b: whole(a + b))
-    yield plain("add_uint64", "_+_", "uint, uint", "uint", lambda a, b: unsigned(int(a) + int(b)))
-    yield plain("add_double", "_+_", "double, double", "double", lambda a, b: a + b)
-    yield plain("add_string", "_+_", "string, string", "string", lambda a, b: a + b)
-    yield plain("add_bytes", "_+_", "bytes, bytes", "bytes", lambda a, b: a + b)
+    for name, sign, act in (("add", "+", add), ("subtract", "-", sub), ("multiply", "*", mul)):
+        yield plain(f"{name}_int64", f"_{sign}_", "int, int", "int", _checked(act, whole))
+        yield plain(f"{name}_uint64", f"_{sign}_", "uint, uint", "uint", _checked(act, unsigned))
+        yield plain(f"{name}_double", f"_{sign}_", "double, double", "double", act)
+    yield plain("add_string", "_+_", "string, string", "string", add)
+    yield plain("add_bytes", "_+_", "bytes, bytes", "bytes", add)
     yield plain("add_list", "_+_", "list(A), list(A)", "list(A)", _sum_of_lists)
-    yield plain("subtract_int64", "_-_", "int, int", "int", lambda a, b: whole(a - b))
-    yield plain("subtract_uint64", "_-_", "uint, uint", "uint", lambda a, b: unsigned(int(a) - int(b)))
-    yield plain("subtract_double", "_-_", "double, double", "double", lambda a, b: a - b)
-    yield plain("multiply_int64", "_*_", "int, int", "int", lambda a, b: whole(a * b))
-    yield plain("multiply_uint64", "_*_", "uint, uint", "uint", lambda a, b: unsigned(int(a) * int(b)))
-    yield plain("multiply_double", "_*_", "double, double", "double", lambda a, b: a * b)
     yield plain("divide_int64", "_/_", "int, int", "int", _quotient)
-    yield plain("divide_uint64", "_/_", "uint, uint", "uint", _unsigned(_quotient))
+    yield plain("divide_uint64", "_/_", "uint, uint", "uint", _checked(_quotient, unsigned))
     yield plain("divide_double", "_/_", "double, double", "double", _divided)
     yield plain("modulo_int64", "_%_", "int, int", "int", _remainder)
-    yield plain("modulo_uint64", "_%_", "uint, uint", "uint", _unsigned(_remainder))
+    yield plain("modulo_uint64", "_%_", "uint, uint", "uint", _checked(_remainder, unsigned))
     yield plain("negate_int64", "-_", "int", "int", lambda a: whole(-a))
     yield plain("negate_double", "-_", "double", "double", lambda a: -a)
 
@@ -251,23 +246,19 @@ def _conversions() -> Iterator[Overload]:
     """Functions named after types: `int(x)`, `string(x)`."""
     yield plain("type", "type", "A", "type(A)", type_of)
     yield plain("to_dyn", "dyn", "A", "dyn", lambda a: a)
-    yield plain("bool_to_bool", "bool", "bool", "bool", lambda a: a)
+    for kind, short in {**_NUMBERS, "bool": "bool", "bytes": "bytes", "string": "string"}.items():
+        yield plain(f"{short}_to_{short}", kind, kind, kind, lambda a: a)
     yield plain("string_to_bool", "bool", "string", "bool", _read_bool)
-    yield plain("bytes_to_bytes", "bytes", "bytes", "bytes", lambda a: a)
     yield plain("string_to_bytes", "bytes", "string", "bytes", lambda a: a.encode("utf-8", "replace"))
-    yield plain("double_to_double", "double", "double", "double", lambda a: a)
     yield plain("int64_to_double", "double", "int", "double", float)
     yield plain("uint64_to_double", "double", "uint", "double", float)
     yield plain("string_to_double", "double", "string", "double", _read_double)
-    yield plain("int64_to_int64", "int", "int", "int", lambda a: a)
     yield plain("double_to_int64", "int", "double", "int", _to_int)
     yield plain("uint64_to_int64", "int", "uint", "int", lambda a: whole(int(a)))
     yield plain("string_to_int64", "int", "string", "int", lambda a: _number(a, "int", MIN_INT64, MAX_INT64))
-    yield plain("uint64_to_uint64", "uint", "uint", "uint", lambda a: a)
     yield plain("int64_to_uint64", "uint", "int", "uint", unsigned)
     yield plain("double_to_uint64", "uint", "double", "uint", _to_uint)
     yield plain("string_to_uint64", "uint", "string", "uint", _read_uint)
-    yield plain("string_to_string", "string", "string", "string", lambda a: a)
     yield plain("bool_to_string", "string", "bool", "string", lambda a: "true" if a else "false")
     yield plain("int64_to_string", "string", "int", "string", str)
     yield plain("uint64_to_string", "string", "uint", "string", str)

@@ -7,12 +7,7 @@ from mooring.controllers.cluster_kinds import REPLICA_SETS, REPLICATION_CONTROLL
 from mooring.controllers.nodes.pod_statuses import ACTIVE, availability, is_terminating
 from mooring.controllers.workloads.owned_pods import OwnedPods, first_to_go
 from mooring.controllers.workloads.workload_control import BURST, REST_NS, PodWorkloads
-from mooring.rules.conditions import (
-    condition_of,
-    with_workload_condition,
-    without_condition,
-    workload_condition,
-)
+from mooring.rules.conditions import condition_of, with_workload_condition, without_condition, workload_condition
 
 _FAILURE = "ReplicaFailure"
 
